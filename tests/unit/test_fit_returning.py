@@ -1,4 +1,4 @@
-"""Pods that are evicted come again, where a controller makes them, and look for room themselves."""
+"""Evicted pods that their controller recreates: they compete for room again."""
 
 from __future__ import annotations
 
@@ -13,65 +13,67 @@ from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]
 CLASSES = [{"name": name, "value": value} for name, value in (("low", 10), ("mid", 50), ("high", 100))]
-MADE = {"owner": {"group": "apps", "kind": "Deployment", "name": "chat"}}
-BY_NODE = {"owner": {"group": "apps", "kind": "DaemonSet", "name": "agent"}}
+BY_DEPLOYMENT = {"owner": {"group": "apps", "kind": "Deployment", "name": "chat"}}
+BY_DAEMON_SET = {"owner": {"group": "apps", "kind": "DaemonSet", "name": "agent"}}
 ON_A = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
 ON_B = {"nodeSelector": {"kubernetes.io/hostname": "b"}}
-FULL = [node("a", 8), node("b", 8)]
+TWO_NODES = [node("a", 8), node("b", 8)]
 
 
 def verdicts(pods: list[Object], jobs: list[Object]) -> dict[str, tuple[str, bool]]:
-    answers = fit(cluster(FULL, pods, priority_classes=CLASSES), jobs)
+    answers = fit(cluster(TWO_NODES, pods, priority_classes=CLASSES), jobs)
     return {answer.demand.name: (answer.verdict, answer.certain) for answer in answers}
 
 
 BOSS, LATE = job("boss", gpus=8, priority="high", **ON_A), job("late", gpus=8, priority="low")
 
 
-def test_who_comes_again_takes_room_before_the_less_important() -> None:
-    """``x`` loses node a, and takes b before ``late``: it is more important."""
-    assert verdicts([running("x", "a", 8, 50, **MADE)], [BOSS, LATE])["late"] == ("fits-when-empty", False)
+def test_recreated_pod_takes_room_before_a_less_important_job() -> None:
+    """The new pod of ``x`` takes node b before ``late``, which is less important."""
+    assert verdicts([running("x", "a", 8, 50, **BY_DEPLOYMENT)], [BOSS, LATE])["late"] == ("fits-when-empty", False)
 
 
-@pytest.mark.parametrize("more", [{}, BY_NODE, {**MADE, "deleting": True}, {**MADE, "wants": ON_A}])
-def test_who_does_not_come_again_or_not_there_takes_none(more: Object) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, BY_DAEMON_SET, {**BY_DEPLOYMENT, "deleting": True}, {**BY_DEPLOYMENT, "wants": ON_A}]
+)
+def test_pods_not_recreated_on_that_node_take_no_room(more: Object) -> None:
     assert verdicts([running("x", "a", 8, 50, **more)], [BOSS, LATE])["late"][0] == "fits"
 
 
-def test_who_comes_again_evicts_others() -> None:
-    """``x`` loses node a and evicts ``y`` from b: that ``boss`` costs one pod is not all that there is to know."""
-    pods = [running("x", "a", 8, 50, **MADE), running("y", "b", 8, 0)]
+def test_recreated_pod_evicts_other_pods() -> None:
+    """``x`` loses node a, and its new pod evicts ``y`` from b: the victim of ``boss`` may not be the only one."""
+    pods = [running("x", "a", 8, 50, **BY_DEPLOYMENT), running("y", "b", 8, 0)]
     assert verdicts(pods, [BOSS]) == {"boss": ("preempts", False)}
-    # A pod that is polite waits.
+    # With preemptionPolicy Never the new pod waits instead.
     polite = [{**item, "preemptionPolicy": "Never"} for item in CLASSES]
-    kind = {**MADE, "priorityClass": "mid"}
-    answers = fit(cluster(FULL, [running("x", "a", 8, 50, **kind), pods[1]], priority_classes=polite), [BOSS])
+    kind = {**BY_DEPLOYMENT, "priorityClass": "mid"}
+    answers = fit(cluster(TWO_NODES, [running("x", "a", 8, 50, **kind), pods[1]], priority_classes=polite), [BOSS])
     assert answers[0].verdict == "fits-when-empty"
 
 
-def test_jobs_that_were_sure_of_their_room_are_not_when_somebody_comes_again() -> None:
-    """``free`` has room wherever ``boss`` goes, but whom that evicts may take it before, and be evicted again."""
+def test_recreated_pod_makes_other_jobs_uncertain() -> None:
+    """``free`` fits wherever ``boss`` goes. But the new pod of ``x`` may take its node first, and be evicted again."""
     same = job("free", gpus=8, priority="high", **ON_B)
     sure = verdicts([running("x", "a", 8, 50)], [BOSS, same])
     assert sure == {"boss": ("preempts", True), "free": ("fits", True)}
-    unsure = verdicts([running("x", "a", 8, 50, **MADE)], [BOSS, same])
+    unsure = verdicts([running("x", "a", 8, 50, **BY_DEPLOYMENT)], [BOSS, same])
     assert unsure["free"][0] == "fits"
     assert not unsure["free"][1]
 
 
-def test_room_that_is_made_for_somebody_is_not_told_as_free() -> None:
-    """While ``x`` leaves, its room is promised to ``boss``."""
-    pods = [running("x", "a", 8, 50, **MADE), running("important", "b", 8, 200, **MADE)]
-    *_, late = fit(cluster(FULL, pods, priority_classes=CLASSES), [BOSS, LATE])
+def test_room_freed_for_a_nominated_pod_is_not_reported_free() -> None:
+    """The node that ``x`` leaves is nominated for ``boss``."""
+    pods = [running("x", "a", 8, 50, **BY_DEPLOYMENT), running("important", "b", 8, 200, **BY_DEPLOYMENT)]
+    *_, late = fit(cluster(TWO_NODES, pods, priority_classes=CLASSES), [BOSS, LATE])
     assert (late.demand.name, late.verdict, late.balance.free[GPU]) == ("late", "fits-when-empty", 0)
     assert "0 nvidia.com/gpu free in total, at most 0 on one node" in late.reason
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nobody_is_lost(seed: int) -> None:
-    """In a node's worth of room as many jobs start as there is room for, whoever comes again in between."""
+def test_recreated_pods_cost_no_job_its_room(seed: int) -> None:
+    """All jobs start that the room is enough for, in any order of the recreated pods."""
     draw = random.Random(seed)
-    pods = [running(f"x{number}", draw.choice("ab"), 1, 50, **MADE) for number in range(8)]
+    pods = [running(f"x{number}", draw.choice("ab"), 1, 50, **BY_DEPLOYMENT) for number in range(8)]
     jobs = [job(f"j{number}", gpus=4, priority="high") for number in range(4)]
     jobs += [job(f"k{number}", gpus=1, priority="low") for number in range(3)]
     found = verdicts(pods, jobs)
@@ -80,7 +82,7 @@ def test_nobody_is_lost(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("Job", True), ("DaemonSet", False), (None, False)])
-def test_a_snapshot_has_what_a_pod_wants_that_comes_again(kind: str | None, kept: bool) -> None:
+def test_snapshot_keeps_scheduling_rules_of_recreated_pods(kind: str | None, kept: bool) -> None:
     owner = {"apiVersion": "batch/v1", "kind": kind, "name": "x", "uid": "1", "controller": True}
     metadata = {"namespace": "team", "name": "x-0", **({"ownerReferences": [owner]} if kind else {})}
     spec = {"nodeName": "a", "nodeSelector": {"pool": "p"}, "containers": [{"name": "main"}]}

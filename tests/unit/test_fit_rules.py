@@ -1,4 +1,4 @@
-"""Each rule of ``fit`` matters: without it, what the scheduler did in some recorded world is not what ``fit`` answers."""
+"""Mutation test of ``fit``: with any rule disabled, ``fit`` disagrees with the scheduler in some recorded world."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def trials() -> list[Trial]:
-    """The recorded worlds of one or two jobs."""
+    """Return the recorded worlds of one or two jobs."""
     return [trial for trial in trials_of("known") if len(trial.world.jobs) <= 2]
 
 
@@ -44,7 +44,7 @@ def _without_rule(name: str) -> Patch:
 
 
 def _requests_without(*fields: str, sidecars: bool | None = None) -> Patch:
-    """Pods' requests as if fields of the spec were not there, or one kind of init containers."""
+    """Ignore fields of the pod spec, or one kind of init containers, when requests are added up."""
     count = requests.pod_requests
 
     def less(spec: Object) -> Any:
@@ -58,7 +58,7 @@ def _requests_without(*fields: str, sidecars: bool | None = None) -> Patch:
 
 
 def _cost_without(position: int) -> Patch:
-    """Equals are taken by the names of their victims then, as if that were certain."""
+    """Drop one criterion of the victim choice. Ties are broken by the victim's name, as if that were certain."""
     cost: Callable[[Any], Any] = preemption.Eviction.cost.fget  # type: ignore[attr-defined]
 
     def less(self: preemption.Eviction) -> Any:
@@ -69,7 +69,7 @@ def _cost_without(position: int) -> Patch:
 
 
 def _changed(target: object, name: str, change: Callable[..., Any]) -> Patch:
-    """A function of ours with what it returns changed: ``change(result, *arguments)``."""
+    """Wrap a function of gpuctl so that it returns ``change(result, *arguments)``."""
     own: Callable[..., Any] = getattr(target, name)
 
     def changed(*arguments: Any, **named: Any) -> Any:
@@ -79,7 +79,7 @@ def _changed(target: object, name: str, change: Callable[..., Any]) -> Patch:
 
 
 def _incoming(change: Any) -> Patch:
-    """The pods of jobs, and those that wait already."""
+    """Change the pods of jobs and the pending pods."""
 
     def changed(patch: pytest.MonkeyPatch) -> None:
         for module in (demand, incoming_pods):
@@ -92,12 +92,12 @@ def _spreads(**other: Any) -> Patch:
     return _changed(incoming_pods, "_spreads", lambda found, *_: [spread._replace(**other) for spread in found])
 
 
-def _alone(patch: pytest.MonkeyPatch) -> None:
-    """Each job as if it were the only one."""
-    patch.setattr(fit_module, "components", lambda _, groups, nodes: _apart(nodes, groups))
+def _each_job_alone(patch: pytest.MonkeyPatch) -> None:
+    """Judge each job as if it were the only one."""
+    patch.setattr(fit_module, "components", lambda _, groups, nodes: _separate_components(nodes, groups))
 
 
-def _apart(nodes: components.SuitableNodes, groups: Any) -> list[components.Component]:
+def _separate_components(nodes: components.SuitableNodes, groups: Any) -> list[components.Component]:
     every = list(range(len(nodes.open_to(scheduler_model.IncomingPod(scheduler_model.PlacedPod("", ""))))))
     return [components.Component([number], every, []) for number in range(len(groups))]
 
@@ -118,12 +118,12 @@ def _incoming_as(**other: Any) -> Patch:
     return _incoming(lambda found, *_: replace(found, **other))
 
 
-def _tolerant(change: Callable[[Object], Object]) -> Patch:
-    """Tolerations that are looked at in part only."""
+def _tolerations_as(change: Callable[[Object], Object]) -> Patch:
+    """Change every toleration."""
     return _incoming(lambda found, *_: replace(found, tolerations=[change(item) for item in found.tolerations]))
 
 
-def _without(*keys: str) -> Callable[[Object], Object]:
+def _dropping(*keys: str) -> Callable[[Object], Object]:
     return lambda item: {key: value for key, value in item.items() if key not in keys}
 
 
@@ -136,7 +136,7 @@ def _without_limit_ranges(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _sparing_nobody(patch: pytest.MonkeyPatch) -> None:
+def _without_reprieve(patch: pytest.MonkeyPatch) -> None:
     evict = placement.find_eviction
 
     def everybody(incoming: Any, node_info: Any, fits: Any, budgets: Any) -> Any:
@@ -149,7 +149,7 @@ def _sparing_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nodes_with(**other: Any) -> Patch:
-    """Nodes that have more room of something than they have."""
+    """Set allocatable resources of all nodes."""
     return _changed(
         demand,
         "build_cluster_model",
@@ -162,8 +162,8 @@ def _nodes_with(**other: Any) -> Patch:
     )
 
 
-def _blind(patch: pytest.MonkeyPatch) -> None:
-    """A resource that no node shows is overlooked."""
+def _ignore_missing_resource(patch: pytest.MonkeyPatch) -> None:
+    """Ignore requests of a resource that no node reports."""
 
     def less(found: Any, *_: Any) -> Any:
         shown = {name: amount for name, amount in found.pod.requests.items() if name != MISSING}
@@ -174,10 +174,10 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
 
 
 PLENTY = 10**15
-OF_VOLUMES = ("attach-limits", "volumes")
+VOLUME_RULES = ("attach-limits", "volumes")
 MUTATIONS: dict[str, Patch] = {
-    # Volumes are in the worlds of test_fit_admission and test_fit_unbound_claims.
-    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name not in OF_VOLUMES},
+    # The recorded worlds have no volumes; test_fit_admission and test_fit_unbound_claims do.
+    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name not in VOLUME_RULES},
     **{
         f"amount of {name}": _nodes_with(**{name: PLENTY}) for name in ("cpu", "memory", "ephemeral-storage", GPU, CARD)
     },
@@ -190,13 +190,11 @@ MUTATIONS: dict[str, Patch] = {
     "a port's address": _changed(
         scheduler_model.HostPort, "conflicts", lambda _, own, other: own.number == other.number
     ),
-    "a toleration's key": _tolerant(_without("key")),
-    "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
-    "a toleration's effect": _tolerant(_without("effect")),
+    "a toleration's key": _tolerations_as(_dropping("key")),
+    "a toleration's value": _tolerations_as(lambda item: {**_dropping("value")(item), "operator": "Exists"}),
+    "a toleration's effect": _tolerations_as(_dropping("effect")),
     "default tolerations": _changed(admission, "_default_tolerations", lambda *_: []),
-    "names of nodes": _changed(
-        scheduling, "matches_node_term", lambda found, term, node: found or "matchFields" in term
-    ),
+    "node names": _changed(scheduling, "matches_node_term", lambda found, term, node: found or "matchFields" in term),
     "spread: taints": _spreads(honour_taints=False),
     "spread: affinity": _spreads(honour_affinity=True),
     "spread: domains": _spreads(min_domains=1),
@@ -205,40 +203,44 @@ MUTATIONS: dict[str, Patch] = {
     "preemption": _incoming_as(preempts=False),
     "preemption policy": _incoming_as(preempts=True),
     "priority of victims": lambda patch: patch.setattr(preemption, "may_evict", lambda incoming, pod: bool(pod.start)),
-    "victims are less, not equal": lambda patch: patch.setattr(
+    "victims of lower, not equal priority": lambda patch: patch.setattr(
         preemption, "may_evict", lambda incoming, pod: bool(pod.start) and pod.priority <= incoming.pod.priority
     ),
     "importance: start": lambda patch: patch.setattr(
         scheduler_model.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
     ),
-    "sparing": _sparing_nobody,
-    "budgets": _without_parts(budgets=[]),
+    "reprieve of victims": _without_reprieve,
+    "disruption budgets": _without_parts(budgets=[]),
     "choice: violations": _cost_without(0),
     "choice: highest priority": _cost_without(1),
     "choice: sum of priorities": _cost_without(2),
     "choice: start": _cost_without(4),
     "quotas": _without_parts(quotas=[]),
-    "daemons": _pods_as(stays_on_node=False),
-    "what nobody shows": _blind,
-    "gang": _changed(
+    "daemon set pods": _pods_as(stays_on_node=False),
+    "resource that no node reports": _ignore_missing_resource,
+    "gang size": _changed(
         demand, "_demand", lambda found, *_: found._replace(groups=[(group, 1) for group, _ in found.groups])
     ),
-    "one after another": _alone,
+    "jobs in one component": _each_job_alone,
 }
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_without_one_rule_disagrees_with_the_scheduler(
+    trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     MUTATIONS[name](monkeypatch)
     assert any(disagreements(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"
 
 
-@pytest.mark.parametrize("name", ["pods that leave", "promised nodes", "pods that wait"])
-def test_pods_that_leave_and_wait_matter(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["terminating pods", "nominated pods", "pending pods"])
+def test_fit_without_leaving_or_pending_pods_disagrees(
+    trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patches = {
-        "pods that leave": _pods_as(deleting=False),
-        "promised nodes": _without_parts(nominated=[]),
-        "pods that wait": _without_waiting,
+        "terminating pods": _pods_as(deleting=False),
+        "nominated pods": _without_parts(nominated=[]),
+        "pending pods": _without_waiting,
     }
     patches[name](monkeypatch)
     assert any(disagreements(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"

@@ -1,4 +1,4 @@
-"""What a run of the scheduler knows of nodes, pod by pod: the same as when it is worked out anew."""
+"""``SchedulerRun`` updates its caches pod by pod; they equal those of a run built from the final state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pod(draw: random.Random, name: str, priority: int) -> PlacedPod:
 
 
 def _cluster(draw: random.Random) -> ClusterModel:
-    """Nodes with pods on them, a pod that is promised one, and one that waits."""
+    """Return nodes with running pods, one nominated pod, and one pending pod."""
     node_infos = []
     for number in range(6):
         amounts = {"cpu": draw.choice((16_000, 32_000)), "memory": 64 << 30, "pods": 9, GPU: 8}
@@ -36,7 +36,7 @@ def _cluster(draw: random.Random) -> ClusterModel:
 
 
 def _groups(draw: random.Random) -> list[PodGroup]:
-    """Pods of several sizes and priorities, some of which stay away from others."""
+    """Return pods of several sizes and priorities, some with anti-affinity."""
     result = []
     for number in range(8):
         pod = _pod(draw, f"job-{number}", draw.choice((5, 10)))
@@ -48,7 +48,7 @@ def _groups(draw: random.Random) -> list[PodGroup]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_known_of_nodes_is_so(seed: int) -> None:
+def test_cached_room_equals_a_fresh_run(seed: int) -> None:
     draw = random.Random(seed)
     cluster, groups = _cluster(draw), _groups(draw)
     run = SchedulerRun(cluster, groups)
@@ -64,7 +64,7 @@ def test_what_is_known_of_nodes_is_so(seed: int) -> None:
             assert kind.rooms == other.rooms
             if kind.incoming.preempts and not kind.rooms:
                 assert run._cheapest_eviction(kind) == fresh._cheapest_eviction(other)
-    # The first node has a pod that was promised more than there is.
+    # The pod nominated for the first node exceeds its allocatable resources.
     for node_info in run.node_infos[1:]:
         assert all(
             node_info.used.get(name, 0) <= amount
@@ -73,7 +73,7 @@ def test_what_is_known_of_nodes_is_so(seed: int) -> None:
         )
 
 
-def test_there_is_something_to_compare() -> None:
+def test_random_clusters_have_placements_and_victims() -> None:
     bound, victims = 0, 0
     for seed in range(10):
         draw = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The scheduler's scores, held against values that its own formulas give, worked out by hand."""
+"""The scheduler's scores, compared with values computed by hand from its formulas."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def pod(app: str, **more: object) -> PlacedPod:
     return PlacedPod("team", app, {"app": app}, **more)  # type: ignore[arg-type]
 
 
-def test_least_allocated_is_the_mean_of_what_is_left() -> None:
+def test_least_allocated_is_the_mean_free_fraction() -> None:
     # cpu (4000 - 1000) * 100 / 4000 = 75, memory (10 - 5) * 100 / 10 = 50: 125 / 2.
     assert least_allocated((1000, 5), (4000, 10)) == 62
-    # What is asked for too much counts 0, what a node does not have counts nothing.
+    # Requests above the capacity score 0; a resource that the node does not have is left out.
     assert least_allocated((5000, 0), (4000, 10)) == 50
     assert least_allocated((1000, 5), (4000, 0)) == 75
     assert least_allocated((1, 1), (0, 0)) == 0
@@ -38,13 +38,13 @@ def balanced_allocation(before: tuple[int, int], after: tuple[int, int], capacit
     return balance_score(resource_evenness(before, capacity), resource_evenness(after, capacity))
 
 
-def test_balanced_allocation_is_the_change_for_the_better() -> None:
+def test_balanced_allocation_scores_the_change_in_balance() -> None:
     capacity = 4000, 8000
-    # Shares 1/4 and 1/4: as even as before.
+    # Fractions 1/4 and 1/4: as balanced as before.
     assert balanced_allocation((0, 0), (1000, 2000), capacity) == 75
-    # Shares 1/2 and 1/4: deviation 1/8, score 87; 100 before: 50 + (50 - 13) / 2.
+    # Fractions 1/2 and 1/4: deviation 1/8, score 87; 100 before: 50 + (50 - 13) / 2.
     assert balanced_allocation((0, 0), (2000, 2000), capacity) == 68
-    # The other way round: 50 + (50 + 13) / 2.
+    # In the other direction: 50 + (50 + 13) / 2.
     assert balanced_allocation((2000, 2000), (2000, 4000), capacity) == 81
 
 
@@ -52,11 +52,11 @@ def test_balanced_allocation_is_the_change_for_the_better() -> None:
     ("scores", "reverse", "found"),
     [([0, 1, 4], True, [100, 75, 0]), ([0, 0], True, [100, 100]), ([1, 3], False, [33, 100]), ([0, 0], False, [0, 0])],
 )
-def test_scores_are_brought_to_a_hundred(scores: list[int], reverse: bool, found: list[int]) -> None:
+def test_scores_are_normalised_to_100(scores: list[int], reverse: bool, found: list[int]) -> None:
     assert normalised_scores(scores, reverse=reverse) == found
 
 
-def test_soft_taints_and_preferences_are_counted() -> None:
+def test_soft_taints_and_preferred_nodes_are_scored() -> None:
     soft = {"key": "old", "effect": "PreferNoSchedule"}
     node = node_info("a", zone="x", taints=(soft, {"key": "hard", "effect": "NoSchedule"})).node
     assert avoided_taints(IncomingPod(pod("job")), node) == 1
@@ -68,7 +68,7 @@ def test_soft_taints_and_preferences_are_counted() -> None:
     assert node_preference(IncomingPod(pod("job"), preferred_nodes=preferred), node) == 8
 
 
-def test_the_first_of_the_best_nodes_is_taken() -> None:
+def test_best_node_is_the_first_of_equals() -> None:
     soft = {"key": "old", "effect": "PreferNoSchedule"}
     plain, tainted = node_info("a").node, node_info("b", taints=(soft,)).node
     assert NodeRanks(IncomingPod(pod("job")), [plain, plain], [3, 5]).best({5: 90, 3: 90}) == 3

@@ -1,4 +1,4 @@
-"""``fit`` of claims that get their volume with the first pod, by the rules of the scheduler's volume plugins."""
+"""``fit`` of claims whose volume is bound with the first pod, by the rules of the scheduler's volume plugins."""
 
 from __future__ import annotations
 
@@ -14,35 +14,41 @@ from support.fit_objects import cluster, job, node, running
 
 Object = dict[str, Any]
 DRIVER = "csi.example.com"
-LATE: Object = {"name": "late", "provisioner": DRIVER, "bindingMode": "WaitForFirstConsumer"}
-LOCAL: Object = {**LATE, "name": "local", "provisioner": "kubernetes.io/no-provisioner"}
+LATE_BINDING: Object = {"name": "late", "provisioner": DRIVER, "bindingMode": "WaitForFirstConsumer"}
+LOCAL: Object = {**LATE_BINDING, "name": "local", "provisioner": "kubernetes.io/no-provisioner"}
 
 
 def claim(name: str = "data", storage: str = "local", **more: Any) -> Object:
-    """A claim without a volume."""
+    """Return a pending claim."""
     own = {"namespace": "team", "name": name, "phase": "Pending", "storageClass": storage, "size": "10Gi"}
     return {**own, "accessModes": ["ReadWriteOnce"], **more}
 
 
-def at(*hosts: str) -> list[Object]:
-    """The terms of a volume of some nodes."""
+def hostname_terms(*hosts: str) -> list[Object]:
+    """Return the node affinity terms of a volume."""
     return [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [*hosts]}]}]
 
 
 def volume(name: str, *hosts: str, **more: Any) -> Object:
-    """A volume that nobody has."""
-    own = {"name": name, "labels": {}, "nodeTerms": at(*hosts), "phase": "Available", "storageClass": "local"}
+    """Return an available volume."""
+    own = {
+        "name": name,
+        "labels": {},
+        "nodeTerms": hostname_terms(*hosts),
+        "phase": "Available",
+        "storageClass": "local",
+    }
     return {**own, "size": "10Gi", "accessModes": ["ReadWriteOnce"], **more}
 
 
-def mounting(*claims: str, name: str = "train", **more: Any) -> Object:
-    """A job with claims."""
+def job_with_claims(*claims: str, name: str = "train", **more: Any) -> Object:
+    """Return a job that mounts claims."""
     return job(name, volumes=[{"name": item, "persistentVolumeClaim": {"claimName": item}} for item in claims], **more)
 
 
-def answers(*jobs: Object, nodes: str = "ab", pods: list[Object] | None = None, **have: Any) -> list[Fit]:
-    """The answers for jobs with GPUs and claims on nodes of 8 GPUs."""
-    storage = have.pop("storage_classes", [LATE, LOCAL])
+def fit_with_volumes(*jobs: Object, nodes: str = "ab", pods: list[Object] | None = None, **have: Any) -> list[Fit]:
+    """Return the answers for jobs on nodes of 8 GPUs."""
+    storage = have.pop("storage_classes", [LATE_BINDING, LOCAL])
     return fit(cluster([node(name) for name in nodes], pods, storage_classes=storage, **have), jobs)
 
 
@@ -57,27 +63,30 @@ def answers(*jobs: Object, nodes: str = "ab", pods: list[Object] | None = None, 
         ({"block": True}, "never"),
         ({"attributesClass": "fast"}, "never"),
         ({"deleting": True}, "never"),
-        ({"nodeTerms": at("c")}, "never"),
+        ({"nodeTerms": hostname_terms("c")}, "never"),
         ({"claim": {"namespace": "team", "name": "other"}}, "never"),
         ({"claim": {"namespace": "team", "name": "data"}}, "fits"),
         ({"claim": {"namespace": "team"}}, "never"),
     ],
 )
-def test_a_volume_that_is_there_must_suit(more: Object, verdict: str) -> None:
-    (found,) = answers(mounting("data"), claims=[claim()], volumes=[{**volume("v", "a"), **more}])
+def test_existing_volume_must_match_the_claim(more: Object, verdict: str) -> None:
+    (found,) = fit_with_volumes(job_with_claims("data"), claims=[claim()], volumes=[{**volume("v", "a"), **more}])
     assert (found.verdict, found.certain) == (verdict, True)
 
 
-def test_labels_of_volumes_are_selected() -> None:
+def test_claim_selector_matches_volume_labels() -> None:
     wanted = claim(selector={"matchLabels": {"kind": "nvme"}})
     volumes = [volume("v", "a"), volume("w", "b", labels={"kind": "nvme"})]
     full = [running("other", "b", 8, 200)]
-    assert answers(mounting("data"), claims=[wanted], volumes=volumes)[0].verdict == "fits"
-    assert answers(mounting("data"), claims=[wanted], volumes=volumes, pods=full)[0].verdict == "fits-when-empty"
+    assert fit_with_volumes(job_with_claims("data"), claims=[wanted], volumes=volumes)[0].verdict == "fits"
+    assert (
+        fit_with_volumes(job_with_claims("data"), claims=[wanted], volumes=volumes, pods=full)[0].verdict
+        == "fits-when-empty"
+    )
 
 
-def test_volumes_are_told_where_no_node_has_one() -> None:
-    (found,) = answers(mounting("data"), claims=[claim()])
+def test_missing_volumes_are_the_reason() -> None:
+    (found,) = fit_with_volumes(job_with_claims("data"), claims=[claim()])
     assert found.reason == "no node takes one of its pods: 2 excluded by volumes"
 
 
@@ -96,78 +105,81 @@ def test_volumes_are_told_where_no_node_has_one() -> None:
         ({"provisioner": "other.example.com"}, [], "fits"),
     ],
 )
-def test_what_a_driver_can_make_is_known(storage: Object, capacities: list[tuple[str, str]], verdict: str) -> None:
+def test_storage_capacity_limits_provisioning(storage: Object, capacities: list[tuple[str, str]], verdict: str) -> None:
     offered = [
         {"storageClass": "late", "size": size, "topology": {"matchLabels": {"zone": zone}}} for size, zone in capacities
     ]
-    (found,) = answers(
-        mounting("data"),
+    (found,) = fit_with_volumes(
+        job_with_claims("data"),
         claims=[claim(storage="late")],
-        storage_classes=[{**LATE, **storage}],
+        storage_classes=[{**LATE_BINDING, **storage}],
         csi_drivers=[{"name": DRIVER, "storageCapacity": True}],
         storage_capacities=offered,
     )
     assert found.verdict == verdict
 
 
-def test_what_was_chosen_before_stays() -> None:
+def test_selected_node_annotation_is_kept() -> None:
     chosen = claim(storage="late", selectedNode="b")
-    assert answers(mounting("data"), claims=[chosen])[0].verdict == "fits"
+    assert fit_with_volumes(job_with_claims("data"), claims=[chosen])[0].verdict == "fits"
     full = [running("other", "b", 8, 200)]
-    assert answers(mounting("data"), claims=[chosen], pods=full)[0].verdict == "fits-when-empty"
+    assert fit_with_volumes(job_with_claims("data"), claims=[chosen], pods=full)[0].verdict == "fits-when-empty"
 
 
-def test_pods_that_share_a_claim_go_where_its_volume_is() -> None:
+def test_pods_that_share_a_claim_run_where_its_volume_is() -> None:
     have = {"claims": [claim()], "volumes": [volume("v", "a"), volume("w", "b")]}
-    (found,) = answers(mounting("data", pods=2, gpus=4), **have)
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=4), **have)
     assert (found.verdict, found.certain) == ("fits", True)
-    (found,) = answers(mounting("data", pods=2, gpus=5), **have)
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=5), **have)
     assert (found.verdict, found.starts) == ("never", 1)
     assert "pods that share claim data must run where its volume is" in found.reason
     wide = {"claims": [claim()], "volumes": [volume("v", "a", "b")]}
-    assert answers(mounting("data", pods=2, gpus=5), **wide)[0].verdict == "fits"
+    assert fit_with_volumes(job_with_claims("data", pods=2, gpus=5), **wide)[0].verdict == "fits"
 
 
-def test_the_first_choice_binds_a_shared_claim() -> None:
-    """One node has room for both pods, the other one for one: the scheduler may take either first."""
+def test_shared_claim_makes_the_choice_of_node_uncertain() -> None:
+    """One node has room for both pods, the other for one. The scheduler may bind the claim on either."""
     have = {"claims": [claim()], "volumes": [volume("v", "a"), volume("w", "b")]}
-    (found,) = answers(mounting("data", pods=2, gpus=4), pods=[running("other", "b", 4, 200)], **have)
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=4), pods=[running("other", "b", 4, 200)], **have)
     assert not found.certain
 
 
 @pytest.mark.parametrize(("keys", "verdict"), [([], "fits"), (["zone"], "unknown"), (None, "unknown")])
-def test_from_where_a_volume_is_reached_is_the_drivers_to_know(keys: list[str] | None, verdict: str) -> None:
+def test_topology_of_a_new_volume_is_unknown(keys: list[str] | None, verdict: str) -> None:
     driver = {"name": DRIVER, **({} if keys is None else {"topologyKeys": keys})}
     have = {"claims": [claim(storage="late")], "csi_nodes": [{"name": name, "drivers": [driver]} for name in "ab"]}
-    (found,) = answers(mounting("data", pods=2, gpus=5), **have)
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=5), **have)
     assert found.verdict == verdict
     if verdict == "unknown":
         told = "the nodes that can reach a new volume are unknown until it is provisioned: data (csi.example.com)"
         assert found.reason == told
-    (found,) = answers(mounting("data", pods=2, gpus=4), **have)
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=4), **have)
     assert (found.verdict, found.certain) == ("fits", True)
-    (found,) = answers(mounting("data", pods=2, gpus=9), **have)
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=9), **have)
     assert found.verdict == "never"
 
 
-def test_jobs_take_volumes_from_each_other() -> None:
+def test_jobs_compete_for_volumes() -> None:
     claims = [claim(name) for name in ("one", "two", "three")]
-    jobs = [mounting(item["name"], name=f"train-{item['name']}", priority="low") for item in claims]
-    found = answers(*jobs, claims=claims, volumes=[volume("v", "a"), volume("w", "a")])
+    jobs = [job_with_claims(item["name"], name=f"train-{item['name']}", priority="low") for item in claims]
+    found = fit_with_volumes(*jobs, claims=claims, volumes=[volume("v", "a"), volume("w", "a")])
     assert sorted(item.verdict for item in found) == ["fits", "fits", "fits-when-empty"]
     assert all(item.depends and not item.certain for item in found)
-    assert all(item.certain for item in answers(*jobs[:2], claims=claims, volumes=[volume("v", "a"), volume("w", "b")]))
+    assert all(
+        item.certain
+        for item in fit_with_volumes(*jobs[:2], claims=claims, volumes=[volume("v", "a"), volume("w", "b")])
+    )
 
 
-def test_volumes_of_unlike_claims_are_told() -> None:
+def test_claims_of_different_sizes_make_binding_unknown() -> None:
     claims = [claim("small", size="1Gi"), claim("large")]
-    jobs = [mounting("small", name="one"), mounting("large", name="two")]
-    found = answers(*jobs, claims=claims, volumes=[volume("v", "a", "b"), volume("w", "b", size="2Gi")])
+    jobs = [job_with_claims("small", name="one"), job_with_claims("large", name="two")]
+    found = fit_with_volumes(*jobs, claims=claims, volumes=[volume("v", "a", "b"), volume("w", "b", size="2Gi")])
     assert {item.verdict for item in found} == {"unknown"}
     assert "another claim may get its volume" in found[0].reason
 
 
-def test_each_pod_has_its_ephemeral_volume() -> None:
+def test_each_pod_needs_its_own_ephemeral_volume() -> None:
     spec = {
         "storageClassName": "local",
         "accessModes": ["ReadWriteOnce"],
@@ -175,33 +187,33 @@ def test_each_pod_has_its_ephemeral_volume() -> None:
     }
     volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
     here = [volume("v", "a"), volume("w", "a"), volume("x", "b")]
-    assert answers(job(pods=3, gpus=1, volumes=volumes), volumes=here)[0].verdict == "fits"
-    (found,) = answers(job(pods=4, gpus=1, volumes=volumes), volumes=here)
+    assert fit_with_volumes(job(pods=3, gpus=1, volumes=volumes), volumes=here)[0].verdict == "fits"
+    (found,) = fit_with_volumes(job(pods=4, gpus=1, volumes=volumes), volumes=here)
     assert (found.verdict, found.starts) == ("never", 3)
 
 
 @pytest.mark.parametrize(("taken", "verdict"), [(False, "fits"), (True, "fits-when-empty")])
-def test_a_claim_of_one_pod_is_used_by_one(taken: bool, verdict: str) -> None:
+def test_read_write_once_pod_claim_is_used_by_one_pod(taken: bool, verdict: str) -> None:
     own = {"namespace": "team", "name": "data", "volume": "v", "accessModes": ["ReadWriteOncePod"]}
     pods = [running("other", "a", 1, 200, claims=["data"])] if taken else []
-    found = answers(mounting("data"), claims=[own], volumes=[{"name": "v", "labels": {}}], pods=pods)
+    found = fit_with_volumes(job_with_claims("data"), claims=[own], volumes=[{"name": "v", "labels": {}}], pods=pods)
     assert found[0].verdict == verdict
-    (found,) = answers(mounting("data", pods=2), claims=[own], volumes=[{"name": "v", "labels": {}}])
+    (found,) = fit_with_volumes(job_with_claims("data", pods=2), claims=[own], volumes=[{"name": "v", "labels": {}}])
     assert (found.verdict, found.starts) == ("never", 1)
 
 
-def test_who_uses_a_claim_of_one_pod_is_evicted() -> None:
+def test_user_of_a_read_write_once_pod_claim_is_evicted() -> None:
     own = {"namespace": "team", "name": "data", "volume": "v", "accessModes": ["ReadWriteOncePod"]}
     pods = [running("other", "a", 1, 0, claims=["data"])]
-    (found,) = answers(mounting("data"), claims=[own], volumes=[{"name": "v", "labels": {}}], pods=pods)
+    (found,) = fit_with_volumes(job_with_claims("data"), claims=[own], volumes=[{"name": "v", "labels": {}}], pods=pods)
     assert (found.verdict, [victim.pod.name for victim in found.victims]) == ("preempts", ["other"])
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(1, "never"), (2, "fits")])
-def test_claims_without_a_volume_count_among_what_is_attached(count: int, verdict: str) -> None:
+def test_unbound_claims_count_toward_attach_limits(count: int, verdict: str) -> None:
     csi_nodes = [{"name": "a", "drivers": [{"name": DRIVER, "count": count, "topologyKeys": []}]}]
     claims = [claim("one", "late"), claim("two", "late")]
-    (found,) = answers(mounting("one", "two"), nodes="a", claims=claims, csi_nodes=csi_nodes)
+    (found,) = fit_with_volumes(job_with_claims("one", "two"), nodes="a", claims=claims, csi_nodes=csi_nodes)
     assert found.verdict == verdict
 
 
@@ -215,55 +227,59 @@ def test_claims_without_a_volume_count_among_what_is_attached(count: int, verdic
         ({"topology.kubernetes.io/region": "west"}, "never"),
     ],
 )
-def test_zones_of_a_volume_are_those_of_its_nodes(labels: dict[str, str], verdict: str) -> None:
+def test_zone_labels_of_a_volume_restrict_nodes(labels: dict[str, str], verdict: str) -> None:
     own = {"namespace": "team", "name": "data", "volume": "v"}
     volumes = [{"name": "v", "labels": labels}]
     here = cluster([node("a", labels={"topology.kubernetes.io/zone": "a"})], claims=[own], volumes=volumes)
-    (found,) = fit(here, [mounting("data")])
+    (found,) = fit(here, [job_with_claims("data")])
     assert found.verdict == verdict
-    (found,) = fit(cluster([node("a")], claims=[own], volumes=volumes), [mounting("data")])
+    (found,) = fit(cluster([node("a")], claims=[own], volumes=volumes), [job_with_claims("data")])
     assert found.verdict == "fits"
 
 
-def test_rules_of_spreading_count_nodes_that_a_volume_excludes() -> None:
-    """A volume is no rule of the pod's own, so that nodes without it count as empty."""
+def test_topology_spread_counts_nodes_that_a_volume_excludes() -> None:
+    """A volume is not part of the pod's own node affinity, so nodes that cannot reach it count as empty domains."""
     rule = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
     spread = [{**rule, "labelSelector": {"matchLabels": {"app": "train"}}}]
     own = {"namespace": "team", "name": "data", "volume": "v"}
-    bound = [{"name": "v", "labels": {}, "nodeTerms": at("a")}]
-    (found,) = answers(mounting("data", pods=2, topologySpreadConstraints=spread), claims=[own], volumes=bound)
+    bound = [{"name": "v", "labels": {}, "nodeTerms": hostname_terms("a")}]
+    (found,) = fit_with_volumes(
+        job_with_claims("data", pods=2, topologySpreadConstraints=spread), claims=[own], volumes=bound
+    )
     assert (found.verdict, found.starts) == ("never", 1)
 
 
-def test_a_claim_of_the_same_documents_is_as_if_it_were_there() -> None:
+def test_claim_of_the_same_documents_is_used() -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": {"requests": {"storage": "1Gi"}}}
     metadata = {"name": "data", "namespace": "team"}
     planned = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
-    assert answers(mounting("data"), planned)[0].verdict == "fits"
-    assert answers(mounting("data"))[0].reason == "claim data was not found in team"
+    assert fit_with_volumes(job_with_claims("data"), planned)[0].verdict == "fits"
+    assert fit_with_volumes(job_with_claims("data"))[0].reason == "claim data was not found in team"
     del spec["storageClassName"]
-    assert answers(mounting("data"), planned)[0].verdict == "unknown"
-    storage = [{**LATE, "default": True}]
-    assert answers(mounting("data"), planned, storage_classes=storage)[0].verdict == "fits"
+    assert fit_with_volumes(job_with_claims("data"), planned)[0].verdict == "unknown"
+    storage = [{**LATE_BINDING, "default": True}]
+    assert fit_with_volumes(job_with_claims("data"), planned, storage_classes=storage)[0].verdict == "fits"
 
 
-def test_what_could_not_be_read_is_said() -> None:
-    have = cluster([node("a")], claims=[claim(storage="late")], storage_classes=[LATE], unreadable=["csiDrivers"])
-    (found,) = fit(have, [mounting("data")])
+def test_unreadable_resources_are_named_in_the_reason() -> None:
+    have = cluster(
+        [node("a")], claims=[claim(storage="late")], storage_classes=[LATE_BINDING], unreadable=["csiDrivers"]
+    )
+    (found,) = fit(have, [job_with_claims("data")])
     assert (found.verdict, found.reason.endswith("(storage class late), and csiDrivers could not be read")) == (
         "unknown",
         True,
     )
     older = {**json.loads(render(have)), "version": 2, "unreadable": []}
     del older["csiDrivers"], older["storageCapacities"]
-    (found,) = fit(load(json.dumps(older)), [mounting("data")])
+    (found,) = fit(load(json.dumps(older)), [job_with_claims("data")])
     assert (found.verdict, found.reason.endswith("csiDrivers, storageCapacities could not be read")) == (
         "unknown",
         True,
     )
 
 
-def test_a_snapshot_has_what_decides_of_claims_and_volumes() -> None:
+def test_snapshot_entries_of_claims_and_volumes() -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},

@@ -1,4 +1,4 @@
-"""Other projects' tools accept the OpenAPI document of the service, and the clients that they generate compile."""
+"""Third-party tools accept the OpenAPI document of the service, and the clients that they generate compile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def programs() -> Path:
 
 
 def run(directory: Path, *command: str | Path, **more: str) -> str:
-    """Run a program, and return all that it prints; it has to succeed."""
+    """Run a program and return its output. The program must succeed."""
     environment: Mapping[str, str] = {**ENVIRONMENT, **more}
     done = subprocess.run(
         list(map(str, command)),
@@ -39,8 +39,8 @@ def run(directory: Path, *command: str | Path, **more: str) -> str:
     return done.stdout
 
 
-def test_redocly_has_nothing_to_say(programs: Path, tmp_path: Path) -> None:
-    """No errors and no warnings: examples included."""
+def test_redocly_reports_no_problems(programs: Path, tmp_path: Path) -> None:
+    """Neither errors nor warnings, also for the examples."""
     said = run(
         tmp_path,
         programs / "node_modules/.bin/redocly",
@@ -54,7 +54,7 @@ def test_redocly_has_nothing_to_say(programs: Path, tmp_path: Path) -> None:
     assert all(counts.values()), said[-8000:]
 
 
-def test_a_go_client_compiles(programs: Path, tmp_path: Path) -> None:
+def test_generated_go_client_compiles(programs: Path, tmp_path: Path) -> None:
     for name in ("go.mod", "go.sum"):
         shutil.copy(programs / name, tmp_path)
     run(
@@ -71,13 +71,13 @@ def test_a_go_client_compiles(programs: Path, tmp_path: Path) -> None:
     run(tmp_path, "go", "vet", ".")
 
 
-def test_a_typescript_client_compiles(programs: Path, tmp_path: Path) -> None:
+def test_generated_typescript_client_compiles(programs: Path, tmp_path: Path) -> None:
     run(tmp_path, programs / "node_modules/.bin/openapi-typescript", openapi.DOCUMENT, "-o", "api.d.ts")
     run(tmp_path, programs / "node_modules/.bin/tsc", "--noEmit", "--strict", "api.d.ts")
 
 
-def test_a_python_client_can_be_imported(programs: Path, tmp_path: Path) -> None:
-    """It has every operation; only bodies of YAML, which it does not know, are left out."""
+def test_generated_python_client_can_be_imported(programs: Path, tmp_path: Path) -> None:
+    """It has every operation; only YAML bodies, which the generator does not support, are left out."""
     said = run(
         tmp_path,
         programs / "python/bin/openapi-python-client",

@@ -1,4 +1,4 @@
-"""``docs/gitops.md``: its commands run from top to bottom in one directory."""
+"""The commands of ``docs/gitops.md`` run from top to bottom in one directory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOT_RUN = {
     "gpuctl drift git:origin/main jobs cluster.yaml --fail -o markdown > drift.md\n": "needs a cluster",
     next(block.text for block in blocks(DOCUMENT) if "ignore:" in block.text): "settings of the same",
 }
-"""Blocks that are not run, and why."""
+"""Code blocks that are not run, with the reason."""
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> dict[str, str]:
-    """The environment of a reader who has installed gpuctl and told git who he is."""
+    """Return the environment of a user who has installed gpuctl and configured a git identity."""
     programs = tmp_path / "bin"
     programs.mkdir()
     program = programs / "gpuctl"
@@ -39,7 +39,7 @@ def reader(tmp_path: Path) -> dict[str, str]:
     return {**kept, **who, "PATH": path, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
-def test_from_top_to_bottom(tmp_path: Path, reader: dict[str, str]) -> None:
+def test_commands_of_gitops_docs_run_in_order(tmp_path: Path, reader: dict[str, str]) -> None:
     def shell(command: str, directory: Path, *codes: int) -> str:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command], cwd=directory, env=reader, capture_output=True, text=True
@@ -53,11 +53,11 @@ def test_from_top_to_bottom(tmp_path: Path, reader: dict[str, str]) -> None:
         if (name := block.note_after("file:")) is not None:
             (here / name).write_text(block.text, encoding="utf-8")
         elif (command := block.note_after("output:")) is not None:
-            # The document says that this change does not fit.
+            # The text of this block says that the change does not fit.
             code = 1 if "Does not fit" in block.text else 0
             assert_output(block.text, shell(command, here, code))
         elif block.note == "run":
-            # `cd` of one block holds in the next ones, as at a reader's prompt.
+            # `cd` in one block applies to the following blocks, as in a user's shell.
             here = Path(shell(f"{{ {block.text}\n}} > /dev/null\npwd -P", here).strip())
         elif block.note_after("from:") is None:
             left_out.append(block.text)
@@ -68,7 +68,7 @@ def test_from_top_to_bottom(tmp_path: Path, reader: dict[str, str]) -> None:
     assert shell("git log --format=%s", here) == "Fine-tune on two nodes\nThe first job\n"
 
 
-def test_what_is_quoted_is_there() -> None:
+def test_quoted_files_match_the_repository() -> None:
     quoted = [block for block in blocks(DOCUMENT) if block.note.startswith("from:")]
     assert len(quoted) == 2
     for block in quoted:
@@ -77,7 +77,7 @@ def test_what_is_quoted_is_there() -> None:
     assert yaml.safe_load(application) == yaml.safe_load(read("deploy/argocd/application.yaml"))
 
 
-def test_a_ttl_is_warned_of(tmp_path: Path) -> None:
+def test_build_for_argocd_warns_of_a_ttl(tmp_path: Path) -> None:
     from support.repositories import gpuctl, training
 
     (tmp_path / "a.yaml").write_text(training("a").replace("namespace: nlp", "namespace: nlp, ttl: 1d"))

@@ -1,4 +1,4 @@
-"""Names that a caller may not see reach no text, whatever sentence is made of them, and still tell objects apart."""
+"""Hidden names: text cannot distinguish or count objects that the caller may not see; equality and sorting can."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuctl_server.redaction import merge_hidden
 
 KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})
 Sentence = Callable[[str, str], str]
-SENTENCES: list[Sentence] = [
+TEXTS_OF_TWO_NAMES: list[Sentence] = [
     lambda one, other: f"{one} and {other} hold 16 GPUs",
     lambda one, other: f"evicts {one!s}, then {other:>20}",
     lambda one, other: "; ".join(sorted([one, other])),
@@ -34,7 +34,7 @@ SENTENCES: list[Sentence] = [
 
 
 class Visibility:
-    """What a caller sees: namespace `mine`."""
+    """The visibility of a caller with access to namespace `mine`."""
 
     pool_label = "example.com/pool"
 
@@ -48,7 +48,7 @@ class Visibility:
         return False
 
 
-def veiled(name: str, namespace: str, session: RedactingSession) -> dict:
+def redacted_pod(name: str, namespace: str, session: RedactingSession) -> dict:
     pod = {
         "metadata": {
             "name": f"{name}-0",
@@ -68,12 +68,12 @@ def session() -> RedactingSession:
     return found
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_no_sentence_tells_hidden_objects_apart(sentence: Sentence) -> None:
+@pytest.mark.parametrize("sentence", TEXTS_OF_TWO_NAMES)
+def test_text_does_not_distinguish_hidden_names(sentence: Sentence) -> None:
     assert sentence(HiddenName(1), HiddenName(2)) == sentence(HiddenName(7), HiddenName(8)) == sentence(OTHERS, OTHERS)
 
 
-def test_they_are_told_apart_as_data() -> None:
+def test_hidden_names_differ_as_values() -> None:
     one, other = HiddenName(1), HiddenName(2)
     assert one == HiddenName(1) == copy.deepcopy(one)
     assert len({one, other, HiddenName(1), OTHERS}) == 3
@@ -88,8 +88,8 @@ def test_they_are_told_apart_as_data() -> None:
     assert not is_hidden("a")
 
 
-def test_a_veiled_object_has_hidden_names(session: RedactingSession) -> None:
-    one, same, other = (veiled(*about, session) for about in (("a", "theirs"), ("a", "theirs"), ("b", "theirs")))
+def test_redacted_object_has_hidden_names(session: RedactingSession) -> None:
+    one, same, other = (redacted_pod(*about, session) for about in (("a", "theirs"), ("a", "theirs"), ("b", "theirs")))
     assert one == same
     assert one["metadata"]["name"] != other["metadata"]["name"]
     assert one["metadata"]["namespace"] == other["metadata"]["namespace"]
@@ -97,16 +97,16 @@ def test_a_veiled_object_has_hidden_names(session: RedactingSession) -> None:
     text = json.dumps([one, other])
     assert not [word for word in ("theirs", "a-0", "b-0", "node-1", "sealed", '"a"', '"b"') if word in text]
     assert json.dumps(one) == json.dumps(other)
-    assert veiled("a", "mine", session)["metadata"]["name"] == "a-0"
+    assert redacted_pod("a", "mine", session)["metadata"]["name"] == "a-0"
 
 
-def test_pods_that_wait_for_different_hidden_nodes_are_of_two_kinds() -> None:
+def test_pending_pods_for_different_hidden_nodes_differ_in_kind() -> None:
     one, other = ({"wants": {"nodeSelector": {"host": HiddenName(number)}}} for number in (1, 2))
     assert _placement_key(one) != _placement_key(other)
     assert _placement_key(one) == _placement_key(copy.deepcopy(one))
 
 
-def test_answers_merge_what_is_hidden() -> None:
+def test_answers_merge_hidden_rows() -> None:
     held = [
         {
             "namespace": HiddenName(number),
@@ -126,16 +126,16 @@ def test_answers_merge_what_is_hidden() -> None:
     }
 
 
-LISTS: list[Callable[[list[str]], str]] = [
+TEXTS_OF_SEVERAL_NAMES: list[Callable[[list[str]], str]] = [
     lambda names: f"{len(names)} of them: first {', then '.join(names)}",
     lambda names: "\n".join(f"{number}. {name}" for number, name in enumerate(names)),
     lambda names: f"neither {' nor '.join(names)} ({len(names) - 1} more)",
 ]
-"""Sentences as nothing in gpuctl writes them yet."""
+"""Ways to build a text that gpuctl does not use yet."""
 
 
-@pytest.mark.parametrize("sentence", LISTS)
-def test_no_sentence_says_how_many_are_hidden(sentence: Callable[[list[str]], str]) -> None:
+@pytest.mark.parametrize("sentence", TEXTS_OF_SEVERAL_NAMES)
+def test_text_does_not_count_hidden_names(sentence: Callable[[list[str]], str]) -> None:
     def said(number: int) -> str:
         pairs = [("a", "mine"), *((prefixed("Job/", HiddenName(one)), HiddenName(-one)) for one in range(number))]
         return sentence(unique_names(in_namespace(*pair) for pair in pairs))
@@ -145,7 +145,7 @@ def test_no_sentence_says_how_many_are_hidden(sentence: Callable[[list[str]], st
     assert unique_names([f"{HiddenName(1)} in mine", f"{HiddenName(2)} in mine"]) == [f"{OTHERS} in mine"]
 
 
-def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
+def test_queue_hint_does_not_count_hidden_jobs() -> None:
     admission = {"metadata": {"name": "w"}}
 
     def said(number: int) -> str:
@@ -158,8 +158,8 @@ def test_a_queue_does_not_say_how_many_hidden_jobs_hold_it() -> None:
     assert said(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
 
 
-def test_a_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
-    """Kueue's Workload has the labels of the job's pods in its spec."""
+def test_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
+    """The spec of Kueue's Workload contains the labels of the job's pods."""
     labels = {"app": "secret", KEYS.job_type: "training"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
     workload = {
@@ -176,8 +176,8 @@ def test_a_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
     )
 
 
-def test_a_quota_does_not_say_how_many_hidden_jobs_hold_it() -> None:
-    """Nor the kinds of the jobs, or their owners."""
+def test_quota_hint_does_not_count_hidden_jobs() -> None:
+    """The text shows neither the kinds of the hidden jobs nor their owners."""
 
     def said(number: int) -> str:
         amounts = {"requests.cpu": Fraction(6) / number}

@@ -1,4 +1,4 @@
-"""Hints are values: each surface writes commands and options in its own words."""
+"""Hints are values: each surface (command line, REST) renders commands and options in its own form."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
 
 SOURCES = Path(__file__).parents[2] / "compiler" / "gpuctl"
-ROOMS = ("apply", "acts", "reading", "usecases", "kube", "capacity")
-# Texts that no client of the REST API reads: sets, kubeconfigs, git, the command line as a client, its own options.
-ELSEWHERE = (
+CHECKED_PACKAGES = ("apply", "acts", "reading", "usecases", "kube", "capacity")
+# Modules whose texts are not shown to REST clients: sets, kubeconfigs, git, the command line and its options.
+EXEMPT_MODULES = (
     "apply/plan/set_run.py",
     "apply/workflow.py",
     "apply/state/provenance.py",
@@ -48,15 +48,15 @@ ELSEWHERE = (
     "usecases/revisions.py",
     "usecases/service_",
     "usecases/usage_backends.py",
-    # `why` prints what to type: `GET /jobs/{jobId}/why` has the same texts.
+    # `why` prints commands to type; `GET /jobs/{jobId}/why` returns the same texts.
     "reading/why/",
     "capacity/snapshot_document.py",
 )
 ADVICE = r"`gpuctl |(?<![-\w])--[a-z]|(?<![-\w])-[nf]\b(?! [{x])"
-"""A command of gpuctl, or an option. ``-n x`` is kubectl's."""
-FACTS = ("not by `gpuctl pause`",)
-"""What gpuctl did itself is no hint."""
-EVERY: list[tuple[Any, str, str]] = [
+"""Matches a command of gpuctl or an option, but not ``-n x`` of a kubectl command."""
+NOT_ADVICE = ("not by `gpuctl pause`",)
+"""Texts that mention a command of gpuctl without advising it."""
+RENDERED_HINTS: list[tuple[Any, str, str]] = [
     *(
         (JobHint(action, "a", "b"), f"`gpuctl {words} a -n b`", f"`{method} /jobs/a{below}?namespace=b`")
         for action, (words, method, below) in JOB_ACTIONS.items()
@@ -86,43 +86,43 @@ PHRASES = {name: value for name, value in vars(hints).items() if isinstance(valu
 
 
 @pytest.fixture(params=[Surface.REST, Surface.SERVICE_COMMAND_LINE])
-def service(request: pytest.FixtureRequest) -> Iterator[Surface]:
-    """A surface of a service."""
+def service_surface(request: pytest.FixtureRequest) -> Iterator[Surface]:
+    """Each surface of the service."""
     set_request_surface(request.param)
     yield request.param
     set_request_surface(Surface.COMMAND_LINE)
 
 
 @pytest.fixture
-def rest() -> Iterator[None]:
+def rest_surface() -> Iterator[None]:
     set_request_surface(Surface.REST)
     yield
     set_request_surface(Surface.COMMAND_LINE)
 
 
-@pytest.mark.parametrize(("hint", "command", "request_line"), EVERY)
-def test_a_hint_is_a_command(hint: Any, command: str, request_line: str) -> None:
+@pytest.mark.parametrize(("hint", "command", "request_line"), RENDERED_HINTS)
+def test_hint_renders_as_a_command(hint: Any, command: str, request_line: str) -> None:
     assert f"{hint}" == command
 
 
-@pytest.mark.parametrize(("hint", "command", "request_line"), EVERY)
-def test_a_hint_is_a_request(rest: None, hint: Any, command: str, request_line: str) -> None:
+@pytest.mark.parametrize(("hint", "command", "request_line"), RENDERED_HINTS)
+def test_hint_renders_as_a_request_in_rest(rest_surface: None, hint: Any, command: str, request_line: str) -> None:
     assert f"{hint}" == request_line
 
 
-def test_every_kind_of_hint_is_tried() -> None:
+def test_every_hint_class_is_covered() -> None:
     kinds = {value for value in vars(hints).values() if isinstance(value, type) and hasattr(value, "_fields")}
-    assert kinds - {Phrase} == {type(hint) for hint, _, _ in EVERY}
+    assert kinds - {Phrase} == {type(hint) for hint, _, _ in RENDERED_HINTS}
     assert len(PHRASES) > 10
 
 
 @pytest.mark.parametrize("name", PHRASES)
-def test_a_phrase_for_rest_has_no_command(rest: None, name: str) -> None:
+def test_rest_phrases_contain_no_command(rest_surface: None, name: str) -> None:
     assert not re.search(ADVICE, f"{PHRASES[name]}")
 
 
 @pytest.mark.parametrize("name", PHRASES)
-def test_a_command_line_without_kubeconfig_is_not_told_to_take_over(name: str) -> None:
+def test_service_command_line_phrases_do_not_advise_adopt(name: str) -> None:
     phrase = PHRASES[name]
     assert ("--adopt" in f"{phrase}") == (phrase.service is not None)
     set_request_surface(Surface.SERVICE_COMMAND_LINE)
@@ -132,7 +132,7 @@ def test_a_command_line_without_kubeconfig_is_not_told_to_take_over(name: str) -
         set_request_surface(Surface.COMMAND_LINE)
 
 
-def test_threads_of_a_request_write_for_its_surface(rest: None) -> None:
+def test_threads_of_a_request_use_its_surface(rest_surface: None) -> None:
     assert start_each(lambda name: f"{RecoverHint(name)}", ["a", "b"])() == [
         "`POST /recoveries?namespace=a`",
         "`POST /recoveries?namespace=b`",
@@ -146,23 +146,23 @@ def transport() -> Transport:
     return Transport(access)
 
 
-def untrusted(code: int) -> ssl.SSLCertVerificationError:
-    """The error of a certificate, with OpenSSL's code."""
+def certificate_error(code: int) -> ssl.SSLCertVerificationError:
+    """Return a certificate verification error with OpenSSL's code."""
     error = ssl.SSLCertVerificationError("self-signed")
     error.verify_code, error.verify_message = code, "self-signed"
     return error
 
 
-FAILURES = [
+TLS_AND_SOCKET_ERRORS = [
     (ssl.SSLError("wrong version"), "does not speak TLS as expected"),
     (ConnectionRefusedError("refused"), "cannot be reached"),
-    (untrusted(18), "is not trusted"),
-    (untrusted(62), "is for another name"),
+    (certificate_error(18), "is not trusted"),
+    (certificate_error(62), "is for another name"),
 ]
 
 
-@pytest.mark.parametrize(("error", "words"), FAILURES)
-def test_where_the_cluster_is_stays_the_services_business(service: Surface, error: Exception, words: str) -> None:
+@pytest.mark.parametrize(("error", "words"), TLS_AND_SOCKET_ERRORS)
+def test_service_errors_hide_the_cluster_address(service_surface: Surface, error: Exception, words: str) -> None:
     failure = transport()._failure(error, 10)
     assert failure.message == "the Kubernetes API server cannot be reached"
     assert failure.hint == "try again in a moment; administrators find the reason in the log of the service"
@@ -170,21 +170,21 @@ def test_where_the_cluster_is_stays_the_services_business(service: Surface, erro
     assert words in failure.detail
 
 
-@pytest.mark.parametrize(("error", "words"), FAILURES)
-def test_users_of_a_kubeconfig_read_where_the_cluster_is(error: Exception, words: str) -> None:
+@pytest.mark.parametrize(("error", "words"), TLS_AND_SOCKET_ERRORS)
+def test_kubeconfig_errors_show_the_cluster_address(error: Exception, words: str) -> None:
     failure = transport()._failure(error, 10)
     assert "https://10.0.0.1:6443" in failure.message
     assert words in failure.message
 
 
-def test_a_timeout_names_no_address(service: Surface) -> None:
+def test_service_timeout_hides_the_cluster_address(service_surface: Surface) -> None:
     failure = transport()._failure(ReadTimeoutError(None, "/", "late"), 10)
     assert (failure.message, failure.hint) == ("the Kubernetes API server gave no answer within 10 s", None)
 
 
-def texts(source: str) -> Iterator[str]:
-    """The texts of a file that advise; what is put in is called x."""
-    # Most files have no advice, and a tree of each is seconds.
+def advising_texts(source: str) -> Iterator[str]:
+    """Yield the strings of a source file that advise a command. Interpolated values are replaced by x."""
+    # Most files contain no advice; parsing all of them would take seconds.
     if not re.search(ADVICE, source):
         return
     tree = ast.parse(source)
@@ -192,7 +192,7 @@ def texts(source: str) -> Iterator[str]:
     inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
         if id(node) in spoken:
-            # A docstring.
+            # Skip docstrings.
             continue
         if isinstance(node, ast.JoinedStr):
             text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
@@ -204,15 +204,15 @@ def texts(source: str) -> Iterator[str]:
             yield text
 
 
-def test_no_text_spells_a_command_by_itself() -> None:
+def test_no_text_contains_a_literal_command() -> None:
     wrong = []
-    for room in ROOMS:
+    for room in CHECKED_PACKAGES:
         for path in sorted((SOURCES / room).rglob("*.py")):
             where = str(path.relative_to(SOURCES))
-            if where.startswith(ELSEWHERE):
+            if where.startswith(EXEMPT_MODULES):
                 continue
-            for text in texts(path.read_text()):
-                for fact in FACTS:
+            for text in advising_texts(path.read_text()):
+                for fact in NOT_ADVICE:
                     text = text.replace(fact, "")
                 if re.search(ADVICE, text):
                     wrong.append((where, text))

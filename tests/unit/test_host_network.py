@@ -1,4 +1,4 @@
-"""Pods in the network of their node: DNS, and the port at which the nodes of a training meet."""
+"""Pods with hostNetwork: the DNS policy, and the rendezvous port of a training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["training", "inference", "notebook", "compute"])
-def test_host_network_keeps_the_cluster_s_names(kind: str) -> None:
+def test_host_network_sets_cluster_first_dns_policy(kind: str) -> None:
     objects = compiled(kind, "podPatch: {hostNetwork: true}\n")
     assert pod_of(objects)["dnsPolicy"] == "ClusterFirstWithHostNet"
     assert gpuctl.lift(objects)[0]["podPatch"] == {"hostNetwork": True}
@@ -41,21 +41,21 @@ def test_host_network_keeps_the_cluster_s_names(kind: str) -> None:
     assert "dnsPolicy" not in pod_of(compiled(kind, "podPatch: {hostNetwork: false}\n"))
 
 
-def test_a_dns_policy_that_is_stated_stays() -> None:
+def test_explicit_dns_policy_is_kept() -> None:
     for policy in ("ClusterFirst", "Default"):
         objects = compiled("training", f"podPatch: {{hostNetwork: true, dnsPolicy: {policy}}}\n")
         assert pod_of(objects)["dnsPolicy"] == policy
         assert gpuctl.lift(objects)[0]["podPatch"] == {"hostNetwork": True, "dnsPolicy": policy}
 
 
-def test_the_patch_of_the_platform() -> None:
+def test_platform_default_pod_patch_sets_dns_policy() -> None:
     platform = f"{PLATFORM}defaults: {{training: {{podPatch: {{hostNetwork: true}}}}}}\n"
     assert pod_of(compiled("training", "", platform))["dnsPolicy"] == "ClusterFirstWithHostNet"
     stated = compiled("training", "podPatch: {dnsPolicy: Default}\n", platform)
     assert pod_of(stated)["dnsPolicy"] == "Default"
 
 
-def test_an_object_without_a_dns_policy_is_lifted_as_it_is() -> None:
+def test_object_without_dns_policy_is_lifted_as_cluster_first() -> None:
     objects = copy.deepcopy(compiled("training", "podPatch: {hostNetwork: true}\n"))
     del pod_of(objects)["dnsPolicy"]
     patch = gpuctl.lift(objects)[0]["podPatch"]
@@ -64,7 +64,7 @@ def test_an_object_without_a_dns_policy_is_lifted_as_it_is() -> None:
 
 @pytest.mark.parametrize("platform", [PLATFORM, PLATFORM + JOBSET])
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_the_port_of_the_rendezvous(platform: str, nodes: int) -> None:
+def test_master_port_sets_variables_ports_and_service(platform: str, nodes: int) -> None:
     rest = f"job: {{name: demo, master_port: 29511}}\nresources: {{nodes: {nodes}}}\n"
     objects = compiled("training", rest, platform)
     (main,) = pod_of(objects)["containers"]
@@ -80,7 +80,7 @@ def test_the_port_of_the_rendezvous(platform: str, nodes: int) -> None:
     assert "master_port" not in document["job"]
 
 
-def test_a_variable_for_the_port_is_answered_with_the_field() -> None:
+def test_master_port_variable_is_rejected_with_a_hint() -> None:
     text = (
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment: {image: 'app:1', env: {MASTER_PORT: '29511'}}\n"
     )

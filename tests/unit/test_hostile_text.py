@@ -1,4 +1,4 @@
-"""Text of a cluster or service cannot control the terminal, whatever prints it, also behind a pipe."""
+"""Text from a cluster or service cannot control the terminal, however it is printed, also through a pipe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PRINTERS: dict[str, Callable[[str], None]] = {
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("printer", PRINTERS)
-def test_nothing_printed_controls_a_terminal(printer: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_text_has_no_control_characters(printer: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     PRINTERS[printer](HOSTILE[text])
     printed = capsys.readouterr().out
     assert all(line.isprintable() for line in printed.split("\n")), ascii(printed)
@@ -48,20 +48,20 @@ def test_nothing_printed_controls_a_terminal(printer: str, text: str, capsys: py
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_json_keeps_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_round_trips_control_characters(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     show_value({"name": HOSTILE[text]}, "json")
     assert json.loads(capsys.readouterr().out) == {"name": HOSTILE[text]}
     line = JsonLines().format(logging.makeLogRecord({"msg": "request", "path": HOSTILE[text]}))
     assert json.loads(line)["path"] == HOSTILE[text]
 
 
-def test_a_line_of_a_paragraph_is_not_begun_by_its_text() -> None:
+def test_line_breaks_in_a_paragraph_become_spaces() -> None:
     assert list(section("Fix", ["a\nerror: fake"], None)) == ["Fix         a error: fake"]
 
 
-def test_colours_of_a_service_are_no_part_of_paragraphs() -> None:
+def test_colour_codes_in_paragraphs_are_escaped() -> None:
     assert list(section("Fix", ["\x1b[31mred"], None)) == ["Fix         \\x1b[31mred"]
 
 
-def test_a_terminal_shows_our_colours_and_escapes_line_separators() -> None:
+def test_escape_controls_keeps_colours() -> None:
     assert escape_controls("\x1b[31mred\x1b[0m\u2028\u2029") == "\x1b[31mred\x1b[0m\\u2028\\u2029"

@@ -1,4 +1,4 @@
-"""The house itself: what stands where, and what may not know of what."""
+"""Import rules of the test suite."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def imported(path: Path) -> set[str]:
-    """The last parts of all names that a module imports: modules, and what is taken from them."""
+def imported_names(path: Path) -> set[str]:
+    """Return the last part of every name that a module imports: modules and their members."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -20,8 +20,8 @@ def imported(path: Path) -> set[str]:
 
 
 def test_no_test_module_is_imported() -> None:
-    """What several tests use is in ``support/``: else a helper's change is one of another room's tests."""
+    """Shared helpers belong in ``support/``. Otherwise a change to one test module breaks others."""
     modules = {path.stem for path in TESTS.rglob("test_*.py")}
     assert "test_house" in modules
-    wrong = {str(path.relative_to(TESTS)): sorted(imported(path) & modules) for path in TESTS.rglob("*.py")}
+    wrong = {str(path.relative_to(TESTS)): sorted(imported_names(path) & modules) for path in TESTS.rglob("*.py")}
     assert {path: names for path, names in wrong.items() if names} == {}

@@ -1,4 +1,4 @@
-"""What the transport makes of responses, and of connections that break, over real sockets."""
+"""The transport over real sockets: responses, timeouts, and broken connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.byte_server import Server
 from support.certificates import Pair, self_signed
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
+NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 Start = Callable[..., tuple[Server, Transport]]
@@ -26,7 +26,7 @@ Start = Callable[..., tuple[Server, Transport]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start servers, each with the transport to it; both end with the test."""
+    """Return a function that starts a server and a transport to it. Both are closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def begin(
@@ -47,7 +47,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A certificate and its key."""
+    """A self-signed certificate and its key."""
     return self_signed(tmp_path_factory.mktemp("http-client"))
 
 
@@ -63,7 +63,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Pair:
         (b"HTTP/2 200 OK\r\n\r\n", "the response is not HTTP"),
     ],
 )
-def test_part_of_a_response_is_an_error(start: Start, answer: bytes, text: str) -> None:
+def test_incomplete_response_is_an_error(start: Start, answer: bytes, text: str) -> None:
     server, transport = start(answer, hangs_up=True)
     with pytest.raises(ConnectionFailed) as caught:
         transport.send("GET", "/x")
@@ -80,42 +80,42 @@ def test_part_of_a_response_is_an_error(start: Start, answer: bytes, text: str) 
         (b"HTTP/1.1 200 OK\r\n\r\nhello", b"hello"),
     ],
 )
-def test_bodies_are_read_to_their_end(start: Start, answer: bytes, body: bytes) -> None:
+def test_whole_body_is_read(start: Start, answer: bytes, body: bytes) -> None:
     _, transport = start(answer, hangs_up=True)
     assert transport.send("GET", "/x").data == body
 
 
-def test_requests_as_they_are_sent(start: Start) -> None:
-    server, transport = start(NOTHING, path="/of it")
+def test_request_line_and_headers(start: Start) -> None:
+    server, transport = start(NO_CONTENT, path="/of it")
     transport.send("GET", "/a b/:c", {"d": "e f", "empty": ""})
     transport.send("POST", "/a", body={"k": "ü"}, content_type="application/json")
-    # The head and the body of a POST are sent one after the other.
+    # The headers and the body of a POST are sent separately.
     get, post = (request.split(b"\r\n") for request in (server.requests[0], b"".join(server.requests[1:])))
     assert get[0] == b"GET /of%20it/a%20b/:c?d=e+f HTTP/1.1"
-    # In UTF-8, as Go sends it.
+    # Header values are UTF-8, as Go sends them.
     assert {b"Authorization: Bearer t", "Name: grün".encode(), b"Accept-Encoding: identity"} <= {*get}
     assert f"Host: {server.url.removeprefix('http://')}".encode() in get
     assert (post[0], post[-1]) == (b"POST /of%20it/a HTTP/1.1", '{"k":"ü"}'.encode())
     assert {b"Content-Length: 10", b"Content-Type: application/json"} <= {*post}
 
 
-def test_silence_is_a_timeout(start: Start) -> None:
+def test_stalled_response_times_out(start: Start) -> None:
     server, transport = start(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell")
     with pytest.raises(ConnectionFailed) as caught:
         transport.send("GET", "/x", within=0.2)
     assert str(caught.value) == f"{server.url} gave no answer within 0 s"
 
 
-def test_a_server_that_is_away_was_sent_nothing(start: Start) -> None:
-    server, transport = start(NOTHING)
+def test_refused_connection_is_not_marked_as_sent(start: Start) -> None:
+    server, transport = start(NO_CONTENT)
     server.close()
     with pytest.raises(ConnectionFailed, match="cannot be reached: connection refused") as caught:
         transport.send("GET", "/x")
     assert not caught.value.sent
 
 
-def test_portions_come_as_they_are_sent(start: Start) -> None:
-    """What is being watched does not wait for more."""
+def test_stream_yields_chunks_as_they_arrive(start: Start) -> None:
+    """A watch returns each chunk without waiting for the next."""
     server, transport = start(CHUNKED + b"5\r\nfirst\r\n")
     portions = iter(ResponseStream(transport.open("/x"), "it"))
     assert next(portions) == b"first"
@@ -124,9 +124,7 @@ def test_portions_come_as_they_are_sent(start: Start) -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_a_waiting_read_ends_when_another_thread_closes_the_stream(
-    start: Start, certificate: Pair, secure: bool
-) -> None:
+def test_closing_a_stream_ends_a_blocked_read(start: Start, certificate: Pair, secure: bool) -> None:
     _, transport = start(CHUNKED + b"5\r\nfirst\r\n", certificate=certificate if secure else None)
     stream = ResponseStream(transport.open("/x"), "it")
     portions = iter(stream)
@@ -136,11 +134,11 @@ def test_a_waiting_read_ends_when_another_thread_closes_the_stream(
     with pytest.raises(ConnectionFailed, match="it broke off"):
         next(portions)
     assert time.monotonic() < begun + 5
-    # Once more, after its end.
+    # Closing a second time has no effect.
     stream.close()
 
 
-def test_closing_a_stream_after_its_end_breaks_no_other_request(start: Start) -> None:
+def test_closing_an_ended_stream_keeps_the_connection(start: Start) -> None:
     _, transport = start(CHUNKED + b"0\r\n\r\n")
     stream = ResponseStream(transport.open("/x"), "it")
     assert list(stream) == []
@@ -149,8 +147,8 @@ def test_closing_a_stream_after_its_end_breaks_no_other_request(start: Start) ->
     transport.send("GET", "/y")
 
 
-def test_connections_are_used_again_while_they_are_open(start: Start) -> None:
-    server, transport = start(NOTHING)
+def test_open_connections_are_reused(start: Start) -> None:
+    server, transport = start(NO_CONTENT)
     for _ in range(5):
         transport.send("GET", "/x")
     assert len(server.opened) == 1
@@ -159,8 +157,8 @@ def test_connections_are_used_again_while_they_are_open(start: Start) -> None:
     assert len(server.opened) == 2
 
 
-def test_slow_responses_do_not_hold_up_others(start: Start) -> None:
-    _, transport = start(NOTHING, delay=0.5)
+def test_slow_responses_do_not_block_other_requests(start: Start) -> None:
+    _, transport = start(NO_CONTENT, delay=0.5)
     threads = [threading.Thread(target=transport.send, args=("GET", "/x")) for _ in range(8)]
     begun = time.monotonic()
     for thread in threads:
@@ -170,7 +168,7 @@ def test_slow_responses_do_not_hold_up_others(start: Start) -> None:
     assert time.monotonic() < begun + 2
 
 
-def test_a_response_that_was_not_read_is_no_end_of_a_request(start: Start) -> None:
+def test_unread_response_closes_its_connection(start: Start) -> None:
     server, transport = start(b"HTTP/1.1 401 No\r\nContent-Length: 5\r\n\r\nhello")
     transport.open("/x").close()
     assert transport.send("GET", "/x").data == b"hello"

@@ -1,4 +1,4 @@
-"""``gpuctl impact``: every number counted by hand, and a report that reads well in a pull request."""
+"""``gpuctl impact``: every number, computed by hand, and the report for a pull request."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "team")
 
 
-def change(repository: Repository, before: dict[str, str], after: dict[str, str]) -> dict[str, Any]:
-    """The JSON of the impact of going from some files to others; the exit code is held too."""
+def impact_of(repository: Repository, before: dict[str, str], after: dict[str, str]) -> dict[str, Any]:
+    """Return the JSON report of a change from some files to others, after checking its exit code."""
     for name, content in before.items():
         repository.write(name, content)
     repository.commit()
@@ -53,14 +53,14 @@ def change(repository: Repository, before: dict[str, str], after: dict[str, str]
     return report
 
 
-def pools(report: dict[str, Any]) -> dict[tuple[str, str | None], tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """(pool, type) -> GPUs (fewest, most, there) before and after."""
+def gpus_by_pool(report: dict[str, Any]) -> dict[tuple[str, str | None], tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """Return (pool, type) -> (least GPUs, most GPUs, capacity) before and after."""
     of = itemgetter("gpus", "gpusAtMost", "capacity")
     return {(row["pool"], row["gpuType"]): (of(row["before"]), of(row["after"])) for row in report["pools"]}
 
 
-def quotas(report: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """(namespace, resource) -> asked and hard, before and after."""
+def quota_rows(report: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """Return (namespace, resource) -> (requested, limit) before and after."""
     return {
         (row["namespace"], row["resource"]): (tuple(row["before"].values()), tuple(row["after"].values()))
         for row in report["quotas"]
@@ -70,9 +70,9 @@ def quotas(report: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[Any, ...
 # GPUs ------------------------------------------------------------------------------------------------------
 
 
-def test_gpus_by_pool_and_type(repository: Repository) -> None:
+def test_gpus_are_counted_by_pool_and_type(repository: Repository) -> None:
     nodes = pool({"n1": A, "n2": A, "n3": B})
-    report = change(
+    report = impact_of(
         repository,
         {"pool.yaml": nodes, "a.yaml": training("a", gpu=4, resources=", gpu-type: A100-80G")},
         {
@@ -84,7 +84,7 @@ def test_gpus_by_pool_and_type(repository: Repository) -> None:
             "w.yaml": COMPUTE,
         },
     )
-    assert pools(report) == {
+    assert gpus_by_pool(report) == {
         ("a100", "A100-80G"): ((4, 4, 16), (8, 8, 16)),
         ("a100", "H100-80G"): ((0, 0, 8), (2, 2, 8)),
         ("a100", "any"): ((0, 0, 24), (4, 4, 24)),
@@ -100,15 +100,15 @@ def test_gpus_by_pool_and_type(repository: Repository) -> None:
     }
 
 
-def test_services_that_scale_have_a_range(repository: Repository) -> None:
+def test_autoscaled_services_have_a_range_of_gpus(repository: Repository) -> None:
     nodes = pool({"n1": A})
-    report = change(
+    report = impact_of(
         repository,
         {"pool.yaml": nodes, "s.yaml": service("s", gpu=2, least=1, most=3)},
         {"pool.yaml": nodes, "s.yaml": service("s", gpu=2, least=2, most=4)},
     )
-    # 2 GPUs a replica: 1 to 3 replicas, then 2 to 4, on one node of 8.
-    assert pools(report) == {
+    # 2 GPUs per replica: 1 to 3 replicas, then 2 to 4, on one node of 8.
+    assert gpus_by_pool(report) == {
         ("a100", "A100-80G"): ((0, 0, 8), (0, 0, 8)),
         ("a100", "any"): ((2, 6, 8), (4, 8, 8)),
         ("a100", None): ((2, 6, 8), (4, 8, 8)),
@@ -120,55 +120,57 @@ def test_services_that_scale_have_a_range(repository: Repository) -> None:
     assert "- pool a100: jobs ask for 4 to 10 GPUs of any type, and it has 8\n" in found.out
 
 
-def test_what_is_not_known_breaks_nothing(repository: Repository) -> None:
+def test_unknown_capacity_is_not_a_breakage(repository: Repository) -> None:
     unknown = pool({"n1": A, "n2": "gpu-type: A100-80G"})
-    report = change(
+    report = impact_of(
         repository,
         {"pool.yaml": unknown},
         {"pool.yaml": unknown, "a.yaml": training("a", gpu=8, resources=", nodes: 9")},
     )
-    assert pools(report)["a100", "any"] == ((0, 0, None), (72, 72, None))
+    assert gpus_by_pool(report)["a100", "any"] == ((0, 0, None), (72, 72, None))
     found = repository.gpuctl("impact", "--from", "HEAD", "-o", "markdown")
     assert "| a100 | any | 0 -> 72 | ? |".replace(">", "\\>") in found.out
     assert "`?`: no pool document states their number.\n" in found.out
 
 
-def test_a_pool_that_is_declared_elsewhere(repository: Repository) -> None:
+def test_pool_declared_by_the_platform_has_unknown_capacity(repository: Repository) -> None:
     platform = "kind: platform\nversion: v0.1\npools: [{name: a100, gpu-types: [A100-80G]}]\n"
-    report = change(
+    report = impact_of(
         repository, {"platform.yaml": platform}, {"platform.yaml": platform, "a.yaml": training("a", gpu=99)}
     )
-    assert pools(report) == {("a100", "any"): ((0, 0, None), (99, 99, None))}
+    assert gpus_by_pool(report) == {("a100", "any"): ((0, 0, None), (99, 99, None))}
 
 
-def test_nodes_that_name_no_type_have_their_gpus(repository: Repository) -> None:
+def test_gpus_of_nodes_without_a_type_count(repository: Repository) -> None:
     nodes = pool({"n1": A, "n2": "gpu-count: 4", "n3": ""})
-    report = change(
+    report = impact_of(
         repository, {"pool.yaml": nodes}, {"pool.yaml": nodes, "a.yaml": training("a", gpu=4, resources=", nodes: 3")}
     )
-    assert pools(report)["a100", "any"] == ((0, 0, 12), (12, 12, 12))
+    assert gpus_by_pool(report)["a100", "any"] == ((0, 0, 12), (12, 12, 12))
     assert report["fits"]
 
 
-def test_capacity_that_goes(repository: Repository) -> None:
+def test_removed_node_is_a_breakage(repository: Repository) -> None:
     job = {"a.yaml": training("a", gpu=8, resources=", gpu-type: A100-80G"), "b.yaml": training("b", gpu=8)}
-    report = change(repository, {"pool.yaml": pool({"n1": A, "n2": B}), **job}, {"pool.yaml": pool({"n1": A}), **job})
-    assert pools(report)["a100", None] == ((16, 16, 16), (16, 16, 8))
+    report = impact_of(
+        repository, {"pool.yaml": pool({"n1": A, "n2": B}), **job}, {"pool.yaml": pool({"n1": A}), **job}
+    )
+    assert gpus_by_pool(report)["a100", None] == ((16, 16, 16), (16, 16, 8))
     assert report["breakages"] == [{"message": "pool a100: jobs ask for 16 GPUs in all, and it has 8", "new": True}]
     assert report["jobs"] == []
 
 
-def test_a_type_alone_can_be_short(repository: Repository) -> None:
+def test_single_gpu_type_can_be_short(repository: Repository) -> None:
     nodes = pool({"n1": A, "n2": B, "n3": B})
     jobs = {f"{name}.yaml": training(name, gpu=6, resources=", gpu-type: A100-80G") for name in "ab"}
-    report = change(repository, {"pool.yaml": nodes}, {"pool.yaml": nodes, **jobs})
+    report = impact_of(repository, {"pool.yaml": nodes}, {"pool.yaml": nodes, **jobs})
     assert report["breakages"] == [{"message": "pool a100: jobs ask for 12 A100-80G GPUs, and it has 8", "new": True}]
 
 
-def test_new_breakages_and_those_of_before(repository: Repository) -> None:
+def test_breakages_are_marked_new_or_as_before(repository: Repository) -> None:
     nodes = pool({"n1": A})
     before = {"pool.yaml": nodes, "a.yaml": training("a", gpu=8), "b.yaml": training("b", gpu=1)}
-    report = change(repository, before, {**before, "q.yaml": quota("gpu: 8")})
+    report = impact_of(repository, before, {**before, "q.yaml": quota("gpu: 8")})
     assert [(item["new"], item["message"]) for item in report["breakages"]] == [
         (False, "pool a100: jobs ask for 9 GPUs of any type, and it has 8"),
         (False, "pool a100: jobs ask for 9 GPUs in all, and it has 8"),
@@ -179,14 +181,14 @@ def test_new_breakages_and_those_of_before(repository: Repository) -> None:
     assert "and the quota is 8\n" in found.out
 
 
-def test_a_sum_that_fits_in_pods_that_do_not(repository: Repository) -> None:
-    # Two nodes of 8: 15 GPUs fit in sum, and three pods of 5 do not, for a node takes one of them.
+def test_pods_too_large_for_the_nodes_are_a_breakage(repository: Repository) -> None:
+    # Two nodes of 8: the sum of 15 GPUs fits, but only one pod of 5 fits on each node.
     nodes = pool({"n1": A, "n2": A})
     two = {f"{name}.yaml": training(name, gpu=5) for name in "ab"}
-    report = change(
+    report = impact_of(
         repository, {"pool.yaml": nodes, **two}, {"pool.yaml": nodes, **two, "c.yaml": training("c", gpu=5)}
     )
-    assert pools(report)["a100", None] == ((10, 10, 16), (15, 15, 16))
+    assert gpus_by_pool(report)["a100", None] == ((10, 10, 16), (15, 15, 16))
     assert report["breakages"] == [
         {"message": "pool a100: 3 pods of 5 or more GPUs of any type, and its nodes have room for 2", "new": True}
     ]
@@ -194,27 +196,27 @@ def test_a_sum_that_fits_in_pods_that_do_not(repository: Repository) -> None:
     assert repository.gpuctl("impact", "--from", "HEAD").code == 0
 
 
-def test_gpus_that_a_patch_sets(repository: Repository) -> None:
+def test_gpus_of_a_pod_patch_are_counted(repository: Repository) -> None:
     two = "{nvidia.com/gpu: '2'}"
     helper = f"{{name: helper, image: 'app:1', resources: {{requests: {two}, limits: {two}}}}}"
     patch = f"podPatch: {{containers: [{helper}]}}\n"
     nodes = pool({"n1": A})
-    report = change(
+    report = impact_of(
         repository,
         {"pool.yaml": nodes, "a.yaml": training("a", gpu=4)},
         {"pool.yaml": nodes, "a.yaml": training("a", gpu=4, more=patch), "q.yaml": quota("gpu: 5")},
     )
-    assert pools(report)["a100", "any"] == ((4, 4, 8), (6, 6, 8))
-    assert quotas(report)["nlp", "requests.nvidia.com/gpu"] == ((4, None), (6, 5))
+    assert gpus_by_pool(report)["a100", "any"] == ((4, 4, 8), (6, 6, 8))
+    assert quota_rows(report)["nlp", "requests.nvidia.com/gpu"] == ((4, None), (6, 5))
 
 
 @pytest.mark.parametrize(("share", "gpus"), [("0.5", 2.5), ("20Gi", None)])
-def test_enforced_shares_of_cards(repository: Repository, share: str, gpus: float | None) -> None:
+def test_gpu_shares_are_counted_as_fractions(repository: Repository, share: str, gpus: float | None) -> None:
     platform = "kind: platform\nversion: v0.1\ngpu: {sharing: hami}\n"
     base = {"platform.yaml": platform, "pool.yaml": pool({"n1": "gpu-type: T4, gpu-count: 1"})}
     jobs = {f"j{index}.yaml": training(f"j{index}", gpu=1, resources=f", gpu-share: {share}") for index in range(5)}
-    report = change(repository, base, {**base, **jobs})
-    after = pools(report)["a100", "any"][1]
+    report = impact_of(repository, base, {**base, **jobs})
+    after = gpus_by_pool(report)["a100", "any"][1]
     if gpus is None:
         assert after == (0, 0, None)
         assert [job["after"]["gpus"] for job in report["jobs"]] == [None] * 5
@@ -224,15 +226,15 @@ def test_enforced_shares_of_cards(repository: Repository, share: str, gpus: floa
         assert not report["fits"]
 
 
-def test_a_jobset_counts_its_nodes(repository: Repository) -> None:
+def test_jobset_counts_all_its_nodes(repository: Repository) -> None:
     base = {
         "platform.yaml": "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\n",
         "pool.yaml": pool({"n1": A, "n2": A}),
         "q.yaml": quota("gpu: 20, cpu: 20, maxJobs: 1"),
     }
-    report = change(repository, base, {**base, "a.yaml": training("a", gpu=8, resources=", nodes: 2")})
-    assert pools(report)["a100", "any"] == ((0, 0, 16), (16, 16, 16))
-    assert quotas(report) == {
+    report = impact_of(repository, base, {**base, "a.yaml": training("a", gpu=8, resources=", nodes: 2")})
+    assert gpus_by_pool(report)["a100", "any"] == ((0, 0, 16), (16, 16, 16))
+    assert quota_rows(report) == {
         ("nlp", "count/jobs.batch"): ((0, 1), (1, 1)),
         ("nlp", "requests.cpu"): ((0, 20), (16, 20)),
         ("nlp", "requests.nvidia.com/gpu"): ((0, 20), (16, 20)),
@@ -242,18 +244,18 @@ def test_a_jobset_counts_its_nodes(repository: Repository) -> None:
 # Quotas ----------------------------------------------------------------------------------------------------
 
 
-def test_quotas_count_the_most_replicas_and_the_defaults(repository: Repository) -> None:
+def test_quotas_count_max_replicas_and_default_requests(repository: Repository) -> None:
     limits = quota("gpu: 16, cpu: 40, memory: 256Gi, maxJobs: 2")
     base = {"pool.yaml": pool({"n1": A, "n2": A}), "q.yaml": limits, "a.yaml": training("a", gpu=4)}
-    report = change(
+    report = impact_of(
         repository,
         base,
         {**base, "s.yaml": service("s", gpu=2, least=1, most=3), "n.yaml": NOTEBOOK, "w.yaml": COMPUTE},
     )
     gibibyte = 2**30
-    # cpu: training 8; 3 replicas of 2; the notebook names none and gets the LimitRange's 1; 3 of 500m.
+    # cpu: training 8; 3 replicas of 2; the notebook sets none and gets the LimitRange's 1; 3 of 500m.
     # memory: 64Gi; 3 of 16Gi; 2Gi by default; 3 of 512Mi.
-    assert quotas(report) == {
+    assert quota_rows(report) == {
         ("nlp", "count/jobs.batch"): ((1, 2), (1, 2)),
         ("nlp", "requests.cpu"): ((8, 40), (16.5, 40)),
         ("nlp", "requests.memory"): (
@@ -267,14 +269,14 @@ def test_quotas_count_the_most_replicas_and_the_defaults(repository: Repository)
     assert re.search(r"^nlp +memory +64Gi -> 118272Mi +256Gi$", out, re.MULTILINE)
 
 
-def test_quotas_that_come_change_and_go(repository: Repository) -> None:
+def test_added_changed_and_removed_quotas(repository: Repository) -> None:
     job = {"pool.yaml": pool({"n1": A}), "a.yaml": training("a", gpu=4)}
-    report = change(
+    report = impact_of(
         repository,
         {**job, "q.yaml": quota("gpu: 8, maxJobs: 3"), "v.yaml": quota("gpu: 1", "other", "vision")},
         {**job, "q.yaml": quota("gpu: 2, cpu: 8")},
     )
-    assert quotas(report) == {
+    assert quota_rows(report) == {
         ("nlp", "count/jobs.batch"): ((1, 3), (1, None)),
         ("nlp", "requests.cpu"): ((8, None), (8, 8)),
         ("nlp", "requests.nvidia.com/gpu"): ((4, 8), (4, 2)),
@@ -285,10 +287,10 @@ def test_quotas_that_come_change_and_go(repository: Repository) -> None:
     ]
 
 
-def test_of_two_quotas_both_hold(repository: Repository) -> None:
+def test_lower_limit_of_two_quotas_applies(repository: Repository) -> None:
     both = {"a.yaml": quota("gpu: 8, memory: 1Gi", "one"), "b.yaml": quota("gpu: 4, memory: 2Gi", "two")}
-    report = change(repository, {"pool.yaml": pool({"n1": A})}, {"pool.yaml": pool({"n1": A}), **both})
-    assert quotas(report) == {
+    report = impact_of(repository, {"pool.yaml": pool({"n1": A})}, {"pool.yaml": pool({"n1": A}), **both})
+    assert quota_rows(report) == {
         ("nlp", "requests.memory"): ((0, None), (0, 2**30)),
         ("nlp", "requests.nvidia.com/gpu"): ((0, None), (0, 4)),
     }
@@ -297,11 +299,11 @@ def test_of_two_quotas_both_hold(repository: Repository) -> None:
 # Prices ----------------------------------------------------------------------------------------------------
 
 
-def test_prices(repository: Repository) -> None:
+def test_price_per_hour_before_and_after(repository: Repository) -> None:
     platform = "kind: platform\nversion: v0.1\nprices: {{a100: {price}}}\n"
     base = {"pool.yaml": pool({"n1": A, "n2": A}), "s.yaml": service("s", gpu=1, least=1, most=4)}
     other = training("b", gpu=2).replace("pool: a100", "pool: spare")
-    report = change(
+    report = impact_of(
         repository,
         {**base, "platform.yaml": platform.format(price=0.1)},
         {**base, "platform.yaml": platform.format(price=1234567.5), "a.yaml": training("a", gpu=3), "b.yaml": other},
@@ -316,8 +318,8 @@ def test_prices(repository: Repository) -> None:
     assert line in repository.gpuctl("impact", "--from", "HEAD").out
 
 
-def test_without_prices_nothing_is_said(repository: Repository) -> None:
-    report = change(repository, {"a.yaml": training("a")}, {"a.yaml": training("a", gpu=2)})
+def test_report_without_prices_omits_the_price(repository: Repository) -> None:
+    report = impact_of(repository, {"a.yaml": training("a")}, {"a.yaml": training("a", gpu=2)})
     assert report["pricePerHour"] is None
     assert "Price" not in repository.gpuctl("impact", "--from", "HEAD").out
 
@@ -326,7 +328,7 @@ def test_without_prices_nothing_is_said(repository: Repository) -> None:
 
 
 def test_objects_added_changed_and_removed(repository: Repository) -> None:
-    report = change(
+    report = impact_of(
         repository,
         {"a.yaml": training("a"), "b.yaml": training("b"), "w.yaml": COMPUTE},
         {"a.yaml": training("a").replace(":v1", ":v2"), "sub/renamed.yaml": training("b"), "n.yaml": NOTEBOOK},
@@ -345,8 +347,8 @@ def test_objects_added_changed_and_removed(repository: Repository) -> None:
     assert [(job["kind"], job["name"]) for job in report["jobs"]] == [("compute", "web"), ("notebook", "explore")]
 
 
-def test_a_job_whose_kind_changes(repository: Repository) -> None:
-    report = change(repository, {"a.yaml": training("a", gpu=4)}, {"a.yaml": service("a", gpu=1, least=2, most=2)})
+def test_changed_kind_is_one_job_removed_and_one_added(repository: Repository) -> None:
+    report = impact_of(repository, {"a.yaml": training("a", gpu=4)}, {"a.yaml": service("a", gpu=1, least=2, most=2)})
     assert [
         (job["kind"], job["before"] and job["before"]["gpus"], job["after"] and job["after"]["gpus"])
         for job in report["jobs"]
@@ -356,16 +358,16 @@ def test_a_job_whose_kind_changes(repository: Repository) -> None:
     ]
 
 
-def test_the_platform_changes_all_jobs(repository: Repository) -> None:
+def test_platform_change_affects_all_objects(repository: Repository) -> None:
     base = {"a.yaml": training("a"), "b.yaml": training("b"), "platform.yaml": "kind: platform\nversion: v0.1\n"}
-    report = change(
+    report = impact_of(
         repository, base, {**base, "platform.yaml": "kind: platform\nversion: v0.1\nimage: {pullSecret: login}\n"}
     )
     assert [item["paths"] for item in report["changed"]] == [["spec.template.spec.imagePullSecrets"]] * 2
     assert (report["added"], report["removed"], report["jobs"]) == ([], [], [])
 
 
-def test_two_revisions(repository: Repository) -> None:
+def test_impact_between_two_revisions(repository: Repository) -> None:
     repository.write("a.yaml", training("a", gpu=1))
     repository.commit()
     repository.write("a.yaml", training("a", gpu=2))
@@ -386,7 +388,7 @@ def test_two_revisions(repository: Repository) -> None:
 # Exit codes and formats ------------------------------------------------------------------------------------
 
 
-def test_documents_that_do_not_compile(repository: Repository) -> None:
+def test_documents_that_do_not_compile_exit_2(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     repository.write("a.yaml", training("a", gpu=4).replace("gpu: 4", "gpu: four"))
@@ -402,7 +404,7 @@ def test_documents_that_do_not_compile(repository: Repository) -> None:
     assert "error: the documents at HEAD do not compile" in before.err
 
 
-def test_a_file_that_cannot_be_read_is_not_an_empty_one(repository: Repository) -> None:
+def test_unreadable_file_is_an_error(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     repository.remove("a.yaml")
@@ -413,7 +415,7 @@ def test_a_file_that_cannot_be_read_is_not_an_empty_one(repository: Repository) 
     assert "cannot read" in found.err
 
 
-def test_strict(repository: Repository) -> None:
+def test_strict_makes_warnings_errors(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     assert repository.gpuctl("impact", "--from", "HEAD").code == 0
@@ -422,20 +424,22 @@ def test_strict(repository: Repository) -> None:
     assert "GPU401" in found.err
 
 
-def test_usage(repository: Repository) -> None:
+def test_missing_from_or_wrong_output_is_a_usage_error(repository: Repository) -> None:
     assert repository.gpuctl("impact").code == 2
     assert repository.gpuctl("impact", "--from", "HEAD", "-o", "yaml").code == 2
 
 
-def test_nothing_before_and_nothing_after(repository: Repository) -> None:
+def test_empty_repository_has_no_impact(repository: Repository) -> None:
     repository.commit()
     found = repository.gpuctl("impact", "--from", "HEAD")
     assert (found.code, found.out) == (0, "GPU impact: no change of GPUs; no object changes\n")
 
 
-def test_the_report_in_markdown(repository: Repository) -> None:
+def test_markdown_report(repository: Repository) -> None:
     base = {"pool.yaml": pool({"n1": A}), "q.yaml": quota("gpu: 12"), "a.yaml": training("a", gpu=4)}
-    change(repository, base, {**base, "a.yaml": training("a", gpu=8), "s.yaml": service("s", gpu=1, least=1, most=2)})
+    impact_of(
+        repository, base, {**base, "a.yaml": training("a", gpu=8), "s.yaml": service("s", gpu=1, least=1, most=2)}
+    )
     found = repository.gpuctl("impact", "--from", "HEAD", "-o", "markdown")
     assert found.code == 1
     assert found.out == (
@@ -466,21 +470,27 @@ def test_the_report_in_markdown(repository: Repository) -> None:
     )
 
 
-def test_trainings_that_start_anew(repository: Repository) -> None:
-    """What can change in place restarts nothing, in the cluster or in the report."""
+def test_changed_image_restarts_a_training(repository: Repository) -> None:
+    """A change that apply makes in place is not a restart."""
     base = {name: training(name, gpu=1) for name in ("calm", "image", "told")}
     calm = training("calm", gpu=1).replace("name: calm", "name: calm, description: again, retries: 3")
     image = training("image", gpu=1).replace("train:v1", "train:v2")
     assert image != training("image", gpu=1)
-    change(repository, {f"{name}.yaml": text for name, text in base.items()}, {"calm.yaml": calm, "image.yaml": image})
+    impact_of(
+        repository, {f"{name}.yaml": text for name, text in base.items()}, {"calm.yaml": calm, "image.yaml": image}
+    )
     found = repository.gpuctl("impact", "--from", "HEAD", "-o", "json")
     (restart,) = json.loads(found.out)["restarts"]
     assert restart == {"kind": "training", "namespace": "nlp", "name": "image", "reason": "image"}
 
 
 @pytest.mark.parametrize("options", [(), ("--embed",)])
-def test_what_another_version_lowered_otherwise_starts_anew(repository: Repository, options: tuple[str, ...]) -> None:
-    """The names in the built directory tell what runs; another version may have given them."""
+def test_training_rendered_differently_by_another_version_restarts(
+    repository: Repository, options: tuple[str, ...]
+) -> None:
+    """The names in the output directory identify what runs; another version of gpuctl may have derived them
+    differently.
+    """
     repository.write("jobs/a.yaml", training("a"))
     repository.write("jobs/b.yaml", training("b"))
     build = ("build", "jobs", "-o", "rendered", "--gitops", "argocd", *options)
@@ -489,7 +499,7 @@ def test_what_another_version_lowered_otherwise_starts_anew(repository: Reposito
     repository.commit()
     assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"] == []
     (path,) = (repository.root / "rendered/nlp").glob("job-a-*.yaml")
-    # Without a digest of what it was lowered from it is not kept.
+    # Without the digest of its document the old object is not kept.
     path.write_text(re.sub(r" +runwhere.ai/lowered-from: .*\n", "", path.read_text()))
     rendered_by_another_version(repository, f"rendered/nlp/{path.name}")
     repository.commit()
@@ -503,7 +513,7 @@ def test_what_another_version_lowered_otherwise_starts_anew(repository: Reposito
     assert f"\nstarts anew: training a in nlp: {reason}\n" in repository.gpuctl(*build).out
 
 
-def test_a_training_called_as_a_generation_of_another_is_not_one(repository: Repository) -> None:
+def test_name_that_looks_like_a_hashed_job_name_is_not_one(repository: Repository) -> None:
     for name in ("exp", "exp-202401"):
         repository.write(f"jobs/{name}.yaml", training(name))
     assert repository.gpuctl("build", "jobs", "-o", "rendered").code == 0
@@ -512,8 +522,8 @@ def test_a_training_called_as_a_generation_of_another_is_not_one(repository: Rep
     assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"] == []
 
 
-def test_what_was_built_by_another_version_and_is_written_otherwise_now(repository: Repository) -> None:
-    """The document changed as well: that is the reason, as of what it was."""
+def test_changed_backend_is_the_reason_of_a_restart(repository: Repository) -> None:
+    """The document changed as well, and that is the reported reason."""
     repository.write("platform.yaml", "kind: platform\nversion: v0.1\n")
     repository.write("jobs/a.yaml", training("a", gpu=1))
     build = ("build", "jobs", "--platform", "platform.yaml", "-o", "rendered", "--gitops", "argocd")
@@ -526,7 +536,7 @@ def test_what_was_built_by_another_version_and_is_written_otherwise_now(reposito
     assert [(item["name"], item["reason"]) for item in found["restarts"]] == [("a", "was a Job")]
 
 
-def an_impact(**fields: Any) -> Impact:
+def impact_with(**fields: Any) -> Impact:
     empty: dict[str, Any] = {
         **{key: [] for key in ("added", "changed", "removed", "jobs", "pools", "quotas", "breakages", "unpriced")},
         "costs": None,
@@ -534,9 +544,9 @@ def an_impact(**fields: Any) -> Impact:
     return Impact(**{**empty, **fields})
 
 
-def test_markdown_is_not_what_names_say() -> None:
+def test_names_are_escaped_in_markdown() -> None:
     key = ObjectKey("v1", "Config`Map", "nlp", "a|b")
-    found = an_impact(
+    found = impact_with(
         added=[key],
         changed=[(key, ["data.`x`", "data.a|b\n# head", "``"])],
         breakages=[Breakage("pool <img src=x> |`*_[y](z) @team", True)],
@@ -548,18 +558,18 @@ def test_markdown_is_not_what_names_say() -> None:
     assert "- pod \\|\\` @<!-- -->x" in lines
 
 
-def test_cells_of_tables_escape_pipes(repository: Repository) -> None:
+def test_pipes_are_escaped_in_table_cells(repository: Repository) -> None:
     from gpuctl.gitops.impact_rows import QuotaRow
 
     row = QuotaRow("a|b", "x`y", Fraction(1), Fraction(2), None, Fraction(3, 2))
-    lines = markdown(an_impact(quotas=[row])).splitlines()
+    lines = markdown(impact_with(quotas=[row])).splitlines()
     assert lines[-1] == "| a\\|b | x\\`y | 1 -\\> 2 | none -\\> 1.5 |"
 
 
-def test_a_report_fits_a_comment() -> None:
+def test_long_report_is_shortened_to_fit_a_comment() -> None:
     keys = [ObjectKey("batch/v1", "Job", "n" * 63, f"{index:04}" + "j" * 59) for index in range(3000)]
     paths = [f"metadata.annotations.{'a' * 300}{index}" for index in range(9)]
-    found = an_impact(
+    found = impact_with(
         added=keys,
         changed=[(key, paths) for key in keys],
         removed=keys,
@@ -571,18 +581,18 @@ def test_a_report_fits_a_comment() -> None:
     assert len(ImpactAnswer.of(found).as_json()["changed"]) == 3000
 
 
-def test_text_in_json_is_as_people_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
-    show_value(ImpactAnswer.of(an_impact(breakages=[Breakage("资源池不足", True)])).as_json(), "json")
+def test_json_keeps_non_ascii_text(capsys: pytest.CaptureFixture[str]) -> None:
+    show_value(ImpactAnswer.of(impact_with(breakages=[Breakage("资源池不足", True)])).as_json(), "json")
     assert '"message": "资源池不足"' in capsys.readouterr().out
 
 
-# What the linker calls an error --------------------------------------------------------------------------------
+# Linter errors -------------------------------------------------------------------------------------------------
 
 
-def test_jobs_larger_than_any_node_are_told(repository: Repository) -> None:
+def test_job_larger_than_any_node_is_a_breakage(repository: Repository) -> None:
     small = {"pool.yaml": pool({"n1": "gpu-type: A100-80G, gpu-count: 4"})}
     jobs = {"jobs.yaml": "---\n".join([training("a", gpu=4), training("b", gpu=8), training("c", gpu=2)])}
-    report = change(repository, {"pool.yaml": pool({"n1": A, "n2": A}), **jobs}, {**small, **jobs})
+    report = impact_of(repository, {"pool.yaml": pool({"n1": A, "n2": A}), **jobs}, {**small, **jobs})
     message = "training b in nlp: the job needs 8 GPUs on one node; the largest node of pool `a100` has 4"
     assert report["breakages"][0] == {"message": message, "new": True}
     repository.commit()
@@ -593,25 +603,25 @@ def test_jobs_larger_than_any_node_are_told(repository: Repository) -> None:
     assert re.search(r"^a100 +any +14 +4 -> 16$", found.out, re.MULTILINE)
 
 
-def test_types_that_a_pool_does_not_have(repository: Repository) -> None:
+def test_gpu_type_missing_in_the_pool_is_a_breakage(repository: Repository) -> None:
     nodes = {"pool.yaml": pool({"n1": A})}
-    report = change(repository, nodes, {**nodes, "a.yaml": training("a", gpu=1, resources=", gpu-type: T4")})
+    report = impact_of(repository, nodes, {**nodes, "a.yaml": training("a", gpu=1, resources=", gpu-type: T4")})
     assert [item["message"] for item in report["breakages"]] == [
         "training a in nlp: the pool `a100` has no GPU of type `T4`",
         "pool a100: jobs ask for 1 T4 GPUs, and it has 0",
     ]
 
 
-def test_limits_of_pools(repository: Repository) -> None:
+def test_pool_limits_are_checked(repository: Repository) -> None:
     nodes = pool({"n1": A, "n2": A})
     before = {"pool.yaml": nodes, "a.yaml": training("a", gpu=4), "s.yaml": service("s", gpu=2, least=1, most=3)}
     limited = {**before, "pool.yaml": nodes + "quota: {maxJobs: 1, maxGpuPerJob: 5}\n"}
-    report = change(repository, before, limited)
+    report = impact_of(repository, before, limited)
     assert report["breakages"] == [
         {"message": "inference s in nlp: asks for 6 GPUs; pool a100 allows 5 per job", "new": True},
         {"message": "pool a100: 2 unfinished jobs, and it allows 1", "new": True},
     ]
-    report = change(repository, limited, {**limited, "a.yaml": training("a", gpu=6)})
+    report = impact_of(repository, limited, {**limited, "a.yaml": training("a", gpu=6)})
     assert [(item["message"].partition(":")[0], item["new"]) for item in report["breakages"]] == [
         ("inference s in nlp", False),
         ("training a in nlp", True),
@@ -619,9 +629,9 @@ def test_limits_of_pools(repository: Repository) -> None:
     ]
 
 
-def test_what_strict_makes_errors_is_an_answer_too(repository: Repository) -> None:
+def test_breakages_with_strict_exit_1(repository: Repository) -> None:
     nodes = {"pool.yaml": pool({"n1": A}), "q.yaml": quota("gpu: 4")}
-    change(repository, nodes, {**nodes, "a.yaml": training("a", gpu=8)})
+    impact_of(repository, nodes, {**nodes, "a.yaml": training("a", gpu=8)})
     found = repository.gpuctl("impact", "--from", "HEAD", "--strict")
     assert (found.code, found.err) == (1, "")
     assert "- namespace nlp: jobs ask for 8 requests.nvidia.com/gpu, and the quota is 4\n" in found.out

@@ -1,4 +1,4 @@
-"""``gpuctl impact`` beside a cluster: running jobs that a change ends, what its nodes have, who is evicted."""
+"""``gpuctl impact`` with a cluster: running jobs that a change ends, capacity of the nodes, and evictions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(name: str, gpus: int = 8, labels: dict[str, str] | None = None, **more:
 
 
 def pod(owner: str, on: str, gpus: int, *, started: str = "2026-01-01T00:00:00Z", **more: Any) -> Object:
-    """A pod that runs; ``owner`` is ``Job/a``."""
+    """Return a running pod. ``owner`` is written as ``Job/a``."""
     kind, _, name = owner.partition("/")
     own: Object = {"namespace": "nlp", "name": f"{name}-{on}", "node": on, "priority": 500000, "startTime": started}
     requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
@@ -39,7 +39,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "team")
 
 
-def change(
+def impact_of(
     repository: Repository,
     before: dict[str, str],
     after: dict[str, str],
@@ -48,7 +48,7 @@ def change(
     output: str = "json",
     finished: tuple[Object, ...] = (),
 ) -> Outcome:
-    """The impact of going from some files to others, beside a cluster in which 3 h have passed."""
+    """Return the impact of a change from some files to others. The snapshot was taken at 03:00."""
     for name, content in before.items():
         repository.write(name, content)
     repository.commit()
@@ -63,22 +63,27 @@ def change(
     return found
 
 
-def ended(found: Outcome) -> dict[str, tuple[str, int]]:
-    """Name -> manner, and GPUs."""
+def ended_jobs(found: Outcome) -> dict[str, tuple[str, int]]:
+    """Return job name -> (manner, GPUs) of the jobs that end."""
     return {item["name"]: (item["manner"], item["gpus"]) for item in json.loads(found.out)["cluster"]["ended"]}
 
 
-EVERYBODY = [pod("Job/a", "n1", 4), pod("Job/b", "n1", 2), pod("Deployment/s", "n2", 1), pod("Deployment/s", "n1", 1)]
-THREE = {"a.yaml": training("a"), "b.yaml": training("b", gpu=2), "s.yaml": service("s", gpu=1)}
+RUNNING_PODS = [
+    pod("Job/a", "n1", 4),
+    pod("Job/b", "n1", 2),
+    pod("Deployment/s", "n2", 1),
+    pod("Deployment/s", "n1", 1),
+]
+THREE_JOBS = {"a.yaml": training("a"), "b.yaml": training("b", gpu=2), "s.yaml": service("s", gpu=1)}
 
 
-def test_running_jobs_that_are_replaced(repository: Repository) -> None:
+def test_replaced_running_jobs_are_listed(repository: Repository) -> None:
     after = {
-        **THREE,
+        **THREE_JOBS,
         "a.yaml": training("a").replace(":v1", ":v2"),
         "s.yaml": service("s", gpu=1).replace(":v1", ":v2"),
     }
-    found = change(repository, THREE, after, [node("n1"), node("n2")], EVERYBODY, "text")
+    found = impact_of(repository, THREE_JOBS, after, [node("n1"), node("n2")], RUNNING_PODS, "text")
     assert found.code == 0
     assert (
         "Running jobs that would be replaced:\n\n"
@@ -93,19 +98,19 @@ def test_running_jobs_that_are_replaced(repository: Repository) -> None:
         ("description: mine", None),
         ("retries: 3", None),
         ("ttl: 1h", None),
-        ("annotations: {example.com/owner: me}", "replaced"),  # They are the pods', too.
+        ("annotations: {example.com/owner: me}", "replaced"),  # Annotations are set on the pods, too.
         ("priority: high", "replaced"),
         ("max_runtime: 2h", "replaced"),
     ],
 )
-def test_what_changes_in_place_ends_nothing(repository: Repository, fields: str, manner: str | None) -> None:
+def test_changes_in_place_do_not_replace_a_job(repository: Repository, fields: str, manner: str | None) -> None:
     after = training("a").replace("job: {", f"job: {{{fields}, ")
-    found = change(repository, {"a.yaml": training("a")}, {"a.yaml": after}, [node("n1")], [pod("Job/a", "n1", 4)])
-    assert ended(found) == ({} if manner is None else {"a": (manner, 4)})
+    found = impact_of(repository, {"a.yaml": training("a")}, {"a.yaml": after}, [node("n1")], [pod("Job/a", "n1", 4)])
+    assert ended_jobs(found) == ({} if manner is None else {"a": (manner, 4)})
 
 
-def over(name: str, condition: str = "Complete", app: str = "") -> Object:
-    """A training that has finished two hours before."""
+def finished_training(name: str, condition: str = "Complete", app: str = "") -> Object:
+    """Return a training that finished two hours ago."""
     entry = {"kind": "Job", "namespace": "nlp", "name": name, "condition": condition, "since": "2026-01-01T01:00:00Z"}
     return {**entry, **({"app": app} if app else {})}
 
@@ -122,23 +127,25 @@ def over(name: str, condition: str = "Complete", app: str = "") -> Object:
     ids=["image", "priority", "label", "annotation", "ttl"],
 )
 @pytest.mark.parametrize(
-    "there", [over("a"), over("a", "Failed"), over("a-135187", app="a")], ids=["", "failed", "built"]
+    "there",
+    [finished_training("a"), finished_training("a", "Failed"), finished_training("a-135187", app="a")],
+    ids=["", "failed", "built"],
 )
-def test_finished_trainings_that_run_again(
+def test_changes_that_rerun_a_finished_training(
     repository: Repository, there: Object, old: str, new: str, manner: str | None
 ) -> None:
-    """An apply patches labels and annotations; a controller that applies manifests runs the training again for them."""
+    """Apply patches labels and annotations; a GitOps controller reruns the training."""
     before, after = {"a.yaml": training("a")}, {"a.yaml": training("a").replace(old, new)}
-    found = change(repository, before, after, [node("n1")], [], finished=(there,))
+    found = impact_of(repository, before, after, [node("n1")], [], finished=(there,))
     items = json.loads(found.out)["cluster"]["runsAgain"]
     assert [(item["name"], item["manner"]) for item in items] == ([("a", manner)] if manner else [])
 
 
-def test_finished_trainings_are_listed_with_their_end(repository: Repository) -> None:
+def test_rerun_trainings_are_listed_with_their_end(repository: Repository) -> None:
     after = {"a.yaml": training("a").replace(":v1", ":v2"), "b.yaml": training("b", gpu=2)}
     before = {"a.yaml": training("a"), "b.yaml": training("b", gpu=2), "c.yaml": training("c", gpu=1)}
-    ended = (over("a", "Failed"), over("b"), over("c"))
-    found = change(repository, before, after, [node("n1")], [], "text", ended)
+    ended = (finished_training("a", "Failed"), finished_training("b"), finished_training("c"))
+    found = impact_of(repository, before, after, [node("n1")], [], "text", ended)
     assert (
         "Finished trainings that would run again; their pods and logs are deleted:\n\n"
         "- training a in nlp: finished 2h ago (Failed); containers[main].image\n\n"
@@ -146,7 +153,7 @@ def test_finished_trainings_are_listed_with_their_end(repository: Repository) ->
     assert "training b" not in found.out
 
 
-def test_an_older_snapshot_knows_no_finished_trainings(repository: Repository) -> None:
+def test_older_snapshot_has_no_finished_trainings(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
     text = render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [])).replace('"version": 4', '"version": 3')
@@ -159,7 +166,7 @@ def test_an_older_snapshot_knows_no_finished_trainings(repository: Repository) -
     )
 
 
-def test_jobs_that_do_not_run_are_not_named(repository: Repository) -> None:
+def test_jobs_that_do_not_run_are_not_listed(repository: Repository) -> None:
     waiting = [
         pod("Job/a", "n1", 4, phase="Pending"),
         {**pod("Job/b", "n1", 2), "node": "", "nominatedNode": "n1"},
@@ -167,15 +174,15 @@ def test_jobs_that_do_not_run_are_not_named(repository: Repository) -> None:
         {**pod("Job/a", "n2", 4), "namespace": "vision"},
     ]
     waiting[1].pop("node")
-    after = {name: text.replace(":v1", ":v2") for name, text in THREE.items()}
-    found = change(repository, THREE, after, [node("n1"), node("n2")], waiting, "text")
+    after = {name: text.replace(":v1", ":v2") for name, text in THREE_JOBS.items()}
+    found = impact_of(repository, THREE_JOBS, after, [node("n1"), node("n2")], waiting, "text")
     assert "No running job would be replaced.\n" in found.out
 
 
-def test_jobs_whose_documents_go(repository: Repository) -> None:
+def test_jobs_of_removed_documents_are_listed(repository: Repository) -> None:
     after = {"c.yaml": training("c"), "b.yaml": service("b", gpu=2)}
-    found = change(repository, THREE, after, [node("n1"), node("n2")], EVERYBODY)
-    assert ended(found) == {"a": ("removed", 4), "b": ("removed", 2), "s": ("removed", 2)}
+    found = impact_of(repository, THREE_JOBS, after, [node("n1"), node("n2")], RUNNING_PODS)
+    assert ended_jobs(found) == {"a": ("removed", 4), "b": ("removed", 2), "s": ("removed", 2)}
     reasons = {item["name"]: item["reason"] for item in json.loads(found.out)["cluster"]["ended"]}
     assert reasons["b"] == "its name is used by a job of kind inference"
     repository.remove("b.yaml")
@@ -187,66 +194,70 @@ def test_jobs_whose_documents_go(repository: Repository) -> None:
     )
 
 
-def test_a_changed_platform_replaces_nothing_that_apply_keeps(repository: Repository) -> None:
+def test_platform_change_keeps_running_jobs(repository: Repository) -> None:
     platform = {"platform.yaml": "kind: platform\nversion: v0.1\nimage: {pullSecret: login}\n"}
-    found = change(repository, THREE, {**THREE, **platform}, [node("n1"), node("n2")], EVERYBODY)
-    assert ended(found) == {"a": ("kept", 4), "b": ("kept", 2), "s": ("kept", 2)}
+    found = impact_of(repository, THREE_JOBS, {**THREE_JOBS, **platform}, [node("n1"), node("n2")], RUNNING_PODS)
+    assert ended_jobs(found) == {"a": ("kept", 4), "b": ("kept", 2), "s": ("kept", 2)}
 
 
-def test_rolling_services_go_on_serving(repository: Repository) -> None:
+def test_rolling_services_are_not_replaced(repository: Repository) -> None:
     platform = {"platform.yaml": "kind: platform\nversion: v0.1\nstrategy: rolling\n"}
-    before = {**THREE, **platform}
+    before = {**THREE_JOBS, **platform}
     after = {name: text.replace(":v1", ":v2") for name, text in before.items()}
-    found = change(repository, before, after, [node("n1"), node("n2")], EVERYBODY)
-    assert ended(found) == {"a": ("replaced", 4), "b": ("replaced", 2)}
+    found = impact_of(repository, before, after, [node("n1"), node("n2")], RUNNING_PODS)
+    assert ended_jobs(found) == {"a": ("replaced", 4), "b": ("replaced", 2)}
 
 
-def test_pods_of_several_nodes_are_one_job(repository: Repository) -> None:
+def test_pods_on_several_nodes_are_one_job(repository: Repository) -> None:
     pods = [
         pod("Job/a", "n1", 8, started="2026-01-01T02:00:00Z"),
         pod("Job/a", "n2", 8, started="2026-01-01T01:00:00Z"),
     ]
     before = {"a.yaml": training("a", gpu=8, resources=", nodes: 2")}
-    found = change(repository, before, {"a.yaml": training("a", gpu=8)}, [node("n1"), node("n2")], pods)
+    found = impact_of(repository, before, {"a.yaml": training("a", gpu=8)}, [node("n1"), node("n2")], pods)
     (item,) = json.loads(found.out)["cluster"]["ended"]
     assert (item["gpus"], item["pods"], item["runningSince"]) == (16, 2, "2026-01-01T01:00:00Z")
 
 
-# Machines --------------------------------------------------------------------------------------------------
+# Capacity --------------------------------------------------------------------------------------------------
 
 
-def capacity(found: Outcome) -> dict[tuple[str, str | None], tuple[int | None, int | None]]:
+def capacity_by_pool(found: Outcome) -> dict[tuple[str, str | None], tuple[int | None, int | None]]:
     return {
         (row["pool"], row["gpuType"]): (row["before"]["capacity"], row["after"]["capacity"])
         for row in json.loads(found.out)["pools"]
     }
 
 
-def test_gpus_are_those_of_the_nodes(repository: Repository) -> None:
+def test_capacity_is_that_of_the_live_nodes(repository: Repository) -> None:
     before = {"pool.yaml": pool({"n1": A, "n2": A})}
     after = {"pool.yaml": pool({"n1": A, "n3": A, "n4": A}), "a.yaml": training("a", gpu=5)}
-    # n2 leaves the pool, n3 joins it, n4 is not in the cluster, n5 is in the pool by its label alone.
+    # n2 leaves the pool, n3 joins it, n4 is not in the cluster, n5 is in the pool only by its label.
     nodes = [node("n1", 4), node("n2"), node("n3", labels={}), node("n5", 2, {"runwhere.ai/pool": "a100"})]
-    found = change(repository, before, after, nodes, [])
-    assert capacity(found) == {("a100", "A100-80G"): (12, 12), ("a100", "any"): (14, 14), ("a100", None): (14, 14)}
+    found = impact_of(repository, before, after, nodes, [])
+    assert capacity_by_pool(found) == {
+        ("a100", "A100-80G"): (12, 12),
+        ("a100", "any"): (14, 14),
+        ("a100", None): (14, 14),
+    }
     cluster = json.loads(found.out)["cluster"]
     assert cluster["absentNodes"] == ["n4"]
     assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
 
 
-def test_pools_that_only_the_cluster_knows(repository: Repository) -> None:
+def test_pool_without_a_document_has_its_labelled_nodes(repository: Repository) -> None:
     nodes = [node("n1"), node("n2", 4), node("n3", labels={})]
-    found = change(
+    found = impact_of(
         repository, {"a.yaml": training("a")}, {"a.yaml": training("a", gpu=8, resources=", nodes: 2")}, nodes, []
     )
-    assert capacity(found)["a100", "any"] == (12, 12)
+    assert capacity_by_pool(found)["a100", "any"] == (12, 12)
     assert found.code == 1
     messages = [item["message"] for item in json.loads(found.out)["breakages"]]
     assert any("jobs ask for 16 GPUs of any type, and it has 12" in message for message in messages)
     assert any(message.startswith("training a in nlp: never fits in the cluster: ") for message in messages)
 
 
-def test_types_that_labels_of_feature_discovery_tell(repository: Repository) -> None:
+def test_gpu_types_from_feature_discovery_labels(repository: Repository) -> None:
     types = "gpu: {types: {A100-80G: {nvidia.com/gpu.product: NVIDIA-A100}}}"
     before = {"platform.yaml": f"kind: platform\nversion: v0.1\n{types}\n"}
     nodes = [
@@ -254,23 +265,23 @@ def test_types_that_labels_of_feature_discovery_tell(repository: Repository) -> 
         node("n2", labels={}),
     ]
     after = {**before, "a.yaml": training("a", resources=", gpu-type: A100-80G")}
-    found = change(repository, before, after, nodes, [])
-    assert capacity(found) == {("a100", "A100-80G"): (8, 8)}
+    found = impact_of(repository, before, after, nodes, [])
+    assert capacity_by_pool(found) == {("a100", "A100-80G"): (8, 8)}
 
 
-def test_shared_cards_are_counted_by_documents(repository: Repository) -> None:
+def test_capacity_of_shared_gpus_comes_from_documents(repository: Repository) -> None:
     before = {
         "platform.yaml": "kind: platform\nversion: v0.1\ngpu: {sharing: hami}\n",
         "pool.yaml": pool({"n1": A}),
     }
     after = {**before, "a.yaml": training("a", gpu=1, resources=", gpu-share: 0.5")}
-    found = change(repository, before, after, [node("n1", 80)], [])
-    assert capacity(found)["a100", "A100-80G"] == (8, 8)
+    found = impact_of(repository, before, after, [node("n1", 80)], [])
+    assert capacity_by_pool(found)["a100", "A100-80G"] == (8, 8)
 
 
-def test_who_is_evicted(repository: Repository) -> None:
+def test_evicted_jobs_are_listed(repository: Repository) -> None:
     lowly = {**pod("Job/lowly", "n1", 6), "priority": 100}
-    found = change(
+    found = impact_of(
         repository,
         {"q.yaml": quota("gpu: 8")},
         {"q.yaml": quota("gpu: 8"), "a.yaml": training("a")},
@@ -285,7 +296,7 @@ def test_who_is_evicted(repository: Repository) -> None:
 
 
 def test_evictions_are_counted_for_the_whole_repository(repository: Repository) -> None:
-    """Each job once, whoever of the change needs its room."""
+    """Each evicted job is counted once, also if several changed jobs need its room."""
     labels = {"app": "sft", "runwhere.ai/job-type": "training", "creator": "anna"}
     theirs = [{**pod("Job/sft", f"n{number}", 6), "priority": 100, "labels": labels} for number in (1, 2)]
     others = {**pod("Job/other", "n3", 6), "priority": 100}
@@ -295,7 +306,7 @@ def test_evictions_are_counted_for_the_whole_repository(repository: Repository) 
         for name, where in patches.items()
     }
     nodes = [node(f"n{number}", labels={**LABELS, "kubernetes.io/hostname": f"n{number}"}) for number in (1, 2, 3)]
-    found = change(
+    found = impact_of(
         repository, {"q.yaml": quota("gpu: 64")}, {"q.yaml": quota("gpu: 64"), **after}, nodes, [*theirs, others]
     )
     counted = json.loads(found.out)["cluster"]["evictions"]
@@ -309,13 +320,13 @@ def test_evictions_are_counted_for_the_whole_repository(repository: Repository) 
 # Usage -----------------------------------------------------------------------------------------------------
 
 
-def test_without_a_cluster_nothing_is_said_of_one(repository: Repository) -> None:
+def test_report_without_a_cluster_omits_its_section(repository: Repository) -> None:
     repository.commit()
     assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json").out)["cluster"] is None
     assert "running" not in repository.gpuctl("impact", "--from", "HEAD").out
 
 
-def test_one_cluster_at_a_time(repository: Repository) -> None:
+def test_snapshot_and_context_exclude_each_other(repository: Repository) -> None:
     repository.commit()
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "x.json", "--context", "dev")
     assert found.code == 2
@@ -334,7 +345,7 @@ def test_one_cluster_at_a_time(repository: Repository) -> None:
         ),
     ],
 )
-def test_damaged_snapshots(repository: Repository, text: str, why: str) -> None:
+def test_damaged_snapshot_exits_3(repository: Repository, text: str, why: str) -> None:
     repository.commit()
     repository.write("cluster.json", text)
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json")
@@ -343,8 +354,8 @@ def test_damaged_snapshots(repository: Repository, text: str, why: str) -> None:
     assert "Traceback" not in found.err
 
 
-def test_a_pod_of_the_submission_is_nobodys_loss() -> None:
-    """What comes with the change may have to leave again, too: it is not there yet, and nobody is asked about it."""
+def test_evicted_pods_of_the_change_itself_are_not_reported() -> None:
+    """A pod of the change itself may be evicted again. It does not exist yet, so it is not reported."""
     there = pod("Job/a", "n1", 8)
     snapshot = Snapshot("2026-01-02T00:00:00Z", [node("n1")], [there])
     victims = [Victim(PlacedPod("nlp", name, owner="Job/a"), "n1") for name in (there["name"], "new-0")]
@@ -354,21 +365,27 @@ def test_a_pod_of_the_submission_is_nobodys_loss() -> None:
 
 # GitOps controllers ----------------------------------------------------------------------------------------
 
-LOWLY = {
+LESS_IMPORTANT = {
     **pod("Job/lowly", "n1", 4),
     "priority": 100,
     "labels": {"app": "lowly", "runwhere.ai/job-type": "training", "creator": "anna"},
 }
-OURS = pod("Job/a-0a1b2c", "n1", 4, labels={"app": "a"})
+OWN_POD = pod("Job/a-0a1b2c", "n1", 4, labels={"app": "a"})
 BEFORE = {"q.yaml": quota("gpu: 64"), "a.yaml": training("a")}
 
 
-def judged(
+def impact_on_training(
     repository: Repository, after: str, *, platform: str = "", option: str = "", output: str = "json"
 ) -> Outcome:
-    """The impact of another document of the training a, whose pod runs beside a less important one on one node."""
+    """Return the impact of a changed document of training a, whose pod shares a node with a less important one."""
     settings = {"platform.yaml": f"kind: platform\nversion: v0.1\n{platform}\n"}
-    change(repository, {**BEFORE, **settings}, {**BEFORE, **settings, "a.yaml": after}, [node("n1")], [LOWLY, OURS])
+    impact_of(
+        repository,
+        {**BEFORE, **settings},
+        {**BEFORE, **settings, "a.yaml": after},
+        [node("n1")],
+        [LESS_IMPORTANT, OWN_POD],
+    )
     snapshot = str(repository.root.parent / "cluster.json")
     options = ["--gitops", option] if option else []
     return repository.gpuctl("impact", "--from", "HEAD", "--snapshot", snapshot, "-o", output, *options)
@@ -386,11 +403,11 @@ def judged(
         ("gitops: argocd", "none", None),
     ],
 )
-def test_who_is_evicted_while_the_old_pods_run(
+def test_controller_evicts_while_the_old_pods_run(
     repository: Repository, platform: str, option: str, controller: str | None
 ) -> None:
-    """A GitOps controller creates the new Job beside the old one; gpuctl's apply waits until that has ended."""
-    found = judged(repository, training("a").replace(":v1", ":v2"), platform=platform, option=option)
+    """A GitOps controller creates the new Job before the old one has ended; `gpuctl apply` waits for its end."""
+    found = impact_on_training(repository, training("a").replace(":v1", ":v2"), platform=platform, option=option)
     cluster = json.loads(found.out)["cluster"]
     assert cluster["gitops"] == controller
     assert [item["verdict"] for item in cluster["fit"]] == ["fits"]
@@ -404,8 +421,8 @@ def test_who_is_evicted_while_the_old_pods_run(
 
 
 @pytest.mark.parametrize("output", ["text", "markdown"])
-def test_people_are_told_whom_the_controller_evicts(repository: Repository, output: str) -> None:
-    found = judged(repository, training("a").replace(":v1", ":v2"), option="flux", output=output)
+def test_text_report_lists_evictions_by_the_controller(repository: Repository, output: str) -> None:
+    found = impact_on_training(repository, training("a").replace(":v1", ":v2"), option="flux", output=output)
     assert "Judged for Flux: new pods of a training are created while its old ones still run.\n" in found.out
     victim = "training/lowly in nlp (owner anna, 1 pod, running for 3h), of priority 100, for training a in nlp"
     assert f"- {victim}, whose old pods still run\n" in found.out
@@ -413,24 +430,26 @@ def test_people_are_told_whom_the_controller_evicts(repository: Repository, outp
 
 
 @pytest.mark.parametrize("fields", ["description: mine", "retries: 3", "ttl: 1h"])
-def test_what_gets_no_new_job_evicts_nobody(repository: Repository, fields: str) -> None:
-    found = judged(repository, training("a").replace("job: {", f"job: {{{fields}, "), option="argocd")
+def test_changes_without_a_new_job_evict_no_pods(repository: Repository, fields: str) -> None:
+    found = impact_on_training(repository, training("a").replace("job: {", f"job: {{{fields}, "), option="argocd")
     assert json.loads(found.out)["cluster"]["evictions"]["items"] == []
 
 
-def test_a_training_does_not_evict_its_own_old_pods(repository: Repository) -> None:
-    """Though they are less important than the new ones: they end anyway."""
-    found = judged(repository, training("a", gpu=8).replace("job: {", "job: {priority: high, "), option="argocd")
+def test_training_does_not_evict_its_own_old_pods(repository: Repository) -> None:
+    """The old pods are less important than the new ones, but end anyway."""
+    found = impact_on_training(
+        repository, training("a", gpu=8).replace("job: {", "job: {priority: high, "), option="argocd"
+    )
     items = json.loads(found.out)["cluster"]["evictions"]["items"]
     assert [item["job"] for item in items] == ["training/lowly"]
     assert items[0]["whileOldPodsRun"] is False, "it needs the whole node, whoever has left"
 
 
-def test_a_changed_platform_starts_trainings_anew_under_a_controller(repository: Repository) -> None:
-    """`apply` keeps them: nobody changed their documents. A controller applies what `build` wrote."""
+def test_platform_change_restarts_trainings_under_a_controller(repository: Repository) -> None:
+    """`apply` keeps trainings whose documents did not change. A controller applies all that `build` wrote."""
     before = {**BEFORE, "platform.yaml": "kind: platform\nversion: v0.1\n"}
     after = {**before, "platform.yaml": "kind: platform\nversion: v0.1\nimage: {pullSecret: login}\ngitops: flux\n"}
-    found = change(repository, before, after, [node("n1")], [LOWLY, OURS])
+    found = impact_of(repository, before, after, [node("n1")], [LESS_IMPORTANT, OWN_POD])
     cluster = json.loads(found.out)["cluster"]
     assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
     assert [item["job"] for item in cluster["evictions"]["items"]] == ["training/lowly"]
@@ -439,15 +458,19 @@ def test_a_changed_platform_starts_trainings_anew_under_a_controller(repository:
 # Finished trainings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("there", [over("a"), over("a", "Failed"), over("a-135187", app="a")])
-def test_finished_trainings_ask_for_nothing(repository: Repository, there: Object) -> None:
-    """They stay in git; one that runs again asks once more. A pool counts unfinished jobs, a quota of Jobs counts all."""
+@pytest.mark.parametrize(
+    "there", [finished_training("a"), finished_training("a", "Failed"), finished_training("a-135187", app="a")]
+)
+def test_finished_trainings_are_not_counted(repository: Repository, there: Object) -> None:
+    """Their documents stay in git. A training that reruns is counted again. A pool's maxJobs counts unfinished jobs, a
+    quota counts all Jobs.
+    """
     base = {
         "pool.yaml": pool({"n1": A}) + "quota: {maxJobs: 1}\n",
         "q.yaml": quota("gpu: 8, maxJobs: 9"),
         "a.yaml": training("a", gpu=8),
     }
-    found = change(repository, base, {**base, "b.yaml": training("b", gpu=8)}, [node("n1")], [], finished=(there,))
+    found = impact_of(repository, base, {**base, "b.yaml": training("b", gpu=8)}, [node("n1")], [], finished=(there,))
     report = json.loads(found.out)
     assert (found.code, report["breakages"]) == (0, [])
     assert report["cluster"]["finished"] == [{"kind": "training", "namespace": "nlp", "name": "a"}]
@@ -458,18 +481,18 @@ def test_finished_trainings_ask_for_nothing(repository: Repository, there: Objec
     text = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(repository.root.parent / "cluster.json")).out
     assert "1 finished training: not counted against pools and quotas.\n" in text
     both = {**base, "a.yaml": training("a", gpu=8).replace(":v1", ":v2"), "b.yaml": training("b", gpu=8)}
-    found = change(repository, base, both, [node("n1")], [], finished=(there,))
+    found = impact_of(repository, base, both, [node("n1")], [], finished=(there,))
     report = json.loads(found.out)
     assert (found.code, report["cluster"]["finished"]) == (1, [])
     assert any("jobs ask for 16" in item["message"] and item["new"] for item in report["breakages"])
 
 
 @pytest.mark.parametrize(("option", "finished"), [([], ["a"]), (["--gitops", "flux"], [])])
-def test_finished_trainings_that_a_controller_runs_again(
+def test_label_change_reruns_finished_training_under_a_controller(
     repository: Repository, option: list[str], finished: list[str]
 ) -> None:
     after = {"a.yaml": training("a").replace("job: {", "job: {labels: {cost-center: '42'}, ")}
-    change(repository, {"a.yaml": training("a")}, after, [node("n1")], [], finished=(over("a"),))
+    impact_of(repository, {"a.yaml": training("a")}, after, [node("n1")], [], finished=(finished_training("a"),))
     snapshot = str(repository.root.parent / "cluster.json")
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", snapshot, "-o", "json", *option)
     assert [item["name"] for item in json.loads(found.out)["cluster"]["finished"]] == finished

@@ -1,4 +1,4 @@
-"""When ``gpuctl impact`` fails a pull request: for what the change makes worse, not for what was so before."""
+"""The exit code of ``gpuctl impact``: a pull request fails for what it makes worse, not for existing shortages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from support.repositories import Repository, pool, quota, service, training
 
 A = "gpu-type: A100-80G, gpu-count: 8"
 NODES = {"pool.yaml": pool({"n1": A, "n2": A})}
-FULL = {**NODES, **{f"{name}.yaml": training(name, gpu=8) for name in "abc"}}
-"""Three trainings of 8 GPUs, and 16 GPUs."""
+OVERCOMMITTED = {**NODES, **{f"{name}.yaml": training(name, gpu=8) for name in "abc"}}
+"""Three trainings of 8 GPUs on 16 GPUs."""
 PLATFORM = "kind: platform\nversion: v0.1\n"
 QUEUE = {"platform.yaml": PLATFORM + "training: {queue: {a100: research}}\n"}
 
@@ -23,8 +23,8 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "team")
 
 
-def codes(repository: Repository, before: dict[str, str], after: dict[str, str], *more: str) -> tuple[int, int]:
-    """The exit codes without and with ``--fail-on any``."""
+def exit_codes(repository: Repository, before: dict[str, str], after: dict[str, str], *more: str) -> tuple[int, int]:
+    """Return the exit codes without and with ``--fail-on any``."""
     for name, content in before.items():
         repository.write(name, content)
     repository.commit()
@@ -36,14 +36,18 @@ def codes(repository: Repository, before: dict[str, str], after: dict[str, str],
     return found[0].code, found[1].code
 
 
-CHANGES = {
-    "nothing": (FULL, FULL, (0, 1)),
-    "an image": (FULL, {**FULL, "a.yaml": training("a", gpu=8).replace(":v1", ":v2")}, (0, 1)),
-    "one job fewer": ({**FULL, "d.yaml": training("d", gpu=8)}, FULL, (0, 1)),
-    "one job more": (FULL, {**FULL, "d.yaml": training("d", gpu=1)}, (1, 1)),
-    "fewer nodes": (FULL, {**FULL, "pool.yaml": pool({"n1": A})}, (1, 1)),
-    "more nodes": (FULL, {**FULL, "pool.yaml": pool({"n1": A, "n2": A, "n3": "gpu-count: 2"})}, (0, 1)),
-    "enough nodes": (FULL, {**FULL, "pool.yaml": pool({"n1": A, "n2": A, "n3": A})}, (0, 0)),
+CHANGES_WITH_EXIT_CODES = {
+    "nothing": (OVERCOMMITTED, OVERCOMMITTED, (0, 1)),
+    "an image": (OVERCOMMITTED, {**OVERCOMMITTED, "a.yaml": training("a", gpu=8).replace(":v1", ":v2")}, (0, 1)),
+    "one job fewer": ({**OVERCOMMITTED, "d.yaml": training("d", gpu=8)}, OVERCOMMITTED, (0, 1)),
+    "one job more": (OVERCOMMITTED, {**OVERCOMMITTED, "d.yaml": training("d", gpu=1)}, (1, 1)),
+    "fewer nodes": (OVERCOMMITTED, {**OVERCOMMITTED, "pool.yaml": pool({"n1": A})}, (1, 1)),
+    "more nodes": (
+        OVERCOMMITTED,
+        {**OVERCOMMITTED, "pool.yaml": pool({"n1": A, "n2": A, "n3": "gpu-count: 2"})},
+        (0, 1),
+    ),
+    "enough nodes": (OVERCOMMITTED, {**OVERCOMMITTED, "pool.yaml": pool({"n1": A, "n2": A, "n3": A})}, (0, 0)),
     "a quota that was exceeded": (
         {"q.yaml": quota("gpu: 4"), "a.yaml": training("a", gpu=8)},
         {"q.yaml": quota("gpu: 5"), "a.yaml": training("a", gpu=8)},
@@ -77,14 +81,14 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_what_the_change_makes_worse_fails(repository: Repository, name: str) -> None:
-    before, after, wanted = CHANGES[name]
-    assert codes(repository, before, after) == wanted
+@pytest.mark.parametrize("name", CHANGES_WITH_EXIT_CODES)
+def test_only_new_or_larger_shortages_exit_1(repository: Repository, name: str) -> None:
+    before, after, wanted = CHANGES_WITH_EXIT_CODES[name]
+    assert exit_codes(repository, before, after) == wanted
 
 
 @pytest.mark.parametrize(("old", "new", "wanted"), [("9", "9", (0, 1)), ("9", "10", (1, 1))])
-def test_a_job_that_never_fitted_in_the_cluster(
+def test_job_that_never_fits_fails_only_if_it_grows(
     repository: Repository, old: str, new: str, wanted: tuple[int, int]
 ) -> None:
     labels = {"runwhere.ai/pool": "a100"}
@@ -93,13 +97,13 @@ def test_a_job_that_never_fitted_in_the_cluster(
     nodes = [{"name": "n1", "labels": labels, "allocatable": room}]
     snapshot.write_text(render(Snapshot("2026-01-01T03:00:00Z", nodes, [])))
     before, after = {"a.yaml": training("a", gpu=int(old))}, {"a.yaml": training("a", gpu=int(new)).replace("v1", "v2")}
-    assert codes(repository, before, after, "--snapshot", str(snapshot)) == wanted
+    assert exit_codes(repository, before, after, "--snapshot", str(snapshot)) == wanted
 
 
-def test_queued_trainings_are_counted_as_queued(repository: Repository) -> None:
-    """Asking for more than there is, is what a queue is for; neither a pool nor a quota of pods is short of it."""
-    full = {**FULL, **QUEUE, "q.yaml": quota("gpu: 8, maxJobs: 9")}
-    assert codes(repository, {**NODES, **QUEUE}, full) == (0, 0)
+def test_queued_trainings_are_counted_separately(repository: Repository) -> None:
+    """A queue exists for requests above the capacity, so neither the pool nor a quota of pods is reported as short."""
+    full = {**OVERCOMMITTED, **QUEUE, "q.yaml": quota("gpu: 8, maxJobs: 9")}
+    assert exit_codes(repository, {**NODES, **QUEUE}, full) == (0, 0)
     report = json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json").out)
     rows = {row["gpuType"]: row["after"] for row in report["pools"]}
     assert rows[None] == {"gpus": 0, "gpusAtMost": 0, "capacity": 16, "gpusQueued": 24}
@@ -115,25 +119,25 @@ def test_queued_trainings_are_counted_as_queued(repository: Repository) -> None:
     )
 
 
-def test_a_queue_admits_no_job_for_which_there_is_no_node(repository: Repository) -> None:
+def test_queued_job_too_large_for_any_node_exits_1(repository: Repository) -> None:
     base = {**NODES, **QUEUE}
-    assert codes(repository, base, {**base, "a.yaml": training("a", gpu=9)}) == (1, 1)
+    assert exit_codes(repository, base, {**base, "a.yaml": training("a", gpu=9)}) == (1, 1)
 
 
-def test_services_beside_a_queue_count(repository: Repository) -> None:
-    base = {**FULL, **QUEUE}
-    assert codes(repository, base, {**base, "s.yaml": service("s", gpu=8, least=3, most=3)}) == (1, 1)
+def test_services_are_not_queued(repository: Repository) -> None:
+    base = {**OVERCOMMITTED, **QUEUE}
+    assert exit_codes(repository, base, {**base, "s.yaml": service("s", gpu=8, least=3, most=3)}) == (1, 1)
 
 
 @pytest.mark.parametrize("output", ["text", "markdown"])
-def test_tables_have_the_rows_that_change(repository: Repository, output: str) -> None:
+def test_tables_omit_unchanged_rows(repository: Repository, output: str) -> None:
     base = {**NODES, "q.yaml": quota("gpu: 16"), "v.yaml": quota("gpu: 4", "other", "vision"), "a.yaml": training("a")}
     base["other.yaml"] = pool({"m1": A}).replace("a100", "idle")
-    codes(repository, base, {**base, "a.yaml": training("a").replace(":v1", ":v2")})
+    exit_codes(repository, base, {**base, "a.yaml": training("a").replace(":v1", ":v2")})
     out = repository.gpuctl("impact", "--from", "HEAD", "-o", output).out.lower()
     assert "gpus there" not in out
     assert "requested at most" not in out
-    codes(repository, base, {**base, "b.yaml": training("b")})
+    exit_codes(repository, base, {**base, "b.yaml": training("b")})
     out = repository.gpuctl("impact", "--from", "HEAD", "-o", output).out
     assert "idle" not in out
     assert "vision" not in out
@@ -147,11 +151,11 @@ def test_tables_have_the_rows_that_change(repository: Repository, output: str) -
         ("job: {", "job: {description: mine, ", None),
     ],
 )
-def test_services_whose_pods_are_replaced_start_anew(
+def test_services_with_replaced_pods_are_restarts(
     repository: Repository, old: str, new: str, reason: str | None
 ) -> None:
     text = service("s", gpu=1)
-    codes(repository, {"s.yaml": text}, {"s.yaml": text.replace(old, new)})
+    exit_codes(repository, {"s.yaml": text}, {"s.yaml": text.replace(old, new)})
     report = json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json").out)
     wanted = [{"kind": "inference", "namespace": "nlp", "name": "s", "reason": reason}] if reason else []
     assert report["restarts"] == wanted

@@ -1,4 +1,4 @@
-"""``gpuctl impact`` of random repositories, against a count of the objects that ``render`` prints."""
+"""``gpuctl impact`` of random repositories, compared with a count of the objects that ``render`` prints."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ UNITS = {"Gi": 2**30, "Mi": 2**20, "Ti": 2**40, "m": Fraction(1, 1000)}
 GPU = "nvidia.com/gpu"
 
 
-class Maker:
-    """Random documents."""
+class DocumentGenerator:
+    """Generator of random documents."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -115,15 +115,15 @@ class Maker:
         return document
 
 
-def number(text: Any) -> Fraction:
-    """A quantity."""
+def quantity(text: Any) -> Fraction:
+    """Parse a Kubernetes quantity."""
     text = str(text)
     unit = next((unit for unit in UNITS if text.endswith(unit)), "")
     return Fraction(text.removesuffix(unit)) * UNITS.get(unit, 1)
 
 
-class Count:
-    """What rendered objects say."""
+class Totals:
+    """Totals of rendered objects: GPUs per pool and type, requests and limits per namespace and resource."""
 
     def __init__(self, objects: list[Object]) -> None:
         self.pools: dict[tuple[str, str], list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
@@ -143,7 +143,7 @@ class Count:
             namespace = obj["metadata"].get("namespace")
             if obj["kind"] == "ResourceQuota":
                 for key, value in obj["spec"]["hard"].items():
-                    self.hard[namespace, key] = min(number(value), self.hard.get((namespace, key), number(value)))
+                    self.hard[namespace, key] = min(quantity(value), self.hard.get((namespace, key), quantity(value)))
             elif obj["kind"] in ("Job", "JobSet", "Deployment", "StatefulSet"):
                 self.workload(obj, scalers.get((namespace, obj["metadata"]["name"])), defaults.get(namespace, {}))
 
@@ -163,7 +163,7 @@ class Count:
             def asked(container: Object, key: str = key) -> Fraction:
                 own = container.get("resources") or {}
                 value = {**(own.get("limits") or {}), **(own.get("requests") or {})}.get(key, defaults.get(key, 0))
-                return number(value)
+                return quantity(value)
 
             first = max((asked(item) for item in pod.get("initContainers") or []), default=Fraction(0))
             requests[key] = max(first, sum((asked(item) for item in pod["containers"]), Fraction(0)))
@@ -176,20 +176,20 @@ class Count:
                 self.pools[where][1] += requests[GPU] * most
 
 
-def rendered(repository: Repository) -> Count | None:
-    """The count, or None where the documents do not compile."""
+def rendered_totals(repository: Repository) -> Totals | None:
+    """Return the totals of the rendered documents; None if they do not compile."""
     found = repository.gpuctl("render", ".", "-o", "json")
     if found.code:
         return None
     value = json.loads(found.out)
-    return Count(value["items"] if isinstance(value, dict) else value)
+    return Totals(value["items"] if isinstance(value, dict) else value)
 
 
 @pytest.mark.parametrize("seed", part_of(range(40), 3))
-def test_numbers_are_those_of_the_objects(seed: int, tmp_path: Path) -> None:
+def test_numbers_equal_those_of_the_rendered_objects(seed: int, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r")
-    maker = Maker(seed)
-    counts: list[Count] = []
+    maker = DocumentGenerator(seed)
+    counts: list[Totals] = []
     while len(counts) < 2:
         for path in repository.root.iterdir():
             if path.name != ".git":
@@ -198,7 +198,7 @@ def test_numbers_are_those_of_the_objects(seed: int, tmp_path: Path) -> None:
             repository.write(name, text)
         if not any(repository.root.rglob("*.y*ml")):
             continue
-        count = rendered(repository)
+        count = rendered_totals(repository)
         if count is not None:
             counts.append(count)
             repository.commit()

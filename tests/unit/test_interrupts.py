@@ -1,4 +1,4 @@
-"""Signals that are held back: when they break in, as what, and which are left alone."""
+"""Deferred signals: where they are raised, as which exception, and which signals are left alone."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpuctl.apply.run.interrupts import Interrupts, ending_signals
 
 
 @pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """The handlers of this process stay what they are."""
+def unchanged_handlers() -> Iterator[None]:
+    """Assert that the test leaves the signal handlers of this process unchanged."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-Tell = Callable[[str], None]
+Record = Callable[[str], None]
 
 
-def interrupted(block: Callable[[Interrupts, Tell], None]) -> list[str]:
-    """What a block told before an interrupt ended it, or came after it."""
+def interrupted(block: Callable[[Interrupts, Record], None]) -> list[str]:
+    """Run a block under ``Interrupts`` until KeyboardInterrupt, and return the texts that it recorded."""
     told: list[str] = []
 
     def whole() -> None:
@@ -40,20 +40,19 @@ def interrupted(block: Callable[[Interrupts, Tell], None]) -> list[str]:
 
 
 def ctrl_c() -> None:
-    """Ctrl-C, now."""
     signal.raise_signal(signal.SIGINT)
 
 
-def test_held_back_until_the_end() -> None:
-    def block(interrupts: Interrupts, tell: Tell) -> None:
+def test_interrupt_is_raised_at_the_end() -> None:
+    def block(interrupts: Interrupts, tell: Record) -> None:
         ctrl_c()
         tell("to the end")
 
     assert interrupted(block) == ["to the end"]
 
 
-def test_breaks_in_where_it_is_let_through() -> None:
-    def block(interrupts: Interrupts, tell: Tell) -> None:
+def test_interrupt_is_raised_inside_let_through() -> None:
+    def block(interrupts: Interrupts, tell: Record) -> None:
         try:
             with interrupts.let_through():
                 ctrl_c()
@@ -64,8 +63,8 @@ def test_breaks_in_where_it_is_let_through() -> None:
     assert interrupted(block) == ["given back"]
 
 
-def test_one_that_was_noted_breaks_in_at_the_next_opening() -> None:
-    def block(interrupts: Interrupts, tell: Tell) -> None:
+def test_pending_interrupt_is_raised_at_the_next_let_through() -> None:
+    def block(interrupts: Interrupts, tell: Record) -> None:
         ctrl_c()
         tell("held back")
         with interrupts.let_through():
@@ -74,8 +73,8 @@ def test_one_that_was_noted_breaks_in_at_the_next_opening() -> None:
     assert interrupted(block) == ["held back"]
 
 
-def test_held_back_again_after_an_opening() -> None:
-    def block(interrupts: Interrupts, tell: Tell) -> None:
+def test_interrupt_after_let_through_is_deferred() -> None:
+    def block(interrupts: Interrupts, tell: Record) -> None:
         with interrupts.let_through():
             tell("inside")
         ctrl_c()
@@ -84,8 +83,8 @@ def test_held_back_again_after_an_opening() -> None:
     assert interrupted(block) == ["inside", "after"]
 
 
-def test_a_second_one_breaks_in_anywhere() -> None:
-    def block(interrupts: Interrupts, tell: Tell) -> None:
+def test_second_interrupt_is_raised_at_once() -> None:
+    def block(interrupts: Interrupts, tell: Record) -> None:
         ctrl_c()
         tell("first")
         ctrl_c()
@@ -94,8 +93,8 @@ def test_a_second_one_breaks_in_anywhere() -> None:
     assert interrupted(block) == ["first"]
 
 
-def test_a_termination_is_one_also_when_it_was_held_back() -> None:
-    """What is to be given back is, and then the process ends as the signal ends it."""
+def test_deferred_sigterm_ends_the_process_after_cleanup() -> None:
+    """The cleanup runs, and the process then ends by the signal."""
     code = """
 import signal
 from gpuctl.apply.run.interrupts import Interrupts
@@ -112,8 +111,8 @@ print("after")
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
-def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
-    """As under nohup, and in the background of a script."""
+def test_ignored_signals_stay_ignored(number: signal.Signals) -> None:
+    """Signals are ignored under nohup, and for background processes of a script."""
     before = signal.signal(number, signal.SIG_IGN)
     try:
         assert number not in ending_signals()
@@ -123,7 +122,7 @@ def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
         signal.signal(number, before)
 
 
-def test_nothing_is_touched_in_other_threads() -> None:
+def test_other_threads_keep_their_handlers() -> None:
     def work() -> None:
         with Interrupts() as interrupts, interrupts.let_through():
             seen.append(signal.getsignal(signal.SIGINT))

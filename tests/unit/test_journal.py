@@ -1,4 +1,4 @@
-"""A journal that is read is believed only when it is of the form that is written; nothing in a Secret breaks reading."""
+"""The journal reader accepts only entries in the form that gpuctl writes. No content of a Secret makes it crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuctl.objects.ownership_metadata import records
 Object = dict[str, Any]
 
 KEYS = records(Settings())
-SPACE = "team-a"
+NAMESPACE = "team-a"
 RUN = "0123456789"
 UID = "00000000-0000-4000-8000-00000000000{}"
 
@@ -35,26 +35,34 @@ def job(name: str, image: str = "v1", **metadata: Any) -> Object:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "namespace": SPACE, "labels": labels, "annotations": {KEYS.hash: image}, **metadata},
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": labels,
+            "annotations": {KEYS.hash: image},
+            **metadata,
+        },
         "spec": {"template": {"metadata": {"labels": labels}, "spec": {"containers": [{"image": image}]}}},
     }
 
 
 def service(name: str) -> Object:
     labels = {"app": name, "app.kubernetes.io/managed-by": "gpuctl", KEYS.job_type: "training"}
-    metadata = {"name": name, "namespace": SPACE, "labels": labels}
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"clusterIP": "None"}}
 
 
 def entries(number: int = 3) -> list[JournalEntry]:
-    """Jobs that are replaced, and the companion of the first."""
+    """Return entries of replaced jobs, and of a companion object of the first."""
     saved = frozenset({UID.format(7)})
     result = [JournalEntry(UID.format(n), job(f"a{n}"), job(f"a{n}", "v2"), "post", saved=saved) for n in range(number)]
-    return [*result, JournalEntry(UID.format(9), service("a0"), None, "delete", Key("Job", SPACE, "a0"))]
+    return [*result, JournalEntry(UID.format(9), service("a0"), None, "delete", Key("Job", NAMESPACE, "a0"))]
 
 
-def secrets_of(group: Sequence[JournalEntry | CheckpointNote], namespace: str = SPACE, run: str = RUN) -> list[Object]:
-    """The Secrets of a journal, as the server gives them: the index is the first."""
+def secrets_of(
+    group: Sequence[JournalEntry | CheckpointNote], namespace: str = NAMESPACE, run: str = RUN
+) -> list[Object]:
+    """Return the Secrets of a journal as the API server returns them, the index first."""
     index, parts = journal_secrets.secrets_of(run, namespace, list(group), KEYS)
     found = copy.deepcopy([index, *parts])
     for number, secret in enumerate(found):
@@ -62,31 +70,33 @@ def secrets_of(group: Sequence[JournalEntry | CheckpointNote], namespace: str = 
     return found
 
 
-def read(found: list[Object]) -> Journal:
-    return journal_secrets.read_journal(RUN, SPACE, found, KEYS)
+def read_secrets(found: list[Object]) -> Journal:
+    return journal_secrets.read_journal(RUN, NAMESPACE, found, KEYS)
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part for each entry."""
+def one_entry_per_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limit a part of the journal to one entry."""
     monkeypatch.setattr(journal_secrets, "_PACKED", 100)
 
 
-def test_what_a_recovery_would_refuse_is_not_remembered() -> None:
-    """Else it would be deleted, and could not be brought back."""
+def test_object_that_recovery_would_refuse_is_not_deleted() -> None:
+    """Otherwise the object would be deleted, and recovery could not restore it."""
     away = {**job("b"), "metadata": {**job("b")["metadata"], "namespace": "team-b"}}
     group = [*entries(1), JournalEntry(UID.format(5), away, away, "post")]
-    assert journals._by_namespace(group, KEYS) == {SPACE: group[:2], "team-b": group[2:]}
+    assert journals._by_namespace(group, KEYS) == {NAMESPACE: group[:2], "team-b": group[2:]}
     strange = JournalEntry(UID.format(6), job("c", labels={}), job("c", labels={}), "post")
-    with pytest.raises(ClusterError, match=f"job.batch/c in {SPACE} would be lost if this were interrupted") as caught:
+    with pytest.raises(
+        ClusterError, match=f"job.batch/c in {NAMESPACE} would be lost if this were interrupted"
+    ) as caught:
         journals._by_namespace([*group, strange], KEYS)
     assert "lacks the label" in caught.value.message
     assert caught.value.hint == "nothing was deleted; delete the object yourself to continue"
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_journal_is_read() -> None:
     (secret,) = secrets_of(entries())
-    journal = read([secret])
+    journal = read_secrets([secret])
     assert journal.invalid_reason is None
     assert journal.committed
     assert journal.whole
@@ -94,53 +104,53 @@ def test_what_is_written_is_read() -> None:
     assert [entry.new for entry in journal.entries] == [entry.new for entry in entries()]
 
 
-NOTE = CheckpointNote(UID.format(4), Key("Job", SPACE, "gone"), frozenset({UID.format(7)}))
+SAVED_NOTE = CheckpointNote(UID.format(4), Key("Job", NAMESPACE, "gone"), frozenset({UID.format(7)}))
 
 
-@pytest.mark.usefixtures("small")
-def test_a_note_of_what_has_saved_brings_nothing_back() -> None:
-    found = secrets_of([*entries(1), NOTE])
-    journal = read(found)
-    assert journal.notes == [NOTE]
-    assert journal.saved == {UID.format(0): NOTE.saved, NOTE.uid: NOTE.saved}
+@pytest.mark.usefixtures("one_entry_per_part")
+def test_checkpoint_note_restores_nothing() -> None:
+    found = secrets_of([*entries(1), SAVED_NOTE])
+    journal = read_secrets(found)
+    assert journal.notes == [SAVED_NOTE]
+    assert journal.saved == {UID.format(0): SAVED_NOTE.saved, SAVED_NOTE.uid: SAVED_NOTE.saved}
     assert [entry.key.name for entry in journal.entries] == ["a0", "a0"]
-    # Its part is missed by nobody.
+    # A note restores nothing, so its part is not reported as lost.
     del found[3]
-    assert read(found).lost == []
+    assert read_secrets(found).lost == []
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"ended": ["Job", "team-b", "gone"]},
-        {"ended": ["Secret", SPACE, "gone"]},
-        {"ended": ["Job", SPACE, "../gone"]},
+        {"ended": ["Secret", NAMESPACE, "gone"]},
+        {"ended": ["Job", NAMESPACE, "../gone"]},
         {"ended": "Job"},
         {"uid": "all"},
         {"saved": ["all"]},
         {"saved": None},
     ],
 )
-def test_a_note_that_no_gpuctl_writes(change: Object) -> None:
-    assert decode_entry(encode_entry(NOTE), SPACE, KEYS) == NOTE
+def test_malformed_checkpoint_note_is_rejected(change: Object) -> None:
+    assert decode_entry(encode_entry(SAVED_NOTE), NAMESPACE, KEYS) == SAVED_NOTE
     with pytest.raises(InvalidEntry):
-        decode_entry({**encode_entry(NOTE), **change}, SPACE, KEYS)
+        decode_entry({**encode_entry(SAVED_NOTE), **change}, NAMESPACE, KEYS)
 
 
-@pytest.mark.usefixtures("small")
-def test_parts_in_any_order() -> None:
+@pytest.mark.usefixtures("one_entry_per_part")
+def test_parts_are_read_in_any_order() -> None:
     found = secrets_of(entries())
     assert len(found) == 5
-    journal = read(found[::-1])
+    journal = read_secrets(found[::-1])
     assert journal.invalid_reason is None
     assert [entry.key for entry in journal.entries] == [entry.key for entry in entries()]
 
 
-@pytest.mark.usefixtures("small")
-def test_a_missing_part_is_named_and_so_is_what_was_in_it() -> None:
+@pytest.mark.usefixtures("one_entry_per_part")
+def test_missing_part_and_its_entries_are_named() -> None:
     found = secrets_of(entries())
     del found[2]
-    journal = read(found)
+    journal = read_secrets(found)
     assert journal.invalid_reason is None
     assert not journal.whole
     assert journal.missing == [f"gpuctl-journal-{RUN}-2"]
@@ -148,68 +158,68 @@ def test_a_missing_part_is_named_and_so_is_what_was_in_it() -> None:
     assert [entry.key.name for entry in journal.entries] == ["a0", "a2", "a0"]
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("one_entry_per_part")
 @pytest.mark.parametrize(
     "data", [None, {}, {"part": "!", "entries": "!"}, {"part": "", "entries": ""}, [], "x"], ids=str
 )
-def test_a_damaged_part_is_as_good_as_missing(data: Any) -> None:
+def test_damaged_part_counts_as_missing(data: Any) -> None:
     found = secrets_of(entries())
     found[1]["data"] = data
-    journal = read(found)
+    journal = read_secrets(found)
     assert journal.missing == [f"gpuctl-journal-{RUN}-1"]
     assert [entry.key.name for entry in journal.entries] == ["a1", "a2", "a0"]
 
 
-@pytest.mark.usefixtures("small")
-def test_a_part_of_another_run_under_the_same_id() -> None:
+@pytest.mark.usefixtures("one_entry_per_part")
+def test_part_of_another_run_counts_as_missing() -> None:
     found, other = secrets_of(entries()), secrets_of(entries(4))
     found[1] = other[1]
-    assert read(found).entries, "the part is the same"
+    assert read_secrets(found).entries, "the part is the same"
     found[2] = secrets_of([JournalEntry(UID.format(5), job("x"), job("x", "v3"), "post"), *entries()])[1]
     found[2]["metadata"]["name"] = f"gpuctl-journal-{RUN}-2"
-    journal = read(found)
+    journal = read_secrets(found)
     assert journal.missing == [f"gpuctl-journal-{RUN}-2"]
     assert [entry.key.name for entry in journal.entries] == ["a0", "a2", "a0"]
 
 
-@pytest.mark.usefixtures("small")
-def test_without_its_index_a_journal_was_never_finished() -> None:
-    journal = read(secrets_of(entries())[1:])
+@pytest.mark.usefixtures("one_entry_per_part")
+def test_journal_without_index_is_uncommitted() -> None:
+    journal = read_secrets(secrets_of(entries())[1:])
     assert (journal.committed, journal.whole, journal.invalid_reason) == (False, True, None)
     assert len(journal.entries) == 4
-    journal = read(secrets_of(entries())[2:])
+    journal = read_secrets(secrets_of(entries())[2:])
     assert (journal.committed, journal.whole, journal.invalid_reason) == (False, False, None)
 
 
-@pytest.mark.usefixtures("small")
-def test_without_an_index_parts_of_different_runs_are_not_mixed() -> None:
+@pytest.mark.usefixtures("one_entry_per_part")
+def test_parts_of_different_runs_are_not_mixed() -> None:
     found, other = secrets_of(entries())[1:], secrets_of(entries(5))[1:]
-    journal = read([*found[:2], *other[2:]])
+    journal = read_secrets([*found[:2], *other[2:]])
     assert journal.entries == []
     assert "not the parts of one journal" in str(journal.invalid_reason)
 
 
-def test_a_copy_of_a_part_under_another_name() -> None:
+def test_copied_part_under_another_name_is_rejected() -> None:
     (secret,) = secrets_of(entries())
     other = copy.deepcopy(secret)
     other["metadata"]["name"] = "gpuctl-journal-copy"
-    journal = read([secret, other])
+    journal = read_secrets([secret, other])
     assert journal.entries == []
     assert "Secret gpuctl-journal-copy: its name is not that of a part" in str(journal.invalid_reason)
 
 
 @pytest.mark.parametrize("data", [None, {}, [], {"index": 1}, {"index": "e30="}, {"index": "bnVsbA=="}], ids=str)
-def test_an_index_that_is_none(data: Any) -> None:
+def test_malformed_index_is_rejected(data: Any) -> None:
     (secret,) = secrets_of(entries())
     secret["data"] = data
-    journal = read([secret])
+    journal = read_secrets([secret])
     assert journal.entries == []
     assert journal.invalid_reason is not None
     assert f"Secret gpuctl-journal-{RUN}" in journal.invalid_reason
 
 
-def with_entries(packed: bytes) -> Object:
-    """An index with other entries, and the digest of these."""
+def index_with_entries(packed: bytes) -> Object:
+    """Return an index Secret with other entries and a matching digest."""
     (secret,) = secrets_of(entries())
     index = json.loads(base64.b64decode(secret["data"]["index"]))
     index["parts"][0]["digest"] = hashlib.sha256(packed).hexdigest()
@@ -234,19 +244,30 @@ def with_entries(packed: bytes) -> Object:
         b"[]",
         b"",
     ],
-    ids=["bomb", "deep", "digits", "cut", "more", "no list", "null", "items", "plain", "empty"],
+    ids=[
+        "bomb",
+        "deep",
+        "digits",
+        "truncated",
+        "trailing data",
+        "not a list",
+        "null",
+        "wrong items",
+        "not gzip",
+        "empty",
+    ],
 )
-def test_entries_that_are_none(packed: bytes) -> None:
-    journal = read([with_entries(packed)])
+def test_malformed_entries_are_rejected(packed: bytes) -> None:
+    journal = read_secrets([index_with_entries(packed)])
     assert journal.entries == []
     assert journal.invalid_reason is not None
     assert f"Secret gpuctl-journal-{RUN}" in journal.invalid_reason
 
 
-def test_entries_whose_digest_is_another() -> None:
+def test_entries_with_another_digest_are_rejected() -> None:
     (secret,) = secrets_of(entries())
     secret["data"]["entries"] = secrets_of(entries(2))[0]["data"]["entries"]
-    assert "its checksum differs" in str(read([secret]).invalid_reason)
+    assert "its checksum differs" in str(read_secrets([secret]).invalid_reason)
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -265,69 +286,90 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [None, True, 7, 1.5, "x", "", [], {}, ["x"], {"x": 1}, [[[]]]], ids=str)
-def test_wrong_types_at_every_field(wrong: Any) -> None:
-    """What is read is an entry or none; nothing else happens."""
+def test_wrong_type_in_any_entry_field(wrong: Any) -> None:
+    """Decoding returns an entry of this namespace or raises InvalidEntry."""
     for entry in entries(1):
         value = json.loads(json.dumps(encode_entry(entry)))
         for path in paths(value):
             with contextlib.suppress(InvalidEntry):
-                found = decode_entry(replaced(value, path, wrong), SPACE, KEYS)
-                assert found.key.namespace == found.successor.namespace == SPACE
+                found = decode_entry(replaced(value, path, wrong), NAMESPACE, KEYS)
+                assert found.key.namespace == found.successor.namespace == NAMESPACE
 
 
-def test_wrong_types_at_every_field_of_the_index() -> None:
+def test_wrong_type_in_any_index_field() -> None:
     (secret,) = secrets_of(entries(1))
     index = json.loads(base64.b64decode(secret["data"]["index"]))
     for path in paths(index):
         for wrong in (None, True, 7, "x", [], {}, ["x"]):
             text = json.dumps(replaced(index, path, wrong)).encode()
             other = {**secret, "data": {**secret["data"], "index": base64.b64encode(text).decode()}}
-            journal = read([other])
+            journal = read_secrets([other])
             assert bool(journal.invalid_reason) != bool(journal.entries)
 
 
-def changed(path: str, value: Any, part: str = "new") -> Callable[[Object], Object]:
+def change_field(path: str, value: Any, part: str = "new") -> Callable[[Object], Object]:
     return lambda entry: replaced(entry, (part, *path.split(".")), value)
 
 
-def both(change: Callable[[Object], Object]) -> Callable[[Object], Object]:
+def change_old_and_new(change: Callable[[Object], Object]) -> Callable[[Object], Object]:
     return lambda entry: {**entry, "old": change(entry["old"]), "new": change(entry["new"])}
 
 
-OTHER = {"apiVersion": "v1", "metadata": {"name": "a0", "namespace": SPACE, "labels": job("a0")["metadata"]["labels"]}}
-FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
-    "elsewhere": (both(lambda obj: replaced(obj, ("metadata", "namespace"), "kube-system")), "is in kube-system, not"),
-    "new elsewhere": (changed("metadata.namespace", "kube-system"), "is in kube-system, not in team-a"),
-    "nowhere": (changed("metadata.namespace", None), "is in no namespace"),
-    "secret": (both(lambda obj: {**OTHER, "kind": "Secret"}), "Secret is not a kind that jobs consist of"),
-    "cluster role": (both(lambda obj: {**OTHER, "kind": "ClusterRoleBinding"}), "ClusterRoleBinding is not a kind"),
-    "priority class": (both(lambda obj: {**OTHER, "kind": "PriorityClass"}), "PriorityClass is not a kind"),
-    "pod": (both(lambda obj: {**OTHER, "kind": "Pod"}), "Pod is not a kind"),
+OTHER = {
+    "apiVersion": "v1",
+    "metadata": {"name": "a0", "namespace": NAMESPACE, "labels": job("a0")["metadata"]["labels"]},
+}
+FORGED_ENTRIES: dict[str, tuple[Callable[[Object], Object], str]] = {
+    "other namespace": (
+        change_old_and_new(lambda obj: replaced(obj, ("metadata", "namespace"), "kube-system")),
+        "is in kube-system, not",
+    ),
+    "other namespace of the successor": (
+        change_field("metadata.namespace", "kube-system"),
+        "is in kube-system, not in team-a",
+    ),
+    "no namespace": (change_field("metadata.namespace", None), "is in no namespace"),
+    "secret": (
+        change_old_and_new(lambda obj: {**OTHER, "kind": "Secret"}),
+        "Secret is not a kind that jobs consist of",
+    ),
+    "cluster role": (
+        change_old_and_new(lambda obj: {**OTHER, "kind": "ClusterRoleBinding"}),
+        "ClusterRoleBinding is not a kind",
+    ),
+    "priority class": (
+        change_old_and_new(lambda obj: {**OTHER, "kind": "PriorityClass"}),
+        "PriorityClass is not a kind",
+    ),
+    "pod": (change_old_and_new(lambda obj: {**OTHER, "kind": "Pod"}), "Pod is not a kind"),
     "config map for a job": (
-        both(lambda obj: {**OTHER, "kind": "ConfigMap", "data": {}}),
+        change_old_and_new(lambda obj: {**OTHER, "kind": "ConfigMap", "data": {}}),
         "is not the successor",
     ),
-    "api version": (changed("apiVersion", "batch/v9"), "its apiVersion is batch/v9"),
-    "other name": (changed("metadata.name", "other"), "is not the successor of job.batch/a0"),
+    "api version": (change_field("apiVersion", "batch/v9"), "its apiVersion is batch/v9"),
+    "other name": (change_field("metadata.name", "other"), "is not the successor of job.batch/a0"),
     "other kind": (
         lambda entry: {**entry, "new": {**entry["new"], "kind": "Deployment", "apiVersion": "apps/v1"}},
         "deployment.apps/a0 in team-a is not the successor",
     ),
-    "owned": (
+    "owner reference": (
         lambda entry: {**entry, "new": job("a0", ownerReferences=[{"kind": "Namespace", "name": "kube-system"}])},
         "has the metadata ownerReferences",
     ),
     "uid": (lambda entry: {**entry, "new": job("a0", uid=UID.format(1))}, "has the metadata uid"),
-    "not ours": (changed("metadata.labels", {"app": "a0"}), "lacks the label app.kubernetes.io/managed-by=gpuctl"),
+    "not managed by gpuctl": (
+        change_field("metadata.labels", {"app": "a0"}),
+        "lacks the label app.kubernetes.io/managed-by=gpuctl",
+    ),
     "another job": (
         lambda entry: replaced(entry, ("new", "metadata", "labels"), {**job("a0")["metadata"]["labels"], "app": "b"}),
         "the label app differs",
     ),
-    "parent of a set": (
+    "annotation of a set's parent": (
         lambda entry: {**entry, "new": job("a0", annotations={"applyset.kubernetes.io/tooling": "kubectl/v1"})},
         "which is for the parents of sets",
     ),
-    "no set": (
+    "invalid set label": (
         lambda entry: replaced(
             entry,
             ("new", "metadata", "labels"),
@@ -335,34 +377,34 @@ FORGED: dict[str, tuple[Callable[[Object], Object], str]] = {
         ),
         "which is for the parents of sets",
     ),
-    "template elsewhere": (
-        changed("spec.template.metadata", {"namespace": "kube-system"}),
+    "template in another namespace": (
+        change_field("spec.template.metadata", {"namespace": "kube-system"}),
         "makes objects in kube-system",
     ),
-    "claims elsewhere": (
-        changed("spec", {"volumeClaimTemplates": [{"metadata": {"name": "x", "namespace": "other"}}]}),
+    "claims in another namespace": (
+        change_field("spec", {"volumeClaimTemplates": [{"metadata": {"name": "x", "namespace": "other"}}]}),
         "makes objects in other",
     ),
-    "data from elsewhere": (
-        changed("spec", {"volumeClaimTemplates": [{"spec": {"dataSourceRef": {"namespace": "other"}}}]}),
+    "data source in another namespace": (
+        change_field("spec", {"volumeClaimTemplates": [{"spec": {"dataSourceRef": {"namespace": "other"}}}]}),
         "takes data from other",
     ),
-    "more fields": (changed("status", {}), "has status"),
-    "nothing new": (lambda entry: {**entry, "new": None}, "it has no successor"),
-    "uid of none": (lambda entry: {**entry, "uid": "x"}, "an entry has no uid"),
-    "manner": (lambda entry: {**entry, "method": "delete"}, "its method is not post or apply"),
-    "saved": (lambda entry: {**entry, "saved": ["../x"]}, "the saved pods are not uids"),
+    "status": (change_field("status", {}), "has status"),
+    "no successor": (lambda entry: {**entry, "new": None}, "it has no successor"),
+    "invalid uid": (lambda entry: {**entry, "uid": "x"}, "an entry has no uid"),
+    "unknown method": (lambda entry: {**entry, "method": "delete"}, "its method is not post or apply"),
+    "invalid saved pods": (lambda entry: {**entry, "saved": ["../x"]}, "the saved pods are not uids"),
 }
 
 
-@pytest.mark.parametrize("form", FORGED)
-def test_what_no_gpuctl_writes_is_not_believed(form: str) -> None:
-    change, why = FORGED[form]
+@pytest.mark.parametrize("form", FORGED_ENTRIES)
+def test_forged_entry_is_rejected(form: str) -> None:
+    change, why = FORGED_ENTRIES[form]
     value = json.loads(json.dumps(encode_entry(entries(1)[0])))
-    if form == "more fields":
+    if form == "status":
         value["new"]["status"] = None
     with pytest.raises(InvalidEntry, match=r".") as refused:
-        decode_entry(change(value), SPACE, KEYS)
+        decode_entry(change(value), NAMESPACE, KEYS)
     assert why in str(refused.value)
 
 
@@ -370,25 +412,35 @@ def test_what_no_gpuctl_writes_is_not_believed(form: str) -> None:
     ("main", "obj"),
     [
         (["Job", "kube-system", "a0"], service("a0")),
-        (["Secret", SPACE, "a0"], service("a0")),
-        (["Job", SPACE, "a1"], service("a0")),
-        (["Job", SPACE, "a0"], job("a0")),
-        (["Job", SPACE], service("a0")),
-        (["Job", SPACE, "a0"], {**service("a0"), "metadata": {"name": "a0", "namespace": SPACE}}),
-        (["Job", SPACE, "a0"], {**service("kubernetes")}),
+        (["Secret", NAMESPACE, "a0"], service("a0")),
+        (["Job", NAMESPACE, "a1"], service("a0")),
+        (["Job", NAMESPACE, "a0"], job("a0")),
+        (["Job", NAMESPACE], service("a0")),
+        (["Job", NAMESPACE, "a0"], {**service("a0"), "metadata": {"name": "a0", "namespace": NAMESPACE}}),
+        (["Job", NAMESPACE, "a0"], {**service("kubernetes")}),
     ],
-    ids=["elsewhere", "no workload", "another", "itself", "short", "not ours", "other name"],
+    ids=[
+        "other namespace",
+        "not a workload",
+        "another job",
+        "itself",
+        "too short",
+        "not managed by gpuctl",
+        "other name",
+    ],
 )
-def test_companions_of_other_jobs_are_not_believed(main: Any, obj: Object) -> None:
+def test_forged_companion_is_rejected(main: Any, obj: Object) -> None:
     value = {**encode_entry(entries(1)[1]), "companionOf": main, "old": obj}
     with pytest.raises(InvalidEntry):
-        decode_entry(value, SPACE, KEYS)
+        decode_entry(value, NAMESPACE, KEYS)
 
 
-def test_forms_that_are_believed() -> None:
-    """A training in its other form or without the hash of its name, an adopted object, a member of a set, a Service that goes headless."""
+def test_every_written_form_is_accepted() -> None:
+    """A training that becomes a JobSet or loses its name hash, an adopted object, a member of a set, a headless
+    Service.
+    """
     jobset = {**job("a"), "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
-    adopted = {**job("a"), "metadata": {"name": "a", "namespace": SPACE, "labels": {"team": "nlp"}}}
+    adopted = {**job("a"), "metadata": {"name": "a", "namespace": NAMESPACE, "labels": {"team": "nlp"}}}
     member = job("a", "v2")
     member["metadata"]["labels"] = {
         **member["metadata"]["labels"],
@@ -399,15 +451,15 @@ def test_forms_that_are_believed() -> None:
     forms = ((job("a"), jobset), (adopted, job("a")), (job("a"), member), (service("a"), service("a")))
     for old, new in (*forms, (built, job("a")), (built, jobset)):
         entry = JournalEntry(UID.format(1), old, new, "post")
-        assert decode_entry(encode_entry(entry), SPACE, KEYS) == entry
+        assert decode_entry(encode_entry(entry), NAMESPACE, KEYS) == entry
 
 
-def test_what_is_written_is_as_large_as_what_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the byte: a part that is one byte too large would not be read again."""
+def test_written_and_accepted_sizes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part one byte above the reader's limit is not written."""
     (entry,) = entries(1)[:1]
     size = len(json.dumps([encode_entry(entry)], ensure_ascii=False, separators=(",", ":")).encode())
     monkeypatch.setattr(journal_secrets, "_UNPACKED", size)
-    assert read(secrets_of([entry])).entries == [entry]
+    assert read_secrets(secrets_of([entry])).entries == [entry]
     monkeypatch.setattr(journal_secrets, "_UNPACKED", size - 1)
     with pytest.raises(ClusterError, match="is too large for the journal"):
         secrets_of([entry])

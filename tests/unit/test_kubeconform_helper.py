@@ -1,4 +1,4 @@
-"""The helper in ``tests/kubeconform.py`` must be able to say no, or its yes means nothing."""
+"""The helper ``tests/kubeconform.py`` rejects invalid objects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ spec:
 
 @pytest.fixture(autouse=True)
 def kubeconform() -> None:
-    """Builds kubeconform if need be; without Go there is nothing to test, which CI does not accept."""
+    """Build kubeconform if needed. Without Go the tests are skipped, except in CI."""
     try:
         find_kubeconform()
     except ProgramMissing as missing:
@@ -59,7 +59,7 @@ def kubeconform() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_good_objects_pass(version: str) -> None:
+def test_valid_objects_pass(version: str) -> None:
     assert run_kubeconform(f"{JOB}---\n{JOBSET}", version) == []
 
 
@@ -71,12 +71,12 @@ def test_good_objects_pass(version: str) -> None:
         (("maxRestarts: 3", "maxRestart: 3"), JOBSET, "additional properties 'maxRestart' not allowed"),
     ],
 )
-def test_bad_objects_fail(good: tuple[str, str], bad: str, complaint: str) -> None:
+def test_invalid_objects_fail(good: tuple[str, str], bad: str, complaint: str) -> None:
     text = bad.replace(*good)
     assert text != bad
     (found,) = run_kubeconform(text, DEFAULT_VERSION)
     assert complaint in found
 
 
-def test_no_object_is_a_failure() -> None:
+def test_empty_input_fails() -> None:
     assert run_kubeconform("---\n---\n", DEFAULT_VERSION) == ["kubeconform saw no object"]
