@@ -141,7 +141,7 @@ def test_text_does_not_count_hidden_names(sentence: Callable[[list[str]], str]) 
         return sentence(unique_names(in_namespace(*pair) for pair in pairs))
 
     assert said(1) == said(2) == said(5) == sentence(["a in mine", OTHERS])
-    assert unique_names(["a", "a"]) == ["a", "a"], "names that the caller sees stay"
+    assert unique_names(["a", "a"]) == ["a", "a"], "visible names are kept"
     assert unique_names([f"{HiddenName(1)} in mine", f"{HiddenName(2)} in mine"]) == [f"{OTHERS} in mine"]
 
 

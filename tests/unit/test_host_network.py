@@ -59,7 +59,7 @@ def test_object_without_dns_policy_is_lifted_as_cluster_first() -> None:
     objects = copy.deepcopy(compiled("training", "podPatch: {hostNetwork: true}\n"))
     del pod_of(objects)["dnsPolicy"]
     patch = gpuctl.lift(objects)[0]["podPatch"]
-    assert patch == {"hostNetwork": True, "dnsPolicy": "ClusterFirst"}, "what the API server takes it for"
+    assert patch == {"hostNetwork": True, "dnsPolicy": "ClusterFirst"}, "the default of the API server"
 
 
 @pytest.mark.parametrize("platform", [PLATFORM, PLATFORM + JOBSET])

@@ -442,7 +442,7 @@ def test_training_does_not_evict_its_own_old_pods(repository: Repository) -> Non
     )
     items = json.loads(found.out)["cluster"]["evictions"]["items"]
     assert [item["job"] for item in items] == ["training/lowly"]
-    assert items[0]["whileOldPodsRun"] is False, "it needs the whole node, whoever has left"
+    assert items[0]["whileOldPodsRun"] is False, "it needs the whole node in any case"
 
 
 def test_platform_change_restarts_trainings_under_a_controller(repository: Repository) -> None:

@@ -174,7 +174,7 @@ def test_damaged_part_counts_as_missing(data: Any) -> None:
 def test_part_of_another_run_counts_as_missing() -> None:
     found, other = secrets_of(entries()), secrets_of(entries(4))
     found[1] = other[1]
-    assert read_secrets(found).entries, "the part is the same"
+    assert read_secrets(found).entries, "the part is identical"
     found[2] = secrets_of([JournalEntry(UID.format(5), job("x"), job("x", "v3"), "post"), *entries()])[1]
     found[2]["metadata"]["name"] = f"gpuctl-journal-{RUN}-2"
     journal = read_secrets(found)

@@ -1,4 +1,4 @@
-"""Which Workload of Kueue is a job's, and whose a Workload is."""
+"""The assignment of Kueue's Workloads to jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workload(name: str, *owners: tuple[str, bool], created: str = "1", over: boo
     return {"metadata": metadata, "status": {"conditions": conditions}}
 
 
-def test_it_is_the_one_that_the_job_controls() -> None:
+def test_workload_of_a_job_is_the_one_it_controls() -> None:
     named = workload("named", ("job", False), created="2")
     of_another = workload("of-another", ("job", False), ("other", True), created="3")
     own = workload("own", ("other", False), ("job", True))
@@ -29,7 +29,7 @@ def test_it_is_the_one_that_the_job_controls() -> None:
     assert workload_of([named, of_another], JOB) is None
 
 
-def test_of_the_slices_of_an_elastic_job_the_latest_counts_that_has_not_finished() -> None:
+def test_elastic_job_uses_its_latest_unfinished_workload_slice() -> None:
     first = workload("first", ("job", True), created="1", over=True)
     second = workload("second", ("job", True), created="2")
     third = workload("third", ("job", True), created="3", over=True)
@@ -37,6 +37,6 @@ def test_of_the_slices_of_an_elastic_job_the_latest_counts_that_has_not_finished
     assert workload_of([first, third], JOB) is third
 
 
-def test_whose_a_workload_is_tells_the_owner_that_controls_it() -> None:
+def test_workload_is_named_after_its_controlling_owner() -> None:
     named = workload("own", ("other", False), ("job", True)), workload("loose", ("other", False))
     assert [claim_of(item, records(Settings())).name for item in named] == ["Job/the-job", "Workload/loose"]

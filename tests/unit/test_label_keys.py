@@ -1,4 +1,4 @@
-"""Which labels of nodes the service sets."""
+"""Node labels that the service may set, with and without a limit to configured keys."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ KEYS = LabelKeys(Settings(), ("node-role.kubernetes.io/gpu",), ("rack", "example
         ("notkubernetes.io/a", False, True),
     ],
 )
-def test_who_sets_which(key: str, limited: bool, unlimited: bool) -> None:
+def test_label_keys_with_and_without_limits(key: str, limited: bool, unlimited: bool) -> None:
     assert (KEYS.problem(key, is_limited=True) is None) is limited
     assert (KEYS.problem(key, is_limited=False) is None) is unlimited

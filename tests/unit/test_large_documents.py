@@ -1,4 +1,4 @@
-"""Documents that do not fit into an annotation, a ConfigMap, or an argument of a program."""
+"""Documents too large for an annotation, a ConfigMap, or a program argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuctl.objects.embedded_document import MAX_ANNOTATION_BYTES, document_of, 
 from gpuctl.objects.ownership_metadata import records
 
 KEY = "runwhere.ai/document"
-ONE = "kind: {kind}\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: a:1{more}}}\nresources: {{cpu: 1, memory: 1Gi}}\n"
+DOCUMENT_TEMPLATE = "kind: {kind}\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: a:1{more}}}\nresources: {{cpu: 1, memory: 1Gi}}\n"
 
 
 def letters(number: int) -> str:
@@ -27,18 +27,18 @@ def letters(number: int) -> str:
 
 
 def job(more: str = "", kind: str = "compute", rest: str = "") -> gpuctl.Source:
-    return gpuctl.Source("j.yaml", ONE.format(kind=kind, more=more) + rest)
+    return gpuctl.Source("j.yaml", DOCUMENT_TEMPLATE.format(kind=kind, more=more) + rest)
 
 
 def variables(number: int, value: str = "x" * 1000) -> str:
     return ", env: {" + ", ".join(f"V{index}: {value}" for index in range(number)) + "}"
 
 
-def compiled(source: gpuctl.Source, **options: Any) -> gpuctl.Compilation:
+def compile_embedded(source: gpuctl.Source, **options: Any) -> gpuctl.Compilation:
     return gpuctl.compile(source, embed=True, **options)
 
 
-def main_of(result: gpuctl.Compilation) -> dict[str, Any]:
+def annotated_object(result: gpuctl.Compilation) -> dict[str, Any]:
     (found,) = (obj for obj in result.objects if KEY in obj["metadata"].get("annotations", {}))
     return found
 
@@ -51,9 +51,9 @@ def pool(nodes: int) -> gpuctl.Source:
 
 
 @pytest.mark.parametrize("kind", ["training", "inference", "notebook", "compute"])
-def test_a_large_document_is_embedded_compressed(kind: str) -> None:
-    """And every reader of the annotation has it: lift, the three-way base, the history, the comparison of documents."""
-    large = main_of(compiled(job(variables(300), kind)))
+def test_large_document_is_embedded_compressed(kind: str) -> None:
+    """Every reader of the annotation decodes it: lift, the three-way base, the history, the comparison of documents."""
+    large = annotated_object(compile_embedded(job(variables(300), kind)))
     assert large["metadata"]["annotations"][KEY].startswith("bz2:")
     assert sum(len(key) + len(value) for key, value in large["metadata"]["annotations"].items()) < 2**18
     document = document_of(large, KEY)
@@ -69,23 +69,23 @@ def test_a_large_document_is_embedded_compressed(kind: str) -> None:
     assert _document(large, records(Settings())) == document
 
 
-def test_a_large_pool_is_embedded_compressed() -> None:
-    found = document_of(main_of(compiled(pool(2800))), KEY)
+def test_large_pool_is_embedded_compressed() -> None:
+    found = document_of(annotated_object(compile_embedded(pool(2800))), KEY)
     assert found is not None
     assert len(found["nodes"]) == 2800
 
 
-def test_a_document_without_room_is_left_out_with_a_note() -> None:
+def test_too_large_document_is_not_embedded_with_a_note() -> None:
     values = ", ".join(f"V{index}: {letters(1000 + index)}" for index in range(400))
     for source in (job(f", env: {{{values}}}"), job(variables(3000))):
-        result = compiled(source)
+        result = compile_embedded(source)
         assert result.ok
         assert not any(KEY in obj["metadata"].get("annotations", {}) for obj in result.objects)
         (note,) = (item for item in result.diagnostics if item.code == "GPU609")
         assert note.severity.value == "note"
 
 
-def test_other_annotations_count() -> None:
+def test_other_annotations_count_toward_the_size_limit() -> None:
     document = {"text": "x" * 100_000}
     assert (document_text(document, {}) or "").startswith("{")
     assert (document_text(document, {"a": "y" * 150_000}) or "").startswith("bz2:")
@@ -109,7 +109,7 @@ def test_other_annotations_count() -> None:
     ],
     ids=["bomb", "cut", "deep", "list", "no bzip2", "no base64", "empty", "deep text", "list text", "null", "number"],
 )
-def test_an_annotation_that_anyone_wrote_is_no_document(text: Any) -> None:
+def test_malformed_annotation_is_no_document(text: Any) -> None:
     obj = {"metadata": {"annotations": {KEY: text}}}
     assert document_of(obj, KEY) is None
     other = {"metadata": {"annotations": {KEY: "{}"}}}
@@ -117,7 +117,7 @@ def test_an_annotation_that_anyone_wrote_is_no_document(text: Any) -> None:
 
 
 @pytest.mark.parametrize("metadata", [{}, {"annotations": None}, {"annotations": {}}])
-def test_no_annotation_is_no_document(metadata: dict[str, Any]) -> None:
+def test_missing_annotation_is_no_document(metadata: dict[str, Any]) -> None:
     assert document_of({"metadata": metadata}, KEY) is None
     assert not is_same_document({"metadata": metadata}, {"metadata": metadata}, KEY)
 
@@ -134,50 +134,50 @@ HOSTFILE = (
     [(pool(20_000), ("nodes",)), (gpuctl.Source("h.yaml", HOSTFILE), ("resources", "nodes"))],
     ids=["pool", "hostfile"],
 )
-def test_what_no_config_map_holds_is_an_error(source: gpuctl.Source, path: tuple[str, ...]) -> None:
+def test_content_too_large_for_a_config_map_is_an_error(source: gpuctl.Source, path: tuple[str, ...]) -> None:
     (error,) = (item for item in gpuctl.compile(source).diagnostics if item.severity.value == "error")
     assert (error.code, error.path) == ("GPU206", path)
     assert "a ConfigMap holds 1,048,576" in error.message
 
 
-LONG = "x" * 131_072
+TOO_LONG = "x" * 131_072
 
 
 @pytest.mark.parametrize(
     ("source", "path"),
     [
-        (job(f", command: [bash, -c, {LONG}]"), "environment.command.2"),
-        (job(f", args: [{LONG}]"), "environment.args.0"),
-        (job(f", env: {{A: {LONG[2:]}b}}"), "environment.env.A"),
-        (job(f", env: [{{name: A, value: {LONG[2:]}b}}]"), "environment.env.0"),
+        (job(f", command: [bash, -c, {TOO_LONG}]"), "environment.command.2"),
+        (job(f", args: [{TOO_LONG}]"), "environment.args.0"),
+        (job(f", env: {{A: {TOO_LONG[2:]}b}}"), "environment.env.A"),
+        (job(f", env: [{{name: A, value: {TOO_LONG[2:]}b}}]"), "environment.env.0"),
         (job(f", env: {{A: {'中' * 43_691}}}"), "environment.env.A"),
-        (job(rest=f"podPatch: {{containers: [{{name: main, args: [{LONG}]}}]}}\n"), "podPatch.containers.0.args.0"),
+        (job(rest=f"podPatch: {{containers: [{{name: main, args: [{TOO_LONG}]}}]}}\n"), "podPatch.containers.0.args.0"),
         (
-            job(rest=f"podPatch: {{initContainers: [{{name: i, image: 'a:1', command: [{LONG}]}}]}}\n"),
+            job(rest=f"podPatch: {{initContainers: [{{name: i, image: 'a:1', command: [{TOO_LONG}]}}]}}\n"),
             "podPatch.initContainers.0.command.0",
         ),
         (
-            job(rest=f"podPatch: {{containers: [{{name: s, image: 'a:1', env: [{{name: A, value: {LONG}}}]}}]}}\n"),
+            job(rest=f"podPatch: {{containers: [{{name: s, image: 'a:1', env: [{{name: A, value: {TOO_LONG}}}]}}]}}\n"),
             "podPatch.containers.0.env.0",
         ),
         (
             job(
-                rest=f"podPatch: {{containers: [{{name: main, lifecycle: {{preStop: {{exec: {{command: [{LONG}]}}}}}}}}]}}\n"
+                rest=f"podPatch: {{containers: [{{name: main, lifecycle: {{preStop: {{exec: {{command: [{TOO_LONG}]}}}}}}}}]}}\n"
             ),
             "podPatch.containers.0.lifecycle.preStop.exec.command.0",
         ),
     ],
     ids=["command", "args", "mapping", "list", "bytes", "patched args", "init container", "sidecar", "hook"],
 )
-def test_what_linux_starts_no_program_with_is_an_error(source: gpuctl.Source, path: str) -> None:
+def test_argument_or_variable_above_128_kib_is_an_error(source: gpuctl.Source, path: str) -> None:
     (error,) = (item for item in gpuctl.compile(source).diagnostics if item.severity.value == "error")
     assert (error.code, ".".join(map(str, error.path))) == ("GPU222", path)
 
 
-def test_the_longest_argument_and_variable_are_right() -> None:
-    """Also where a podPatch makes the whole pod be looked at again."""
-    text = f", command: [bash, -c, {LONG[1:]}], env: {{A: {LONG[3:]}}}"
-    patch = f"podPatch: {{containers: [{{name: main, args: [{LONG[1:]}]}}]}}\n"
+def test_longest_argument_and_variable_are_valid() -> None:
+    """Also if a podPatch causes a second check of the whole pod."""
+    text = f", command: [bash, -c, {TOO_LONG[1:]}], env: {{A: {TOO_LONG[3:]}}}"
+    patch = f"podPatch: {{containers: [{{name: main, args: [{TOO_LONG[1:]}]}}]}}\n"
     assert not [item for item in gpuctl.compile(job(text, rest=patch)).diagnostics if item.code == "GPU222"]
 
 
@@ -191,13 +191,13 @@ def test_the_longest_argument_and_variable_are_right() -> None:
         ("port: 80, ports: [{name: a, port: 81}, {name: b, port: 82}]", None),
     ],
 )
-def test_a_node_port_is_of_one_port_number(ports: str, code: str | None) -> None:
+def test_node_port_shared_by_two_ports_is_an_error(ports: str, code: str | None) -> None:
     result = gpuctl.compile(job(rest=f"service: {{{ports}}}\n"))
     assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ([code] if code else [])
 
 
-def test_two_jobs_never_share_a_node_port() -> None:
-    """Whatever their protocols: the API server allocates a number once."""
+def test_node_port_shared_by_two_jobs_is_an_error() -> None:
+    """The API server allocates a nodePort once, whatever the protocol."""
     one = job(rest="service: {nodePort: 30400}\n").text
     other = one.replace("name: big", "name: other").replace("nodePort: 30400", "nodePort: 30400, protocol: UDP")
     result = gpuctl.compile(gpuctl.Source("j.yaml", f"{one}---\n{other}"))

@@ -1,4 +1,4 @@
-"""Which pauses a GitOps controller undoes."""
+"""Pauses that a GitOps controller undoes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def workload(kind: str, *holders: tuple[str, str], labels: dict[str, str] | None
 @pytest.mark.parametrize(
     "holders",
     [[], [("kustomize-controller", "")], [("gpuctl", "")], [("kustomize-controller", ""), ("kubectl", "scale")]],
-    ids=["unknown", "the controller", "a former pause", "both"],
+    ids=["unknown", "controller", "earlier pause", "controller and kubectl"],
 )
-def test_services(kind: str, holders: list[tuple[str, str]]) -> None:
+def test_flux_undoes_a_pause_of_a_service(kind: str, holders: list[tuple[str, str]]) -> None:
     assert pause_undone_by(workload(kind, *holders)) == "Flux (Kustomization flux-system/jobs)"
     assert pause_undone_by(workload(kind, *holders, labels={})) is None
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_replicas_that_an_autoscaler_sets_are_not_the_manifests(kind: str) -> None:
+def test_flux_keeps_replicas_set_by_an_autoscaler(kind: str) -> None:
     assert pause_undone_by(workload(kind, ("kube-controller-manager", "scale"))) is None
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
-def test_trainings(kind: str) -> None:
+def test_flux_keeps_a_pause_of_a_training(kind: str) -> None:
     assert pause_undone_by(workload(kind)) is None

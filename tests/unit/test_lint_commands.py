@@ -1,4 +1,4 @@
-"""Checks of commands, wherever the program stands: alone, behind `env` and its like, in the script of a shell."""
+"""Checks of commands: alone, after wrappers such as `env`, and in shell scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLATFORM = gpuctl.Source("platform.yaml", "kind: platform\nversion: v0.1\ntraini
 TRAINING = "kind: training\nversion: v0.1\njob: {name: demo}\nresources: {nodes: 2, gpu: 4, cpu: 64, memory: 512Gi}\n"
 SERVER = "kind: inference\nversion: v0.1\njob: {name: demo}\nresources: {gpu: 4, cpu: 64, memory: 512Gi}\n"
 NOTEBOOK = "kind: notebook\nversion: v0.1\njob: {name: demo}\nresources: {cpu: 4, memory: 8Gi}\n"
-HIDDEN = {
+WRAPPERS = {
     "alone": "{}",
     "path": "/opt/bin/{}",
     "env": "env A=b {}",
@@ -38,8 +38,8 @@ HIDDEN = {
 }
 
 
-def said(kind: str, command: str | list[str], more: str = "") -> list[tuple[str, str]]:
-    """The codes and messages about a command; a text is split as a shell does."""
+def findings(kind: str, command: str | list[str], more: str = "") -> list[tuple[str, str]]:
+    """Return the codes and messages about a command. A string is split as by a shell."""
     words = shlex.split(command) if isinstance(command, str) else command
     text = f"{kind}environment:\n  image: app:1\n  command: {json.dumps(words)}\n{more}"
     found = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
@@ -47,17 +47,17 @@ def said(kind: str, command: str | list[str], more: str = "") -> list[tuple[str,
 
 
 def codes(kind: str, command: str | list[str], more: str = "") -> list[str]:
-    return [code for code, _ in said(kind, command, more)]
+    return [code for code, _ in findings(kind, command, more)]
 
 
-@pytest.mark.parametrize("way", HIDDEN)
-def test_programs_are_found(way: str) -> None:
+@pytest.mark.parametrize("way", WRAPPERS)
+def test_program_is_found_inside_wrappers(way: str) -> None:
     inner = "torchrun --nproc_per_node=8 --nnodes=3 --master_addr=127.0.0.1 train.py"
-    assert codes(TRAINING, HIDDEN[way].format(inner)) == ["GPU504", "GPU504", "GPU513"]
+    assert codes(TRAINING, WRAPPERS[way].format(inner)) == ["GPU504", "GPU504", "GPU513"]
     inner = "vllm serve /m --port 8001 --tensor-parallel-size 8 --host 127.0.0.1"
-    assert sorted(codes(SERVER, HIDDEN[way].format(inner))) == ["GPU502", "GPU503", "GPU514"]
+    assert sorted(codes(SERVER, WRAPPERS[way].format(inner))) == ["GPU502", "GPU503", "GPU514"]
     inner = "deepspeed --num_gpus 8 train.py"
-    assert sorted(codes(TRAINING, HIDDEN[way].format(inner))) == ["GPU504", "GPU506"]
+    assert sorted(codes(TRAINING, WRAPPERS[way].format(inner))) == ["GPU504", "GPU506"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_programs_are_found(way: str) -> None:
         "python train.py --nodes 3",
     ],
 )
-def test_what_is_not_certain_is_not_reported(script: str) -> None:
+def test_uncertain_problems_are_not_reported(script: str) -> None:
     assert codes(TRAINING, ["bash", "-c", script]) == []
 
 
@@ -113,7 +113,7 @@ def test_what_is_not_certain_is_not_reported(script: str) -> None:
         ),
     ],
 )
-def test_nodes_that_do_not_meet(command: str, code: str) -> None:
+def test_launchers_whose_nodes_cannot_rendezvous(command: str, code: str) -> None:
     assert codes(TRAINING, command) == [code]
     alone = TRAINING.replace("nodes: 2, ", "")
     assert code not in codes(alone, command) or code == "GPU504"
@@ -128,11 +128,11 @@ def test_nodes_that_do_not_meet(command: str, code: str) -> None:
         "torchrun t.py",
     ],
 )
-def test_nodes_that_meet(command: str) -> None:
+def test_launchers_whose_nodes_can_rendezvous(command: str) -> None:
     assert codes(TRAINING, command) == []
 
 
-def test_the_advice_for_accelerate_is_right() -> None:
+def test_advised_accelerate_command_has_no_warning() -> None:
     for command in (["accelerate", "launch", "--mixed_precision", "bf16", "t.py"], ["accelerate", "launch", "t.py"]):
         text = f"{TRAINING}environment: {{image: 'a:1', command: {command!r}}}\n"
         found = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
@@ -156,12 +156,12 @@ def test_the_advice_for_accelerate_is_right() -> None:
         ("vllm serve /m", ""),
     ],
 )
-def test_parallel_sizes(command: str, expected: str) -> None:
-    messages = [message for code, message in said(SERVER, command) if code == "GPU503"]
+def test_parallel_size_is_compared_with_gpus_of_the_pod(command: str, expected: str) -> None:
+    messages = [message for code, message in findings(SERVER, command) if code == "GPU503"]
     assert messages == ([f"{expected}, and the pod has 4"] if expected else [])
 
 
-def test_sizes_of_several_nodes_and_of_training_scripts() -> None:
+def test_parallel_size_counts_all_nodes_and_ignores_scripts() -> None:
     assert codes(TRAINING, "vllm serve /m -tp 8") == [], "4 GPUs on each of 2 nodes"
     assert codes(TRAINING, "vllm serve /m -tp 16") == ["GPU503"]
     assert codes(TRAINING, "torchrun t.py --tp 2 --pp 2") == []
@@ -188,7 +188,7 @@ def test_sizes_of_several_nodes_and_of_training_scripts() -> None:
         ("vllm serve /m", []),
     ],
 )
-def test_addresses(command: str, expected: list[str]) -> None:
+def test_server_on_loopback_address_is_reported(command: str, expected: list[str]) -> None:
     assert codes(SERVER, command, "service: {port: 8000}\n") == expected
 
 
@@ -215,13 +215,13 @@ def test_addresses(command: str, expected: list[str]) -> None:
         ("jupyter lab --ip=0.0.0.0 --port=8889", ["GPU502"]),
     ],
 )
-def test_notebooks(command: str, expected: list[str]) -> None:
+def test_notebook_without_token_is_reported(command: str, expected: list[str]) -> None:
     more = "  env: [{name: TOKEN, secret: a, key: b}, {name: HASH, secret: a, key: c}]\n"
     assert codes(NOTEBOOK, command, more) == expected
     assert codes(NOTEBOOK.replace("notebook", "compute"), command, f"{more}service: {{port: 8888}}\n") == expected
 
 
-def test_variables_that_open_a_notebook() -> None:
+def test_variables_that_disable_notebook_authentication() -> None:
     for env in ("{JUPYTER_TOKEN: ''}", "[{name: JUPYTER_TOKEN, value: ''}]", "{DISABLE_AUTH: 'true'}"):
         text = f"{NOTEBOOK}environment:\n  image: app:1\n  env: {env}\n"
         found = gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics
@@ -254,7 +254,7 @@ def test_variables_that_open_a_notebook() -> None:
         ("HF_TOKEN: 'true'", False),
     ],
 )
-def test_credentials_by_name(env: str, expected: bool) -> None:
+def test_credentials_in_variables_by_name(env: str, expected: bool) -> None:
     text = f"{TRAINING}environment:\n  image: app:1\n  env: {{{env}, OTHER: x}}\n"
     found = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
     assert [item.code for item in found if item.code == "GPU507"] == ["GPU507"] * expected
@@ -281,7 +281,7 @@ def test_credentials_in_scripts(script: str) -> None:
         "echo 8 88; torchrun --nproc_per_node 8 t.py",
     ],
 )
-def test_the_place_in_a_script_is_that_of_the_word(script: str) -> None:
+def test_span_points_at_the_word_in_the_script(script: str) -> None:
     lines = "".join(f"      {line}\n" for line in script.split("\n"))
     text = f"{TRAINING}environment:\n  image: a:1\n  command: [bash, -c]\n  args:\n    - |\n{lines}"
     (found,) = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
@@ -312,12 +312,12 @@ def test_the_place_in_a_script_is_that_of_the_word(script: str) -> None:
         ('"$(' * 200, []),
     ],
 )
-def test_simple_commands(script: str, commands: list[str]) -> None:
+def test_simple_commands_of_a_script(script: str, commands: list[str]) -> None:
     assert [" ".join(word.text for word in command.words) for command in simple_commands(script)] == commands
 
 
-@pytest.mark.parametrize("way", HIDDEN)
-def test_what_a_launcher_needs_is_made_wherever_it_stands(way: str) -> None:
+@pytest.mark.parametrize("way", WRAPPERS)
+def test_launcher_setup_is_added_inside_wrappers(way: str) -> None:
     def container(command: str) -> dict[str, object]:
         text = f"{TRAINING}environment:\n  image: app:1\n  command: {json.dumps(shlex.split(command))}\n"
         objects = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).objects
@@ -325,14 +325,14 @@ def test_what_a_launcher_needs_is_made_wherever_it_stands(way: str) -> None:
         main: dict[str, object] = job["spec"]["template"]["spec"]["containers"][0]
         return main
 
-    main = container(HIDDEN[way].format("deepspeed --no_ssh train.py"))
+    main = container(WRAPPERS[way].format("deepspeed --no_ssh train.py"))
     assert "/job" in json.dumps(main["volumeMounts"]), "the hostfile"
-    main = container(HIDDEN[way].format("llamafactory-cli train x.yaml"))
+    main = container(WRAPPERS[way].format("llamafactory-cli train x.yaml"))
     assert "FORCE_TORCHRUN" in json.dumps(main["env"])
-    assert "FORCE_TORCHRUN" not in json.dumps(container(HIDDEN[way].format("torchrun t.py"))["env"])
+    assert "FORCE_TORCHRUN" not in json.dumps(container(WRAPPERS[way].format("torchrun t.py"))["env"])
 
 
-def test_variables_of_the_platform_are_known() -> None:
+def test_variables_of_platform_defaults_are_known() -> None:
     patch = "{containers: [{name: main, env: [{name: DATA, value: /data}]}]}"
     text = (
         f"{TRAINING}environment: {{image: 'a:1', command: [x, $(DATA), $(SVC_X_SERVICE_HOST), $(SVC_X_PORT_80_TCP)]}}\n"
@@ -349,9 +349,9 @@ def test_variables_of_the_platform_are_known() -> None:
         assert [item.code for item in found if item.code.startswith("GPU5")] == expected
 
 
-def test_a_right_document_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_document_is_composed_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def recompose(*_: object) -> None:
-        pytest.fail("the tree of a document is made once more for what is said about it")
+        pytest.fail("the YAML tree of a valid document was composed twice")
 
     monkeypatch.setattr("gpuctl.frontend.document.recompose", recompose)
     text = (

@@ -1,4 +1,4 @@
-"""The command that a warning about a launcher advises is one that raises no warning."""
+"""The command that a warning about a launcher advises causes no warning itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import gpuctl
 PLATFORM = gpuctl.Source("platform.yaml", "kind: platform\nversion: v0.1\ntraining: {queue: {default: all}}\n")
 
 
-def said(command: list[str]) -> list[gpuctl.Diagnostic]:
-    """The warnings about a training on two nodes with the command."""
+def warnings_about(command: list[str]) -> list[gpuctl.Diagnostic]:
+    """Return the warnings about a training on two nodes with this command."""
     text = (
         "kind: training\nversion: v0.1\njob: {name: demo}\nresources: {nodes: 2, gpu: 8, cpu: 64, memory: 512Gi}\n"
         f"environment: {{image: 'app:1', command: {command!r}}}\n"
@@ -32,11 +32,11 @@ def said(command: list[str]) -> list[gpuctl.Diagnostic]:
         ["deepspeed", "-H", "/job/hostfile", "train.py", "--no_ssh"],
     ],
 )
-def test_the_advised_command_is_right(command: list[str]) -> None:
-    (warning,) = said(command)
+def test_advised_deepspeed_command_has_no_warning(command: list[str]) -> None:
+    (warning,) = warnings_about(command)
     assert warning.code == "GPU506"
     advised = re.search(r"`(.*) \.\.\.`", warning.hint or "")
     assert advised is not None
     words = advised[1].split()
     assert words[-1] in command
-    assert said(words) == []
+    assert warnings_about(words) == []

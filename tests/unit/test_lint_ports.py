@@ -1,4 +1,4 @@
-"""GPU502: a program that listens where no port of the service sends to."""
+"""GPU502: a program listens on a port that no port of the Service targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVICE = "{port: 80, targetPort: 8000, ports: [{name: a, port: 90, targetPort: 
 @pytest.mark.parametrize(
     ("port", "codes"), [(8000, []), (9000, []), (9100, []), (80, ["GPU502"]), (90, ["GPU502"]), (8001, ["GPU502"])]
 )
-def test_any_port_of_the_service_will_do(port: int, codes: list[str]) -> None:
+def test_program_may_listen_on_any_target_port(port: int, codes: list[str]) -> None:
     text = (
         "kind: inference\nversion: v0.1\njob: {name: chat}\n"
         f"environment: {{image: 'app:1', command: [vllm, serve, --port, '{port}']}}\nservice: {SERVICE}\n"

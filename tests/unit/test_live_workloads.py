@@ -1,4 +1,4 @@
-"""What a live workload does, and how it is made again."""
+"""Live workloads: their state, and the object that recreates them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuctl.objects.workload_state import (
 
 KEYS = records(Settings())
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
-SERVER = {
+SERVER_METADATA = {
     "uid": "u",
     "resourceVersion": "7",
     "generation": 2,
@@ -44,7 +44,7 @@ SERVER = {
         (None, "unknown time"),
     ],
 )
-def test_age(then: str | None, expected: str) -> None:
+def test_age_in_the_largest_unit(then: str | None, expected: str) -> None:
     assert age(then, NOW) == expected
 
 
@@ -54,7 +54,7 @@ def job(**status: Any) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "x", "namespace": "n", "labels": {"app": "x"}, **SERVER},
+        "metadata": {"name": "x", "namespace": "n", "labels": {"app": "x"}, **SERVER_METADATA},
         "spec": {
             "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}},
             "suspend": False,
@@ -79,12 +79,12 @@ FAILED = [{"type": "Failed", "status": "True"}]
         ({"conditions": [{"type": "Complete", "status": "False"}]}, None, False),
     ],
 )
-def test_what_a_job_does(status: dict[str, Any], ended: str | None, runs: bool) -> None:
+def test_end_state_and_running_state_of_a_job(status: dict[str, Any], ended: str | None, runs: bool) -> None:
     assert end_state(job(**status)) == ended
     assert (running_description(job(**status)) is not None) == runs
 
 
-def test_a_running_job_is_made_again_as_it_was() -> None:
+def test_running_job_is_recreated_without_server_fields() -> None:
     again = recreatable(job(active=1))
     assert again["metadata"] == {
         "name": "x", "namespace": "n", "labels": {"app": "x"}, "finalizers": ["example.com/keep"],
@@ -93,12 +93,12 @@ def test_a_running_job_is_made_again_as_it_was() -> None:
     assert "status" not in again
 
 
-def test_a_finished_job_is_made_again_suspended() -> None:
+def test_finished_job_is_recreated_suspended() -> None:
     assert recreatable(job(conditions=COMPLETE))["spec"]["suspend"] is True
     assert recreatable(job(conditions=FAILED))["spec"]["suspend"] is True
 
 
-def test_a_service_is_made_again_without_its_address_unless_headless() -> None:
+def test_service_is_recreated_without_its_cluster_ip() -> None:
     service = {
         "kind": "Service",
         "metadata": {"name": "x"},
@@ -114,12 +114,12 @@ def deployment(replicas: int | None, annotations: dict[str, str] | None = None) 
     return {"kind": "Deployment", "metadata": {"name": "x", "annotations": annotations or {}}, "spec": spec}
 
 
-def test_an_autoscaled_deployment_starts_with_the_live_number() -> None:
+def test_autoscaled_deployment_keeps_its_live_replicas() -> None:
     assert carried_over(deployment(None), deployment(5), KEYS)["spec"] == {"replicas": 5}
     assert carried_over(deployment(2), deployment(5), KEYS)["spec"] == {"replicas": 2}
 
 
-def test_a_pause_is_carried_over() -> None:
+def test_pause_is_carried_over() -> None:
     again = carried_over(deployment(3), deployment(0, {KEYS.paused: "2"}), KEYS)
     assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {KEYS.paused: "3"})
     paused = job()
@@ -127,18 +127,18 @@ def test_a_pause_is_carried_over() -> None:
     assert carried_over(job(), paused, KEYS)["spec"]["suspend"] is True
 
 
-def test_a_set_and_a_strategy_are_carried_over() -> None:
+def test_set_label_and_strategy_are_carried_over() -> None:
     live = deployment(1, {KEYS.strategy: "rolling", "somebody.example/note": "1"})
     live["metadata"]["labels"] = {PART_OF: "applyset-x", "theirs": "1"}
     metadata = carried_over(deployment(1), live, KEYS)["metadata"]
     assert (metadata["labels"], metadata["annotations"]) == ({PART_OF: "applyset-x"}, {KEYS.strategy: "rolling"})
 
 
-def owned(kind: str, name: str, uid: str = "x", **metadata: Any) -> dict[str, Any]:
+def pod_owned_by(kind: str, name: str, uid: str = "x", **metadata: Any) -> dict[str, Any]:
     return {"metadata": {**metadata, "ownerReferences": [{"kind": kind, "name": name, "uid": uid, "controller": True}]}}
 
 
-def test_pods_of_what_is_called_alike_are_its_own() -> None:
+def test_pods_of_workloads_with_similar_names_are_distinguished() -> None:
     def live(kind: str, name: str, *jobs: str) -> dict[str, Any]:
         spec = {"replicatedJobs": [{"name": job} for job in jobs]}
         return {"kind": kind, "metadata": {"name": name, "uid": f"of-{name}"}, "spec": spec}
@@ -156,23 +156,23 @@ def test_pods_of_what_is_called_alike_are_its_own() -> None:
         assert [bool(mine) for mine in pods_of_each([pod], workloads)] == [is_pod_of(pod, item) for item in workloads]
         return [(item["kind"], item["metadata"]["name"]) for item in workloads if is_pod_of(pod, item)]
 
-    assert of(owned("ReplicaSet", "chat-6c9f")) == [("Deployment", "chat")]
-    assert of(owned("ReplicaSet", "chat-v2-77d5")) == [("Deployment", "chat-v2")]
-    assert of(owned("ReplicaSet", "chat-v3-77d5")) == []
-    assert of(owned("Job", "train-node-0")) == [("JobSet", "train")]
-    assert of(owned("Job", "train-a-b-12")) == [("JobSet", "train")]
-    assert of(owned("Job", "train-big-node-0")) == [("JobSet", "train-big")]
-    assert of(owned("Job", "train-node", "of-train-node")) == [("Job", "train-node")]
-    assert of(owned("Job", "train-other")) == []
+    assert of(pod_owned_by("ReplicaSet", "chat-6c9f")) == [("Deployment", "chat")]
+    assert of(pod_owned_by("ReplicaSet", "chat-v2-77d5")) == [("Deployment", "chat-v2")]
+    assert of(pod_owned_by("ReplicaSet", "chat-v3-77d5")) == []
+    assert of(pod_owned_by("Job", "train-node-0")) == [("JobSet", "train")]
+    assert of(pod_owned_by("Job", "train-a-b-12")) == [("JobSet", "train")]
+    assert of(pod_owned_by("Job", "train-big-node-0")) == [("JobSet", "train-big")]
+    assert of(pod_owned_by("Job", "train-node", "of-train-node")) == [("Job", "train-node")]
+    assert of(pod_owned_by("Job", "train-other")) == []
     assert of({"metadata": {}}) == []
 
 
-def test_the_holder_of_a_lease() -> None:
+def test_lease_holder_is_dead_if_its_process_ended() -> None:
     mine = lease.holder_identity()
     assert not lease.is_dead(mine)
     who, pid, _, machine = mine.split("#")
     assert pid == str(os.getpid())
-    assert lease.is_dead("#".join((who, pid, "1", machine))), "the same number, but another process"
-    assert not lease.is_dead("#".join((who, pid, "1", "another machine"))), "who knows"
+    assert lease.is_dead("#".join((who, pid, "1", machine))), "the same pid, but another process"
+    assert not lease.is_dead("#".join((who, pid, "1", "another machine"))), "unknown on another machine"
     assert not lease.is_dead("somebody else's form")
     assert lease.describe_holder(mine) == f"{who} (process {pid})"

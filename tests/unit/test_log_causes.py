@@ -1,5 +1,6 @@
-"""What ``gpuctl why`` makes of the last lines of a program: several libraries' spellings of each error, and lines that
-only mention one."""
+"""The causes that ``gpuctl why`` finds in the last lines of a log: each error as several libraries print it, and lines
+that only mention an error.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.finding import CAUSES
 from gpuctl.reading.why.log_patterns import PROGRAM_CAUSES
 
-SPELLINGS: dict[str, tuple[str, ...]] = {
+ERROR_LINES: dict[str, tuple[str, ...]] = {
     "address-in-use": (
         "OSError: [Errno 98] Address already in use",
         "OSError: [Errno 48] error while attempting to bind on address ('0.0.0.0', 8000): address already in use",
@@ -111,7 +112,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[8,8]",
         "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.",
     ),
-    # Whether the pod asks for GPUs is not in the log.
+    # The log does not show whether the pod requests GPUs.
     "gpu-driver-error": (
         "RuntimeError: No CUDA GPUs are available",
         "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
@@ -138,24 +139,24 @@ MENTIONS = (
     "ImportError: cannot import name 'x' from 'y'",
     "the KV cache is smaller than the max seq len of the model allows",
 )
-EVERY = [(cause, text) for cause, texts in SPELLINGS.items() for text in texts]
+CAUSES_AND_LINES = [(cause, text) for cause, texts in ERROR_LINES.items() for text in texts]
 
 
-def test_every_cause_of_programs_is_covered() -> None:
-    assert set(SPELLINGS) >= PROGRAM_CAUSES
+def test_every_program_cause_has_error_lines() -> None:
+    assert set(ERROR_LINES) >= PROGRAM_CAUSES
     assert set(CAUSES) >= PROGRAM_CAUSES
 
 
-@pytest.mark.parametrize(("cause", "text"), EVERY)
-def test_spellings(cause: str, text: str) -> None:
+@pytest.mark.parametrize(("cause", "text"), CAUSES_AND_LINES)
+def test_error_line_is_diagnosed_in_every_log_format(cause: str, text: str) -> None:
     lines = text.splitlines()
     assert log.diagnose(["step 1 loss 2.13", "Traceback (most recent call last):", *lines]).cause == cause
-    # As loggers and launchers print it: in colour, behind a rank, a time and a level, in capitals.
+    # As loggers and launchers print it: coloured, after a rank, after time and level, in capitals.
     assert log.diagnose([f"\x1b[31m{lines[0]}\x1b[0m"]).cause == cause
     assert log.diagnose([f"[rank3]: {lines[0]}"]).cause == cause
     assert log.diagnose([f"2026-11-26 10:00:00,123 - ERROR - {lines[0]}"]).cause == cause
     assert log.diagnose([lines[0].upper()]).cause == cause
-    # What comes later counts more.
+    # A later error takes precedence.
     assert log.diagnose([*lines, "KeyError: 'labels'"]).cause == (
         "gpu-driver-error" if cause == "gpu-driver-error" else ""
     )
@@ -163,12 +164,12 @@ def test_spellings(cause: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", MENTIONS)
 @pytest.mark.parametrize("last", ["KeyError: 'labels'", "exit status 1"])
-def test_lines_that_only_mention_an_error(text: str, last: str) -> None:
+def test_line_that_only_mentions_an_error_is_ignored(text: str, last: str) -> None:
     assert log.diagnose([text, last]).cause == ""
     assert log.diagnose([text.lower(), last]).cause == ""
 
 
-def test_nccl_names_the_link_in_its_last_error() -> None:
+def test_nccl_error_reports_its_last_error_line() -> None:
     head = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:333, unhandled system error, NCCL 2.21.5"
     code = "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error. "
     peer = "socketStartConnect: Connect to 10.128.0.1<41231> failed : Software caused connection abort"

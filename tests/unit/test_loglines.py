@@ -1,4 +1,4 @@
-"""Lines of logs: cut out of a stream, in order of time, and known again when a stream goes on."""
+"""Log lines: parsed from a stream, ordered by timestamp, and deduplicated when a stream is resumed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpuctl.reading.log_streams import short_name
 
 
 def stamp(number: int, second: int = 0) -> str:
-    """A time; numbers count nanoseconds."""
+    """Return a timestamp; ``number`` is in nanoseconds."""
     return f"2026-01-31T08:00:{second:02d}.{number:09d}Z"
 
 
-def written(lines: list[LogLine]) -> bytes:
-    """Lines as the API sends them."""
+def as_sent(lines: list[LogLine]) -> bytes:
+    """Return lines as the API server sends them."""
     return b"".join(line.stamp.encode() + b" " + line.text + b"\n" for line in lines)
 
 
-def portions(data: bytes, sizes: random.Random) -> list[bytes]:
-    """Data cut anywhere."""
+def random_chunks(data: bytes, sizes: random.Random) -> list[bytes]:
+    """Cut data at random places."""
     result = []
     while data:
         size = sizes.randint(1, 50)
@@ -33,11 +33,11 @@ def portions(data: bytes, sizes: random.Random) -> list[bytes]:
     return result
 
 
-def flat(batches: object) -> list[LogLine]:
+def lines_of(batches: object) -> list[LogLine]:
     return [line for batch in batches for line in batch]  # type: ignore[attr-defined]
 
 
-def test_lines_do_not_depend_on_how_a_stream_is_cut() -> None:
+def test_lines_do_not_depend_on_chunk_boundaries() -> None:
     texts = [
         b"",
         b"a",
@@ -49,14 +49,14 @@ def test_lines_do_not_depend_on_how_a_stream_is_cut() -> None:
     ]
     lines = [LogLine(stamp(number), text) for number, text in enumerate(texts)]
     for seed in range(50):
-        assert flat(parse(portions(written(lines), random.Random(seed)))) == lines
+        assert lines_of(parse(random_chunks(as_sent(lines), random.Random(seed)))) == lines
 
 
-def test_a_last_line_without_an_end_counts_when_the_stream_ended_in_order() -> None:
-    assert flat(parse([f"{stamp(1)} begun".encode()])) == [LogLine(stamp(1), b"begun")]
+def test_unterminated_last_line_is_kept_at_a_regular_end() -> None:
+    assert lines_of(parse([f"{stamp(1)} begun".encode()])) == [LogLine(stamp(1), b"begun")]
 
 
-def test_a_last_line_without_an_end_does_not_count_when_the_stream_broke() -> None:
+def test_unterminated_last_line_is_dropped_when_the_stream_breaks() -> None:
     def broken() -> object:
         yield f"{stamp(1)} whole\n{stamp(2)} hal".encode()
         raise ConnectionResetError
@@ -67,21 +67,21 @@ def test_a_last_line_without_an_end_does_not_count_when_the_stream_broke() -> No
         next(batches)
 
 
-def test_what_a_node_says_has_no_stamp() -> None:
+def test_kubelet_message_has_no_timestamp() -> None:
     said = b"unable to retrieve container logs for containerd://0123\n"
-    assert flat(parse([said])) == [LogLine("", said.strip())]
+    assert lines_of(parse([said])) == [LogLine("", said.strip())]
 
 
-def test_a_line_of_a_megabyte_stays_whole() -> None:
+def test_line_of_a_megabyte_stays_whole() -> None:
     line = LogLine(stamp(1), b"x" * 1_000_000)
-    data = written([line])
-    assert flat(parse(data[at : at + 65536] for at in range(0, len(data), 65536))) == [line]
+    data = as_sent([line])
+    assert lines_of(parse(data[at : at + 65536] for at in range(0, len(data), 65536))) == [line]
 
 
-def test_a_longer_line_comes_in_pieces_that_cut_no_character() -> None:
+def test_longer_line_is_split_between_characters() -> None:
     text = ("损" * LONGEST).encode()
-    data = written([LogLine(stamp(1), text)])
-    pieces = flat(parse(data[at : at + 65536] for at in range(0, len(data), 65536)))
+    data = as_sent([LogLine(stamp(1), text)])
+    pieces = lines_of(parse(data[at : at + 65536] for at in range(0, len(data), 65536)))
     assert b"".join(piece.text for piece in pieces) == text
     assert [piece.ends for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     assert len(pieces) > 2
@@ -91,7 +91,7 @@ def test_a_longer_line_comes_in_pieces_that_cut_no_character() -> None:
         piece.text.decode()
 
 
-def test_a_progress_bar_is_passed_on_before_its_line_ends() -> None:
+def test_progress_bar_is_passed_on_before_its_line_ends() -> None:
     def bar() -> object:
         yield f"{stamp(1)} ".encode()
         for percent in range(100):
@@ -112,12 +112,12 @@ def test_a_progress_bar_is_passed_on_before_its_line_ends() -> None:
         ("2026-01-31T08:00:00.6Z", "2026-01-31T03:00:01-05:00"),
     ],
 )
-def test_order_of_times(earlier: str, later: str) -> None:
+def test_timestamps_are_compared_as_instants(earlier: str, later: str) -> None:
     assert 0 < instant(earlier) < instant(later)
 
 
-def resumed(lines: list[LogLine], first: int, begin: int = 0) -> list[LogLine]:
-    """What is passed on when a stream breaks after some lines, and the server then sends from the second on."""
+def resumed_after_break(lines: list[LogLine], first: int, begin: int = 0) -> list[LogLine]:
+    """Return the lines passed on if a stream breaks at line ``first`` and the server resends from `sinceTime`."""
     position = Position()
     seen = position.fresh(lines[begin:first])
     since = position.since
@@ -126,25 +126,25 @@ def resumed(lines: list[LogLine], first: int, begin: int = 0) -> list[LogLine]:
     return seen + position.fresh(again)
 
 
-def test_nothing_is_lost_or_repeated_wherever_a_stream_breaks() -> None:
-    # Equal stamps, and two streams of a container that are not quite in order.
+def test_resumed_stream_loses_and_repeats_no_line() -> None:
+    # Equal timestamps, and stdout and stderr slightly out of order.
     stamps = [stamp(5), stamp(5), stamp(5), stamp(9), stamp(8), stamp(1, 1), stamp(1, 1), stamp(0, 1), stamp(0, 3)]
     lines = [LogLine(text, b"%d" % number) for number, text in enumerate(stamps)]
     for first in range(len(lines) + 1):
-        assert resumed(lines, first) == lines, first
+        assert resumed_after_break(lines, first) == lines, first
 
 
-def test_lines_before_a_tail_do_not_come_with_the_rest() -> None:
+def test_resumed_stream_omits_lines_before_the_tail() -> None:
     lines = [LogLine(stamp(number), b"%d" % number) for number in range(100)]
-    assert resumed(lines, first=95, begin=90) == lines[90:]
+    assert resumed_after_break(lines, first=95, begin=90) == lines[90:]
 
 
-def test_a_break_in_a_second_with_more_lines_than_are_remembered() -> None:
+def test_resumes_within_a_second_of_more_lines_than_remembered() -> None:
     lines = [LogLine(stamp(number), b"%d" % number) for number in range(30_000)]
-    assert resumed(lines, first=25_000) == lines
+    assert resumed_after_break(lines, first=25_000) == lines
 
 
-def test_a_log_that_was_rotated_meanwhile() -> None:
+def test_resumes_after_log_rotation() -> None:
     lines = [LogLine(stamp(number), b"%d" % number) for number in range(10)]
     position = Position()
     seen = position.fresh(lines[:6])
@@ -152,7 +152,7 @@ def test_a_log_that_was_rotated_meanwhile() -> None:
     assert seen + position.fresh(lines[8:]) == lines[:6] + lines[8:]
 
 
-def test_a_break_within_a_long_line() -> None:
+def test_resumes_within_a_long_line() -> None:
     position = Position()
     begun = position.fresh([LogLine(stamp(1), b"before"), LogLine(stamp(2), b"abc", ends=False)])
     assert position.since == "2026-01-31T07:59:59Z"
@@ -178,23 +178,23 @@ def test_a_break_within_a_long_line() -> None:
         ("wide-workers-0-1-abcde", "wide", "workers-0-1-abcde"),
     ],
 )
-def test_prefixes(pod: str, name: str, short: str) -> None:
+def test_short_name_drops_the_job_name(pod: str, name: str, short: str) -> None:
     assert short_name(pod, Identity("ns", name, "training")) == short
 
 
-def test_prefixes_are_as_wide_as_each_other() -> None:
+def test_prefixes_are_padded_to_one_width() -> None:
     printer = LinePrinter()
     printer.text("long-name", [LogLine(stamp(1), b"a")])
     assert printer.text("0", [LogLine(stamp(2), b"b"), LogLine(stamp(3), b"")]) == b"0         | b\n0         | \n"
 
 
-def test_bytes_pass_as_they_are() -> None:
+def test_printer_keeps_arbitrary_bytes() -> None:
     text = bytes(range(256)).replace(b"\n", b"")
     assert LinePrinter().text("", [LogLine(stamp(1), text)]) == text + b"\n"
     assert LinePrinter(re.compile("A")).text("", [LogLine(stamp(1), text)]) == text + b"\n"
 
 
-def test_matches_are_chosen_and_coloured() -> None:
+def test_matching_lines_are_selected_and_coloured() -> None:
     lines = [LogLine(stamp(1), b"loss 0.5"), LogLine(stamp(2), b"step 1"), LogLine(stamp(3), "损失 NaN".encode())]
     pattern = re.compile(r"loss|损.", re.IGNORECASE)
     assert LinePrinter(pattern).text("", lines) == "loss 0.5\n损失 NaN\n".encode()
@@ -216,16 +216,16 @@ def test_matches_are_chosen_and_coloured() -> None:
         ("tab\tstays", "tab\tstays"),
     ],
 )
-def test_a_terminal_is_not_taken_over(text: str, shown: str) -> None:
+def test_terminal_control_sequences_are_stripped(text: str, shown: str) -> None:
     assert strip_controls(text) == shown
 
 
-def test_of_a_progress_bar_behind_a_prefix_the_last_state_is_shown() -> None:
+def test_progress_bar_with_a_prefix_shows_its_last_state() -> None:
     line = LogLine(stamp(1), b"10%\r50%\r100%\r")
     assert LinePrinter(terminal=True).text("0", [line]) == b"0 | 100%\n"
     assert LinePrinter(terminal=True).text("", [line]) == b"10%\r50%\r100%\r\n"
 
 
-def test_json_of_what_is_no_text() -> None:
+def test_json_replaces_invalid_utf8() -> None:
     value = LinePrinter().json("pod", "main", [LogLine(stamp(1), b"\xff ok")])
     assert value == [{"pod": "pod", "container": "main", "timestamp": stamp(1), "text": "\ufffd ok"}]

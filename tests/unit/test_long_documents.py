@@ -1,4 +1,4 @@
-"""Documents with very many entries, each of which something is said about."""
+"""Documents with very many entries, each with its own diagnostic."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +13,8 @@ PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 JOB = "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: r/x:1, env: {{{}}}}}\n"
 
 
-class Counted(list[Any]):
-    """Pairs that count how often somebody goes through them."""
+class PassCountingList(list[Any]):
+    """A list that counts how often it is iterated over."""
 
     def __init__(self, pairs: list[Any]) -> None:
         super().__init__(pairs)
@@ -29,8 +29,8 @@ def scalar(text: str) -> YamlNode:
     return YamlNode("scalar", text, 0, 0)
 
 
-def test_aliases_count_what_they_stand_for() -> None:
-    """Each scalar of what is repeated, and what holds it."""
+def test_aliases_count_their_expanded_values() -> None:
+    """An alias counts every scalar and collection that it repeats."""
     text = "kind: training\nversion: v0.1\njob: {{name: a}}\nx: &x [{}]\ny: [{}]\n"
     long = text.format(", ".join(["1"] * 500), ", ".join(["*x"] * 250))
     (error,) = (item for item in gpuctl.compile(gpuctl.Source("a.yaml", long)).diagnostics if item.code == "GPU007")
@@ -42,14 +42,14 @@ def test_aliases_count_what_they_stand_for() -> None:
     ["{}".format("b: c\n" * 125_001), "x: [{}]\n".format(", ".join("a" * 250_001)), "x:\n" + "- [[]]\n" * 125_001],
     ids=["scalars", "items", "collections"],
 )
-def test_a_document_has_no_more_than_250000_values(long: str) -> None:
+def test_document_of_more_than_250000_values_is_an_error(long: str) -> None:
     result = gpuctl.compile(gpuctl.Source("a.yaml", f"kind: training\nversion: v0.1\n{long}"))
     assert [(item.code, item.message) for item in result.diagnostics] == [
         ("GPU003", "the document has more than 250000 values")
     ]
 
 
-def test_a_document_of_many_values_is_read() -> None:
+def test_pool_of_20000_nodes_is_read() -> None:
     long = "kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n" + "".join(
         f"  n{number}: {{gpu-type: a}}\n" for number in range(20_000)
     )
@@ -57,11 +57,11 @@ def test_a_document_of_many_values_is_read() -> None:
     assert "GPU003" not in {item.code for item in result.diagnostics}
 
 
-class Interrupted(Exception):
-    """What ``interrupt`` raises."""
+class InterruptError(Exception):
+    """Raised by the ``interrupt`` callback."""
 
 
-def test_a_compile_can_be_interrupted_before_each_document_is_read_checked_lowered_and_validated() -> None:
+def test_compile_can_be_interrupted_at_every_step() -> None:
     text = "---\n".join(
         f"kind: compute\nversion: v0.1\njob: {{name: a{n}}}\nenvironment: {{image: r/x:1}}\n" for n in range(5)
     )
@@ -79,16 +79,16 @@ def test_a_compile_can_be_interrupted_before_each_document_is_read_checked_lower
 
         def stop(left: Iterator[int] = left) -> None:
             if next(left, None) is None:
-                raise Interrupted
+                raise InterruptError
 
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptError):
             gpuctl.compile(source, interrupt=stop)
 
 
 @pytest.mark.parametrize("depth", [65, 999, 1001, 5000])
 @pytest.mark.parametrize("level", ["[]", "{a: }"], ids=["sequences", "mappings"])
-def test_deep_documents_have_one_code_in_all_releases_of_pyyaml(depth: int, level: str) -> None:
-    """Some releases stop at a depth of their own, before the composer has counted 64 levels."""
+def test_deep_nesting_has_one_code_in_all_pyyaml_releases(depth: int, level: str) -> None:
+    """Some releases stop at their own limit, before the composer has counted 64 levels."""
     text = f"kind: training\nx: {level[:-1] * depth}{level[-1] * depth}\n"
     errors = [
         item for item in gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics if item.code in {"GPU004", "GPU008"}
@@ -96,8 +96,8 @@ def test_deep_documents_have_one_code_in_all_releases_of_pyyaml(depth: int, leve
     assert [(item.code, item.message) for item in errors] == [("GPU008", "nested deeper than 64 levels")]
 
 
-def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:
-    pairs = Counted([(scalar(f"key-{number}"), scalar(str(number))) for number in range(500)])
+def test_keys_of_a_long_mapping_are_indexed_once() -> None:
+    pairs = PassCountingList([(scalar(f"key-{number}"), scalar(str(number))) for number in range(500)])
     node = YamlNode("mapping", pairs, 0, 0)
     for number in range(500):
         written, folded = child(node, f"key-{number}"), child(node, f"Key_{number}")
@@ -109,14 +109,14 @@ def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:
     assert pairs.passes == 1
 
 
-def test_the_key_as_written_comes_before_one_that_folds_to_it() -> None:
+def test_exact_key_precedes_a_case_folded_key() -> None:
     pairs = [(scalar(f"k{number}"), scalar("x")) for number in range(40)]
     node = YamlNode("mapping", [(scalar("A_B"), scalar("first")), *pairs, (scalar("ab"), scalar("second"))], 0, 0)
     found = [child(node, part) for part in ("ab", "A_B", "a-b")]
     assert [step and step[1].value for step in found] == ["second", "first", "first"]
 
 
-def test_the_places_of_many_mistakes_are_their_own() -> None:
+def test_each_of_many_errors_has_its_own_span() -> None:
     names = ", ".join(f"1A{number}: b" for number in range(60))
     result = gpuctl.compile(gpuctl.Source("j.yaml", JOB.format(names)), platform=PLATFORM)
     spans = [item.span for item in result.diagnostics if item.code == "GPU215"]

@@ -1,4 +1,4 @@
-"""Credentials do not show; what only looks like one does; and long inputs take no longer than their length."""
+"""Masking of credentials: real ones, harmless text that resembles one, and linear time for long inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuctl.language.masking import CHANGED, MASK, masked, masked_lines, masked_
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\nhunter2\n-----END RSA PRIVATE KEY-----"
-TEXTS = [
+CREDENTIAL_TEXTS = [
     ("postgres://u:hunter2@db/x", "hunter2"),
     ("redis://:hunter2@cache:6379", "hunter2"),
     ("amqp://u:hun@ter2@mq/", "ter2"),
@@ -50,8 +50,8 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "secret"), TEXTS)
-def test_credentials_in_text(text: str, secret: str) -> None:
+@pytest.mark.parametrize(("text", "secret"), CREDENTIAL_TEXTS)
+def test_credentials_in_text_are_masked(text: str, secret: str) -> None:
     found = redact(text)
     assert secret not in found
     assert len(found) == len(text)
@@ -63,7 +63,7 @@ def test_credentials_in_text(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_credential(text: str) -> None:
+def test_harmless_text_is_not_masked(text: str) -> None:
     assert redact(text) == text
     assert masked([text]) == [text]
 
@@ -71,7 +71,7 @@ def test_what_is_no_credential(text: str) -> None:
 @pytest.mark.parametrize(
     "name", ["DB_PASSWORD", "HF_TOKEN", "MY_SECRET", "WANDB_API_KEY", "ENCRYPTION_KEY", "pgpasswd"]
 )
-def test_names(name: str) -> None:
+def test_values_of_secret_names_are_masked(name: str) -> None:
     assert names_a_secret(name)
     assert masked({"env": {name: "hunter2"}}) == {"env": {name: MASK}}
     assert masked({"env": [{"name": name, "value": "hunter2"}]}) == {"env": [{"name": name, "value": MASK}]}
@@ -79,7 +79,7 @@ def test_names(name: str) -> None:
     assert masked({"args": [f"--{name}", "hunter2", "x"]}) == {"args": [f"--{name}", MASK, "x"]}
 
 
-def test_references_and_structure_stay() -> None:
+def test_references_and_structure_are_not_masked() -> None:
     value: dict[str, Any] = {
         "env": [
             {"name": "A_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "token"}}},
@@ -92,13 +92,13 @@ def test_references_and_structure_stay() -> None:
     assert masked(value) == value
 
 
-def test_a_secret_and_what_is_in_annotations() -> None:
+def test_secret_data_and_annotations_are_masked() -> None:
     assert masked({"kind": "Secret", "data": {"a": "eA=="}}) == {"kind": "Secret", "data": {"a": MASK}}
     document = json.dumps({"environment": {"env": {"HF_TOKEN": "hunter2"}}})
     assert "hunter2" not in str(masked({"annotations": {"x/document": document, "x/api-token": "hunter2"}}))
 
 
-def test_a_change_of_what_is_masked_is_seen() -> None:
+def test_change_of_a_masked_value_is_marked() -> None:
     assert masked_pair("a-secret", "b-secret", "spec.env[TOKEN].value") == (MASK, CHANGED)
     old, new = masked_pair("postgres://u:a@db", "postgres://u:b@db")
     assert (old, new) == ("postgres://u:***@db", f"postgres://u:***@db {CHANGED}")
@@ -106,14 +106,14 @@ def test_a_change_of_what_is_masked_is_seen() -> None:
     assert masked_pair(one, two)[1] == {"env": [{"name": "TOKEN", "value": CHANGED}]}
 
 
-def test_lines_of_yaml() -> None:
+def test_yaml_lines_are_masked() -> None:
     text = "env:\n- name: HF_TOKEN\n  value: hunter2\n- name: OTHER\n  value: x\nargs:\n- --password\n- hunter2\n- y\n"
     lines = masked_lines(text + f"key: |\n  {PEM}\n".replace("\n", "\n  "))
     assert "hunter2" not in "\n".join(lines)
     assert {"  value: x", "- y", "- --password"} <= set(lines)
 
 
-LONG = 150_000
+LONG_INPUT_LENGTH = 150_000
 PATHOLOGICAL = [
     "a",
     "-",
@@ -135,16 +135,16 @@ PATHOLOGICAL = [
 
 
 @pytest.mark.parametrize("piece", PATHOLOGICAL)
-def test_long_inputs(piece: str) -> None:
-    """What is quadratic takes minutes here, all pieces together."""
-    text = (piece * (LONG // len(piece) + 1))[:LONG]
-    assert len(redact(text)) == LONG
-    assert len(redact(f"--{text}=x")) == LONG + 4
+def test_long_inputs_are_masked_in_linear_time(piece: str) -> None:
+    """A quadratic pattern would take minutes for all pieces together."""
+    text = (piece * (LONG_INPUT_LENGTH // len(piece) + 1))[:LONG_INPUT_LENGTH]
+    assert len(redact(text)) == LONG_INPUT_LENGTH
+    assert len(redact(f"--{text}=x")) == LONG_INPUT_LENGTH + 4
     names_a_secret(text)
     masked({"name": text, "value": text, "args": [text, text]})
     masked_lines(text)
 
 
-def test_what_is_no_text_stays() -> None:
+def test_non_text_values_are_not_masked() -> None:
     value = {"replicas": 3, "ratio": 0.5, "on": True, "off": None, "ports": [8000, None]}
     assert masked(value) == value

@@ -1,4 +1,4 @@
-"""The tool that tests the tests: its changes are programs, and a fork runs the changed one."""
+"""The mutation testing tool: its mutants compile, and the forked process runs the mutated function."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def first(items, least=1):
 """
 
 
-def found(code: str) -> list[Change]:
+def changes_of(code: str) -> list[Change]:
     return changes(Path("code.py"), code.encode())
 
 
-def test_the_changes_of_a_function() -> None:
-    assert [(item.was, item.now, item.scope) for item in found(CODE)] == [
+def test_mutants_of_a_function() -> None:
+    assert [(item.was, item.now, item.scope) for item in changes_of(CODE)] == [
         ("3", "4", ""),
         ("3", "(2)", ""),
         ("1", "2", ""),
@@ -47,12 +47,12 @@ def test_the_changes_of_a_function() -> None:
     ]
 
 
-def test_a_function_has_the_changed_code() -> None:
+def test_replace_swaps_the_code_of_a_live_function() -> None:
     path = Path(durations.__file__)
     function = durations.suggest_duration
     own = function.__code__
     ways = changes(path, path.read_bytes())
-    # Whatever else is in the process is looked at and left alone, and be it a reference to what is gone.
+    # The tool scans all objects of the process; a dead weak reference must not make it fail.
     gone = weakref.proxy(type("Gone", (), {})())
     try:
         replace(path, next(item for item in ways if item.scope == "suggest_duration" and item.in_function))

@@ -1,4 +1,4 @@
-"""Sources are named alike on every machine, and what is read as a manifest has the size of one."""
+"""Names of sources do not depend on the machine, and files too large for a manifest are rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.sources import source_names
 
 
-def test_sources_are_named_from_where_all_of_them_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_named_relative_to_their_common_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("jobs", "pools"):
         (tmp_path / "team" / folder).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -20,12 +20,12 @@ def test_sources_are_named_from_where_all_of_them_are(tmp_path: Path, monkeypatc
     assert name(str(tmp_path / "team/pools/b.yaml")) == "pools/b.yaml"
     assert name("<stdin>") == "<stdin>"
     assert name("team/jobs/../pools/./c.yaml") == "pools/c.yaml"
-    assert name("teams.yaml") == "../teams.yaml", "beside the directory, although its name begins alike"
+    assert name("teams.yaml") == "../teams.yaml", "outside the directory, despite the common prefix"
     assert name(f"/{tmp_path}/team/jobs/d.yaml") == "jobs/d.yaml", "POSIX keeps two slashes at the beginning"
     assert source_names(["/a.yaml"])("//b.yaml") == "b.yaml"
 
 
-def test_a_file_too_large_for_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_too_large_for_a_manifest_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
     (tmp_path / "a.yaml").write_text(text)
     monkeypatch.setattr(object_changes, "_LARGEST", len(text))

@@ -1,4 +1,4 @@
-"""The OpenAPI document: 3.1 as FastAPI writes it, told in 3.0.3."""
+"""The OpenAPI document: the conversion of FastAPI's 3.1 to 3.0.3."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from gpuctl_server.openapi_document import as_3_0, schema_3_0
         (True, {}),
     ],
 )  # fmt: skip
-def test_schemas(given: Any, expected: Any) -> None:
+def test_schema_is_converted_to_3_0(given: Any, expected: Any) -> None:
     before = repr(given)
     assert schema_3_0(given) == expected
     assert repr(given) == before
 
 
-def test_an_operation() -> None:
-    """Its errors are those of all operations; that of FastAPI, 422, is never given."""
+def test_operation_has_shared_errors_and_yaml() -> None:
+    """Error responses are the shared ones; FastAPI's 422 is never returned."""
     operation = {
         "parameters": [{"name": "page", "in": "query", "schema": {"type": "integer", "examples": [1]}}],
         "responses": {
@@ -55,15 +55,13 @@ def test_an_operation() -> None:
     problem = found["components"]["responses"]["Unauthorized"]["content"]["application/json"]
     assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
     assert problem["example"]["error"] == "Unauthorized"
-    assert not {"404", "405", "408", "409", "413"} & responses.keys(), (
-        "it has neither a body nor names what may be absent"
-    )
+    assert not {"404", "405", "408", "409", "413"} & responses.keys(), "the operation has no body and names no object"
     assert responses["200"]["content"]["application/yaml"]["schema"] == {"enum": [1]}
     assert found["paths"]["/a"]["get"]["parameters"][0]["example"] == 1
 
 
-def test_what_may_be_null_is_said_by_the_schema_itself() -> None:
-    """In 3.0.3 `nullable` beside a reference has no effect."""
+def test_nullable_moves_into_the_referenced_schema() -> None:
+    """In 3.0.3, `nullable` beside a `$ref` has no effect."""
     schemas = {
         "A": {"type": "object", "properties": {"b": {"anyOf": [{"$ref": "#/components/schemas/B"}, {"type": "null"}]}}},
         "B": {"type": "object", "properties": {}},
@@ -74,16 +72,16 @@ def test_what_may_be_null_is_said_by_the_schema_itself() -> None:
     assert found["B"]["nullable"] is True
 
 
-def test_examples_have_their_nulls_back() -> None:
-    """FastAPI drops what is null, also where a field is required."""
+def test_required_nulls_are_restored_in_examples() -> None:
+    """FastAPI drops null values, even of required fields."""
     text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     schema = {"type": "object", "required": ["a"], "properties": {"a": text, "b": text}, "example": {}}
     document = {"info": {"title": "t", "version": "1"}, "paths": {}, "components": {"schemas": {"A": schema}}}
     assert as_3_0(document)["components"]["schemas"]["A"]["example"] == {"a": None}
 
 
-def test_what_is_null_in_some_places_has_a_twin() -> None:
-    """Under a title of its own: generators name classes by it."""
+def test_partly_nullable_schema_gets_a_nullable_copy() -> None:
+    """The copy has its own title, since generators name classes by it."""
     reference = {"$ref": "#/components/schemas/B"}
     parts = {"b": {"anyOf": [reference, {"type": "null"}]}, "always": reference}
     schemas = {"A": {"type": "object", "properties": parts}, "B": {"type": "object", "title": "B", "properties": {}}}

@@ -1,6 +1,6 @@
-"""What a ``podPatch`` may bring about, rule by rule: the field that is refused, and what passes.
+"""Checks of patched pods (``podPatch``), rule by rule: the rejected field, and valid values.
 
-The API server has the last word in ``tests/cluster/test_pod_rules.py``; here each rule has a case without a cluster.
+``tests/cluster/test_pod_rules.py`` compares the rules with the API server; here each has a case without a cluster.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ IN_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 SPREAD = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 
 
-def refused(**fields: Any) -> list[tuple[str, str]]:
-    """Where something is wrong with a pod of one container, and what."""
+def problems_of_pod(**fields: Any) -> list[tuple[str, str]]:
+    """Return the path and message of every problem of a pod with one container."""
     pod = {"containers": [{"name": "main", "image": "app:1"}], **fields}
     return [(".".join(map(str, problem.path)), problem.message) for problem in check_pod(pod)]
 
 
-def of_container(**fields: Any) -> list[tuple[str, str]]:
-    return refused(containers=[{"name": "main", "image": "app:1", **fields}])
+def problems_of_container(**fields: Any) -> list[tuple[str, str]]:
+    return problems_of_pod(containers=[{"name": "main", "image": "app:1", **fields}])
 
 
-def of_volume(**source: Any) -> list[tuple[str, str]]:
-    return refused(volumes=[{"name": "data", **source}])
+def problems_of_volume(**source: Any) -> list[tuple[str, str]]:
+    return problems_of_pod(volumes=[{"name": "data", **source}])
 
 
-def test_an_ordinary_pod_passes() -> None:
-    assert refused() == []
+def test_ordinary_pod_is_valid() -> None:
+    assert problems_of_pod() == []
 
 
-WRONG: dict[str, tuple[Object, str]] = {
+INVALID_FIELDS: dict[str, tuple[Object, str]] = {
     "restartPolicy": ({"restartPolicy": "Sometimes"}, "`Sometimes` is not a value of `restartPolicy`"),
     "securityContext.seLinuxChangePolicy": (
         {"securityContext": {"seLinuxChangePolicy": "Now"}},
@@ -89,10 +89,10 @@ WRONG: dict[str, tuple[Object, str]] = {
 }
 
 
-@pytest.mark.parametrize("place", WRONG)
-def test_a_field_of_a_pod(place: str) -> None:
-    fields, words = WRONG[place]
-    ((where, message),) = refused(**fields)
+@pytest.mark.parametrize("place", INVALID_FIELDS)
+def test_invalid_pod_field_is_named(place: str) -> None:
+    fields, words = INVALID_FIELDS[place]
+    ((where, message),) = problems_of_pod(**fields)
     assert where == place
     assert words in message
 
@@ -112,17 +112,17 @@ def test_a_field_of_a_pod(place: str) -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_what_passes(fields: Object) -> None:
-    assert refused(**fields) == []
+def test_valid_pod_fields(fields: Object) -> None:
+    assert problems_of_pod(**fields) == []
 
 
 @pytest.mark.parametrize(("port", "said"), [(0, "at least 1, got 0"), (1, ""), (65535, ""), (65536, "at most 65535")])
-def test_ports(port: int, said: str) -> None:
-    assert said in " ".join(message for _, message in of_container(ports=[{"containerPort": port}]))
-    assert (of_container(ports=[{"containerPort": port}]) == []) == (said == "")
+def test_container_port_range(port: int, said: str) -> None:
+    assert said in " ".join(message for _, message in problems_of_container(ports=[{"containerPort": port}]))
+    assert (problems_of_container(ports=[{"containerPort": port}]) == []) == (said == "")
 
 
-VOLUMES: dict[str, tuple[Object, str]] = {
+INVALID_VOLUMES: dict[str, tuple[Object, str]] = {
     "hostPath.path": ({"hostPath": {"path": "data"}}, "`data` is not an absolute path"),
     "nfs": ({"nfs": {"server": "nas"}}, "`nfs` needs `path`"),
     "emptyDir.medium": ({"emptyDir": {"medium": "Disk"}}, "`Disk` is not a medium"),
@@ -134,10 +134,10 @@ VOLUMES: dict[str, tuple[Object, str]] = {
 }
 
 
-@pytest.mark.parametrize("place", VOLUMES)
-def test_a_volume(place: str) -> None:
-    source, words = VOLUMES[place]
-    ((where, message),) = of_volume(**source)
+@pytest.mark.parametrize("place", INVALID_VOLUMES)
+def test_invalid_volume_field_is_named(place: str) -> None:
+    source, words = INVALID_VOLUMES[place]
+    ((where, message),) = problems_of_volume(**source)
     assert where == f"volumes.0.{place}"
     assert words in message
 
@@ -153,12 +153,12 @@ def test_a_volume(place: str) -> None:
     ],
     ids=str,
 )
-def test_volumes_that_pass(source: Object) -> None:
-    assert of_volume(**source) == []
+def test_valid_volumes(source: Object) -> None:
+    assert problems_of_volume(**source) == []
 
 
-def test_ranks_are_an_order() -> None:
-    """One rank a kind, in the order of the table."""
+def test_ranks_are_unique_and_ordered() -> None:
+    """Each kind has its own rank, in the order of the table."""
     ranks = list(RANKS.values())
     assert ranks == sorted(set(ranks))
 
@@ -172,11 +172,11 @@ def test_ranks_are_an_order() -> None:
         ("cpu", "`cpu` is not an amount"),
     ],
 )
-def test_amounts_that_a_container_can_read(reference: str, said: str) -> None:
-    """In a variable without the container's name, which a volume needs."""
+def test_resource_field_refs(reference: str, said: str) -> None:
+    """A variable needs no container name, a volume does."""
     env = [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": reference}}}]
-    assert said in " ".join(message for _, message in of_container(env=env))
-    assert (of_container(env=env) == []) == (said == "")
+    assert said in " ".join(message for _, message in problems_of_container(env=env))
+    assert (problems_of_container(env=env) == []) == (said == "")
     item = {"path": "a", "resourceFieldRef": {"resource": reference}}
-    ((where, message),) = of_volume(downwardAPI={"items": [item]})[-1:]
+    ((where, message),) = problems_of_volume(downwardAPI={"items": [item]})[-1:]
     assert (where, "needs `containerName`" in message) == ("volumes.0.downwardAPI.items.0.resourceFieldRef", True)

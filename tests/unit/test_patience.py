@@ -1,4 +1,4 @@
-"""Requests that fail, without a server: how long they are tried again, and what is said."""
+"""Failing requests without a server: the duration of retries, and the error messages."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ KEY = Key("Job", "default", "train")
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A connection to where nobody listens."""
+    """A session to a port on which no server listens."""
     server = f"http://127.0.0.1:{free_ports(1)[0]}"
     made = open_session(kubeconfig=str(write_kubeconfig(tmp_path / "c", {"server": server}, "token")))
     yield made
     made.close()
 
 
-def test_what_is_being_dealt_with_meanwhile_is_no_cause(session: Session) -> None:
-    """A request in an exception's handler that fails too: Python chains its exception to the other one."""
+def test_error_message_omits_an_exception_being_handled(session: Session) -> None:
+    """A request fails inside an exception handler, and Python chains its exception to the handled one."""
     try:
         raise ValueError("of something else")
     except ValueError:
@@ -44,10 +44,10 @@ def test_what_is_being_dealt_with_meanwhile_is_no_cause(session: Session) -> Non
 
 @pytest.mark.parametrize("jitter", [0.0, 0.5, 0.999])
 @pytest.mark.parametrize(("refusals", "passes"), [(6, True), (60, False)])
-def test_refusals_in_a_row(
+def test_retries_of_429_stay_within_the_patience(
     session: Session, monkeypatch: pytest.MonkeyPatch, jitter: float, refusals: int, passes: bool
 ) -> None:
-    """Whatever the jitter; and a server that never takes the request is not asked for ever."""
+    """For any jitter the waits add up to at most PATIENCE, and a request that is always refused fails."""
     now = 0.0
     answers = [SimpleNamespace(status=429, data=b"", headers={})] * refusals
 
@@ -70,7 +70,7 @@ def test_refusals_in_a_row(
     assert now <= api_requests.PATIENCE
 
 
-def test_a_server_that_never_answered_is_given_up_soon(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_server_fails_before_half_the_patience(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     slept = 0.0
 
     def sleep(seconds: float) -> None:
@@ -84,8 +84,8 @@ def test_a_server_that_never_answered_is_given_up_soon(session: Session, monkeyp
 
 
 @pytest.fixture
-def mute(tmp_path: Path) -> Iterator[Connection]:
-    """A connection to a server that takes requests and answers none."""
+def silent_server(tmp_path: Path) -> Iterator[Connection]:
+    """A connection to a server that accepts requests but never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
         made = connect(kubeconfig=str(write_kubeconfig(tmp_path / "mute", {"server": address}, "token")))
@@ -93,17 +93,17 @@ def mute(tmp_path: Path) -> Iterator[Connection]:
         made.close()
 
 
-def test_after_the_deadline_nothing_is_waited_for(mute: Connection) -> None:
-    """Neither an answer that does not come, which takes 60 s otherwise, nor another attempt; but what was begun."""
-    session = Session(mute, patience=120, deadline=time.monotonic() + 0.5)
+def test_no_wait_and_no_retry_after_the_deadline(silent_server: Connection) -> None:
+    """The read timeout of 60 s is shortened and no retry follows, but the attempt that was begun gets 3 s."""
+    session = Session(silent_server, patience=120, deadline=time.monotonic() + 0.5)
     with pytest.raises(ConnectionFailed, match="gave no answer within 3 s"):
         session.get(KEY)
     session.close()
 
 
-def test_what_belongs_to_an_operation_is_in_no_other(mute: Connection) -> None:
-    """Sessions of one connection: what one was warned of, and how patient it is, is its own."""
-    one, other = Session(mute), Session(mute)
+def test_sessions_have_their_own_patience_and_warnings(silent_server: Connection) -> None:
+    """Sessions of one connection have their own warnings and patience."""
+    one, other = Session(silent_server), Session(silent_server)
     one.patience = 100.0
     one.warnings["of one"] = None
     assert (other.patience, other.warnings) == (api_requests.PATIENCE, {})
@@ -113,4 +113,4 @@ def test_what_belongs_to_an_operation_is_in_no_other(mute: Connection) -> None:
     one.close()
     other.close()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        mute.namespace = "another"  # type: ignore[misc]
+        silent_server.namespace = "another"  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Which pod `--pod` means: by its name, its index or the end of its name, whatever made the pods."""
+"""The pod that `--pod` selects: by name, index or end of the name, for every kind of controller."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ JOB_NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-compl
 
 
 def indexed(name: str, job: str, index: str) -> Object:
-    """A pod as the Job controller labels it."""
+    """Return a pod as the Job controller labels it."""
     return {"metadata": {"name": name, "namespace": "ml", "labels": {JOB_NAME: job, INDEX: index}}}
 
 
 def annotated(name: str, job: str, index: str) -> Object:
-    """As Kubernetes before 1.28 numbers it."""
+    """Return a pod indexed by annotation, as before Kubernetes 1.28."""
     return {"metadata": {"name": name, "labels": {JOB_NAME: job}, "annotations": {INDEX: index}}}
 
 
 JOBSET = [indexed(f"two-node-0-{n}-abcd{n}", "two-node-0", str(n)) for n in range(12)]
 INDEXED = [indexed(f"two-{n}-abcd{n}", "two", str(n)) for n in range(12)]
-OLDER = [annotated(f"two-{n}-abcd{n}", "two", str(n)) for n in range(12)]
+INDEXED_BY_ANNOTATION = [annotated(f"two-{n}-abcd{n}", "two", str(n)) for n in range(12)]
 RETRIED = [
     indexed("two-node-0-0-aaaaa", "two-node-0", "0"),
     indexed("two-node-0-1-bbbbb", "two-node-0", "1"),
@@ -47,7 +47,7 @@ TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-
         pytest.param(JOBSET, "pod/two-node-0-1-abcd1", "two-node-0-1-abcd1", id="JobSet, the name"),
         pytest.param(INDEXED, "1", "two-1-abcd1", id="indexed Job"),
         pytest.param(INDEXED, "01", "two-1-abcd1", id="indexed Job, a leading zero"),
-        pytest.param(OLDER, "11", "two-11-abcd11", id="indexed Job, annotation only"),
+        pytest.param(INDEXED_BY_ANNOTATION, "11", "two-11-abcd11", id="indexed Job, annotation only"),
         pytest.param(RETRIED, "1", "two-node-0-1-ccccc", id="retried, the newest"),
         pytest.param(RETRIED, "node-0-1", "two-node-0-1-ccccc", id="retried, by the middle of the name"),
         pytest.param(RETRIED, "bbbbb", "two-node-0-1-bbbbb", id="retried, an older one by its name"),
@@ -55,7 +55,7 @@ TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-
         pytest.param(DEPLOYED, "24567", "two-5d8f9c7b6d-24567", id="Deployment, a random part of digits"),
     ],
 )
-def test_the_pod_that_is_meant(pods: list[Object], text: str, found: str) -> None:
+def test_pod_is_selected_by_index_or_name(pods: list[Object], text: str, found: str) -> None:
     job = Job(Identity("ml", "two", "training"), None, pods)
     assert [item["metadata"]["name"] for item in select_pods(job, text)] == [found]
 
@@ -70,7 +70,7 @@ def test_the_pod_that_is_meant(pods: list[Object], text: str, found: str) -> Non
     ],
     ids=["no such index", "two Jobs of a JobSet", "replicas", "no pods"],
 )
-def test_no_pod_or_several(pods: list[Object], text: str, message: str, hint: str) -> None:
+def test_no_matching_pod_or_several_is_an_error(pods: list[Object], text: str, message: str, hint: str) -> None:
     with pytest.raises(NotThere) as raised:
         select_pods(Job(Identity("ml", "two", "training"), None, pods), text)
     assert raised.value.message == message

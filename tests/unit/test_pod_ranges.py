@@ -1,4 +1,4 @@
-"""The numbers of a pod are held within what the API server takes, both ends included, wherever in the pod they stand."""
+"""Numeric fields of a pod are limited to the API server's ranges, both ends included, at every path."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 
 from gpuctl.backend.pod_rules import check_pod
 
-WHOLE = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 HANDLERS = (*PROBES, "lifecycle.postStart", "lifecycle.preStop")
 
 
-def limits() -> Iterator[tuple[str, int, int]]:
-    """Path, least and most, as pkg/apis/core/validation of Kubernetes has them."""
-    yield "activeDeadlineSeconds", 1, WHOLE
+def field_ranges() -> Iterator[tuple[str, int, int]]:
+    """Yield path, minimum and maximum from pkg/apis/core/validation of Kubernetes."""
+    yield "activeDeadlineSeconds", 1, MAX_INT32
     yield "terminationGracePeriodSeconds", 0, 2**63 - 1
     for field in ("runAsUser", "runAsGroup", "fsGroup", "supplementalGroups[]"):
-        yield f"securityContext.{field}", 0, WHOLE
+        yield f"securityContext.{field}", 0, MAX_INT32
     for field in ("maxSkew", "minDomains"):
-        yield f"topologySpreadConstraints[].{field}", 1, WHOLE
+        yield f"topologySpreadConstraints[].{field}", 1, MAX_INT32
     for affinity in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
         yield f"affinity.{affinity}.{PREFERRED}[].weight", 1, 100
     for source in ("configMap", "secret", "downwardAPI", "projected"):
@@ -36,20 +36,20 @@ def limits() -> Iterator[tuple[str, int, int]]:
         yield f"{container}.ports[].containerPort", 1, 65535
         yield f"{container}.ports[].hostPort", 0, 65535
         for field in ("runAsUser", "runAsGroup"):
-            yield f"{container}.securityContext.{field}", 0, WHOLE
+            yield f"{container}.securityContext.{field}", 0, MAX_INT32
         for probe in PROBES:
             for field in ("initialDelay", "timeout", "period"):
-                yield f"{container}.{probe}.{field}Seconds", 0, WHOLE
+                yield f"{container}.{probe}.{field}Seconds", 0, MAX_INT32
             for field in ("successThreshold", "failureThreshold"):
-                yield f"{container}.{probe}.{field}", 0, WHOLE
+                yield f"{container}.{probe}.{field}", 0, MAX_INT32
             yield f"{container}.{probe}.terminationGracePeriodSeconds", 1, 2**63 - 1
         for handler in HANDLERS:
             for kind in ("httpGet", "tcpSocket", "grpc"):
                 yield f"{container}.{handler}.{kind}.port", 1, 65535
 
 
-def with_value(path: str, value: int) -> dict[str, Any]:
-    """A pod with a number at a path, and nothing else."""
+def pod_with_value(path: str, value: int) -> dict[str, Any]:
+    """Return a pod spec with only one number, at the given path."""
     inner: Any = value
     for step in reversed(path.split(".")):
         name, is_list = step.removesuffix("[]"), step.endswith("[]")
@@ -57,12 +57,12 @@ def with_value(path: str, value: int) -> dict[str, Any]:
     return dict(inner)
 
 
-@pytest.mark.parametrize(("path", "least", "most"), list(limits()), ids=[path for path, *_ in limits()])
-def test_both_ends_are_taken_and_nothing_beyond(path: str, least: int, most: int) -> None:
+@pytest.mark.parametrize(("path", "least", "most"), list(field_ranges()), ids=[path for path, *_ in field_ranges()])
+def test_numeric_field_accepts_exactly_its_range(path: str, least: int, most: int) -> None:
     place = tuple(part for step in path.split(".") for part in ((step[:-2], 0) if step.endswith("[]") else (step,)))
 
     def refused(value: int) -> list[str]:
-        said = [problem.message for problem in check_pod(with_value(path, value)) if problem.path == place]
+        said = [problem.message for problem in check_pod(pod_with_value(path, value)) if problem.path == place]
         return [text for text in said if text.startswith("must be at") or "is not a file mode" in text]
 
     assert (refused(least), refused(most)) == ([], [])

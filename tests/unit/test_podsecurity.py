@@ -1,6 +1,6 @@
-"""Pod Security admission, rule by rule: what passes, what is refused, and the field that is named.
+"""Pod Security admission, rule by rule: accepted pods, rejected pods, and the field that is named.
 
-Real admission has the last word in ``tests/cluster/test_fit_admission.py``; here each rule has a case without a cluster.
+``tests/cluster/test_fit_admission.py`` compares the rules with real admission; here each has a case without a cluster.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SAFE: dict[str, Any] = {
 }
 
 
-def said(level: str, spec: dict[str, Any], version: str | None = None) -> str:
+def violations(level: str, spec: dict[str, Any], version: str | None = None) -> str:
     labels = {ENFORCE: level, **({f"{ENFORCE}-version": version} if version else {})}
     return " ".join(forbidden({"spec": spec}, labels))
 
 
 def with_context(**fields: Any) -> dict[str, Any]:
-    """The safe pod with other fields in its container's security context; None takes one away."""
+    """Return the safe pod with changed fields of its container's security context; None removes a field."""
     spec = copy.deepcopy(SAFE)
     context = {**spec["containers"][0]["securityContext"], **fields}
     spec["containers"][0]["securityContext"] = {key: value for key, value in context.items() if value is not None}
@@ -34,8 +34,8 @@ def with_context(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("level", ["privileged", "baseline", "restricted"])
-def test_a_safe_pod_passes_every_level(level: str) -> None:
-    assert said(level, SAFE) == ""
+def test_safe_pod_passes_every_level(level: str) -> None:
+    assert violations(level, SAFE) == ""
 
 
 BASELINE = {
@@ -66,16 +66,16 @@ RESTRICTED = {
 
 
 @pytest.mark.parametrize("field", BASELINE)
-def test_the_baseline_refuses(field: str) -> None:
-    assert field in said("baseline", BASELINE[field])
-    assert field in said("restricted", BASELINE[field])
-    assert said("privileged", BASELINE[field]) == ""
+def test_baseline_rejects(field: str) -> None:
+    assert field in violations("baseline", BASELINE[field])
+    assert field in violations("restricted", BASELINE[field])
+    assert violations("privileged", BASELINE[field]) == ""
 
 
 @pytest.mark.parametrize("field", RESTRICTED)
-def test_only_the_restricted_level_refuses(field: str) -> None:
-    assert field in said("restricted", RESTRICTED[field])
-    assert said("baseline", RESTRICTED[field]) == ""
+def test_only_restricted_rejects(field: str) -> None:
+    assert field in violations("restricted", RESTRICTED[field])
+    assert violations("baseline", RESTRICTED[field]) == ""
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_only_the_restricted_level_refuses(field: str) -> None:
     ],
     ids=str,
 )
-def test_what_every_level_lets_pass(fields: dict[str, Any]) -> None:
-    assert said("restricted", with_context(**fields)) == ""
+def test_restricted_accepts(fields: dict[str, Any]) -> None:
+    assert violations("restricted", with_context(**fields)) == ""
 
 
-def test_rules_hold_as_of_the_version_that_brought_them() -> None:
+def test_rules_apply_from_the_version_that_introduced_them() -> None:
     engine = with_context(seLinuxOptions={"type": "container_engine_t"})
-    assert "container_engine_t" in said("baseline", engine, "v1.30")
-    assert said("baseline", engine, "v1.31") == ""
+    assert "container_engine_t" in violations("baseline", engine, "v1.30")
+    assert violations("baseline", engine, "v1.31") == ""
     probe = BASELINE["httpGet.host"]
-    assert said("baseline", probe, "v1.33") == ""
-    assert "httpGet.host" in said("baseline", probe, "v1.34")
+    assert violations("baseline", probe, "v1.33") == ""
+    assert "httpGet.host" in violations("baseline", probe, "v1.34")

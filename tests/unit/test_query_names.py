@@ -1,4 +1,4 @@
-"""Which query parameters a path has: those of the document, and no others."""
+"""The query parameters that a path accepts: those of the OpenAPI document, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl_server.routes.query_parameters import EVERYWHERE, names_of
 DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))
 
 
-def test_they_are_those_of_the_document() -> None:
+def test_query_parameters_equal_those_of_the_document() -> None:
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     compared = 0
     for route in routes:

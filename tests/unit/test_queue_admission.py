@@ -1,4 +1,4 @@
-"""Whether Kueue admits jobs: its rules, one by one, and what is told of them."""
+"""Admission of jobs by Kueue: its rules, one by one, and the reported reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.queue_worlds import GPU, queue_job, queue_trial
 Object = dict[str, Any]
 
 
-def test_a_job_waits_with_the_numbers_of_its_queue() -> None:
+def test_waiting_job_reports_the_numbers_of_its_queue() -> None:
     have = snapshot(world(queue("team", 4)), workload("old", "team", 3, since="2025-01-01T00:00:00Z"))
     found = judged(have, job("new", "team", 2))["new"]
     assert (found.verdict, found.certain, found.starts) == ("fits-when-empty", True, 0)
@@ -31,13 +31,13 @@ def test_a_job_waits_with_the_numbers_of_its_queue() -> None:
     assert [fit_job(item).as_json()["admitted"] for item in (found, small, free)] == [False, True, None]
 
 
-def test_a_job_is_told_by_its_name_in_the_documents_not_twice() -> None:
-    """An apply replaces it: it gives back the quota that it has."""
+def test_replaced_job_releases_its_own_quota() -> None:
+    """Apply replaces the job, which releases its quota."""
     have = snapshot(world(queue("team", 4)), workload("new", "team", 3, since="2025-01-01T00:00:00Z"))
     assert verdict(have, job("new", "team", 4)) == ("fits", True)
 
 
-def test_what_one_cohort_lends() -> None:
+def test_queue_borrows_from_its_cohort() -> None:
     two = world(queue("one", 2, cohortName="lab"), queue("two", 3, cohortName="lab"))
     assert verdict(snapshot(two), job("new", "one", 5)) == ("fits", True)
     assert verdict(snapshot(two), job("new", "one", 6)) == ("never", True)
@@ -53,7 +53,7 @@ def test_what_one_cohort_lends() -> None:
     assert f"it asks for 3 {GPU}, 2 free in flavor card (0 of 2 used), with what cohort lab lends" in found.reason
 
 
-def test_quota_of_a_cohort_above() -> None:
+def test_queue_borrows_from_a_parent_cohort() -> None:
     own = {"resourceGroups": queue("x", 3)[0]["spec"]["resourceGroups"]}
     tree = world(
         queue("one", 1, cohortName="left"),
@@ -77,7 +77,7 @@ def test_quota_of_a_cohort_above() -> None:
         ("LowerOrNewerEqualPriority", "queue-low", "fits-when-empty"),
     ],
 )
-def test_preemption_within_a_queue(policy: str, priority: str, expected: str) -> None:
+def test_preemption_policy_within_a_queue(policy: str, priority: str, expected: str) -> None:
     trial = world(queue("team", 2, preemption={"withinClusterQueue": policy}))
     old = workload("old", "team", 2, since="2025-01-01T00:00:00Z")
     have = snapshot(trial, old, pods=(pod_of("old"),))
@@ -88,7 +88,7 @@ def test_preemption_within_a_queue(policy: str, priority: str, expected: str) ->
         assert "preempts 1 job for it" in found.reason
 
 
-def test_the_least_important_and_last_admitted_goes() -> None:
+def test_least_important_and_last_admitted_job_is_preempted() -> None:
     trial = world(queue("team", 3, preemption={"withinClusterQueue": "LowerPriority"}))
     have = snapshot(
         trial,
@@ -101,8 +101,8 @@ def test_the_least_important_and_last_admitted_goes() -> None:
     assert [victim.pod.owner for victim in found.victims] == ["Job/late"]
 
 
-def test_who_is_stopped_stops_others_in_turn() -> None:
-    """``medium`` has borrowed what ``new`` takes back, and gets the other flavor of its queue again."""
+def test_preempted_job_preempts_another_in_turn() -> None:
+    """``new`` reclaims what ``medium`` has borrowed, and ``medium`` then preempts ``low`` in its queue's other flavor."""
     trial = world(
         queue("one", {"a": {"nominalQuota": 1}}, cohortName="lab", preemption={"reclaimWithinCohort": "Any"}),
         queue(
@@ -126,8 +126,8 @@ def test_who_is_stopped_stops_others_in_turn() -> None:
     assert [victim.pod.owner for victim in found.victims] == ["Job/medium", "Job/low"]
 
 
-def test_who_stops_others_and_is_stopped() -> None:
-    """``first`` comes first and is stopped for ``second``: what it had stopped has lost its pods all the same."""
+def test_preempting_job_is_preempted_itself() -> None:
+    """``first`` preempts ``old`` and is itself preempted by ``second``; ``old`` has lost its pods anyway."""
     trial = world(queue("team", 1, preemption={"withinClusterQueue": "LowerPriority"}))
     have = snapshot(trial, workload("old", "team", 1, since="2025-01-01T00:00:00Z"), pods=(pod_of("old"),))
     found = judged(have, job("first", "team", 1, "queue-medium"), job("second", "team", 1, "queue-high"))
@@ -146,7 +146,7 @@ def test_who_stops_others_and_is_stopped() -> None:
         ("Never", 2, "fits-when-empty"),
     ],
 )
-def test_quota_is_taken_back_from_who_borrows(reclaim: str, gpus: int, expected: str) -> None:
+def test_lent_quota_is_reclaimed(reclaim: str, gpus: int, expected: str) -> None:
     trial = world(
         queue("one", 2, cohortName="lab", preemption={"reclaimWithinCohort": reclaim}),
         queue("two", 2, cohortName="lab"),
@@ -162,7 +162,7 @@ def test_quota_is_taken_back_from_who_borrows(reclaim: str, gpus: int, expected:
     assert [victim.pod.owner for victim in found.victims] == (["Job/lent"] if expected == "preempts" else [])
 
 
-def test_who_borrows_may_preempt_where_that_is_allowed() -> None:
+def test_borrowing_job_preempts_if_the_policy_allows() -> None:
     preemption = {"reclaimWithinCohort": "LowerPriority", "borrowWithinCohort": {"policy": "LowerPriority"}}
     queues = queue("two", 2, cohortName="lab")
     old = (
@@ -178,7 +178,7 @@ def test_who_borrows_may_preempt_where_that_is_allowed() -> None:
     assert verdict(snapshot(forbidden, *small), new)[0] == "fits-when-empty"
 
 
-def test_a_strict_queue_waits_for_its_first() -> None:
+def test_strict_queue_waits_for_its_head() -> None:
     large = workload("large", "team", 4, created="2025-01-01T00:00:00Z")
     old = workload("old", "team", 3, since="2025-01-01T00:00:00Z")
     strict = snapshot(world(queue("team", 4, queueingStrategy="StrictFIFO")), large, old)
@@ -188,7 +188,7 @@ def test_a_strict_queue_waits_for_its_first() -> None:
     assert verdict(snapshot(world(queue("team", 4)), large, old), job("new", "team", 1)) == ("fits", True)
 
 
-def test_flavors_in_their_order() -> None:
+def test_flavors_are_tried_in_order() -> None:
     amounts = {"old": {"nominalQuota": 1}, "new": {"nominalQuota": 2}}
     trial = world(queue("team", amounts), flavors=(flavor("old"), flavor("new")))
     found = judged(snapshot(trial), job("one", "team", 1), job("two", "team", 2))
@@ -205,8 +205,8 @@ def test_flavors_in_their_order() -> None:
     assert verdict(snapshot(tainted), tolerant) == ("fits", True)
 
 
-def test_pods_go_to_the_nodes_of_their_flavor() -> None:
-    """Admitted is not placed: the flavor's nodes may be full, or not there."""
+def test_admitted_pods_need_nodes_of_their_flavor() -> None:
+    """An admitted job may still not be scheduled: the flavor's nodes may be full or not exist."""
     trial = world(queue("team", {"old": {"nominalQuota": 8}}), flavors=(flavor("old"),))
     have = replace(
         snapshot(trial), nodes=[{"name": "n", "labels": {"card": "other"}, "allocatable": {GPU: "8", "pods": "9"}}]
@@ -217,7 +217,7 @@ def test_pods_go_to_the_nodes_of_their_flavor() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_queues_that_take_nothing(policy: str) -> None:
+def test_stopped_missing_or_closed_queue_never_admits(policy: str) -> None:
     stopped = snapshot(world(queue("team", 4, stopPolicy=policy)))
     found = judged(stopped, job("one", "team", 1))["one"]
     assert (found.verdict, found.certain) == ("never", True)
@@ -232,7 +232,7 @@ def test_queues_that_take_nothing(policy: str) -> None:
     assert judged(missing, job("one", "team", 1))["one"].verdict == "never"
 
 
-def test_what_a_snapshot_cannot_know_is_unknown() -> None:
+def test_admission_checks_and_topology_are_unknown() -> None:
     trial = world(queue("team", 4, admissionChecks=["budget"]))
     found = judged(snapshot(trial), job("one", "team", 1), job("large", "team", 4))
     assert found["one"].verdict == "unknown"
@@ -246,7 +246,7 @@ def test_what_a_snapshot_cannot_know_is_unknown() -> None:
     assert "Kueue's clusterqueues could not be read" in found["one"].reason
 
 
-def test_jobs_that_are_created_in_turn_come_in_their_order() -> None:
+def test_jobs_created_in_sequence_queue_in_that_order() -> None:
     have = snapshot(world(queue("team", 1)))
     jobs = [job(f"job-{number}", "team", 1) for number in range(10)]
     answers = fit(have, jobs, {key_of(item) for item in jobs})
@@ -255,7 +255,7 @@ def test_jobs_that_are_created_in_turn_come_in_their_order() -> None:
     assert all(answer.likelihood is None for answer in fit(have, jobs))
 
 
-def test_shared_fairly_only_what_rests_on_the_order_is_unknown() -> None:
+def test_fair_sharing_makes_only_order_dependent_jobs_unknown() -> None:
     one, local = queue("team", 2, cohortName="lab")
     fair = {**one, "status": {"fairSharing": {"weightedShare": 0}}}
     have = snapshot(world((fair, local), queue("other", 2, cohortName="lab")))
@@ -272,7 +272,7 @@ def test_shared_fairly_only_what_rests_on_the_order_is_unknown() -> None:
     assert found["one"].verdict == "unknown"
 
 
-def test_nothing_is_certain_next_to_a_job_of_which_nobody_knows_what_it_takes() -> None:
+def test_job_with_partial_admission_makes_others_uncertain() -> None:
     have = snapshot(world(queue("team", 4)))
     part = job("part", "team", 3)
     part["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "1"}
@@ -282,7 +282,7 @@ def test_nothing_is_certain_next_to_a_job_of_which_nobody_knows_what_it_takes() 
     assert verdict(have, job("one", "team", 3)) == ("fits", True)
 
 
-def test_resources_that_kueue_is_told_to_leave_out_count_for_nothing() -> None:
+def test_excluded_resources_need_no_quota() -> None:
     have = snapshot(world(queue("team", 4)))
     new = job("new", "team", 1)
     new["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = 1
@@ -292,8 +292,8 @@ def test_resources_that_kueue_is_told_to_leave_out_count_for_nothing() -> None:
     assert verdict(left_out, new) == ("fits", True)
 
 
-def test_resources_that_stand_for_others_are_unknown() -> None:
-    """Also those of others in the same queues, and of nobody else."""
+def test_transformed_resources_are_unknown() -> None:
+    """Also for other jobs in the same queues, but not if the resource is unused."""
     have = snapshot(world(queue("team", 4), queue("other", 4)))
     changed = configured(have, {"resources": {"transformations": [{"input": GPU, "strategy": "Replace"}]}})
     found = judged(changed, job("new", "team", 1))["new"]
@@ -312,7 +312,7 @@ def test_resources_that_stand_for_others_are_unknown() -> None:
         ({"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"blockAdmission": True}}, False),
     ],
 )
-def test_admission_that_waits_for_the_pods_of_others(stated: Object, blocks: bool) -> None:
+def test_blocked_admission_until_pods_are_ready_is_unknown(stated: Object, blocks: bool) -> None:
     old = workload("old", "team", 1, since="2025-01-01T00:00:00Z")
     have = configured(snapshot(world(queue("team", 4)), old), stated)
     found = judged(have, job("new", "team", 1))["new"]
@@ -326,7 +326,7 @@ def test_admission_that_waits_for_the_pods_of_others(stated: Object, blocks: boo
     assert (beside["new"].verdict, beside["stuck"].verdict) == ("unknown" if blocks else "fits", "never")
 
 
-def test_jobs_without_a_queue_may_be_held_back() -> None:
+def test_jobs_without_a_queue_may_be_managed() -> None:
     plain = job("new", "team", 1)
     del plain["metadata"]["labels"]
     have = snapshot(world(queue("team", 4)))
@@ -336,24 +336,24 @@ def test_jobs_without_a_queue_may_be_held_back() -> None:
     assert "manageJobsWithoutQueueName" in held.reason
 
 
-def test_what_is_no_configuration_is_not_read() -> None:
+def test_invalid_configuration_is_ignored() -> None:
     for value in (None, [], "text", {"kind": "Other"}, {"kind": "Configuration", "resources": ["x"]}):
         assert configuration_entry(value) is None
 
 
-def test_without_kueue_a_queue_holds_nothing_back() -> None:
+def test_queue_name_without_kueue_has_no_effect() -> None:
     have = replace(snapshot(world(queue("team", 0))), kueue=None)
     assert verdict(have, job("one", "team", 1)) == ("fits", True)
 
 
-def test_a_default_queue_takes_jobs_that_name_none() -> None:
+def test_default_queue_takes_jobs_without_a_queue_name() -> None:
     have = snapshot(world(queue("default", 1)))
     plain = job("one", "default", 2)
     del plain["metadata"]["labels"]
     assert verdict(have, plain) == ("never", True)
 
 
-def test_jobs_that_wait_in_a_queue_are_judged_without_documents() -> None:
+def test_pending_jobs_are_judged_without_documents() -> None:
     have = snapshot(
         world(queue("team", 4)),
         workload("old", "team", 3, since="2025-01-01T00:00:00Z"),
@@ -366,8 +366,8 @@ def test_jobs_that_wait_in_a_queue_are_judged_without_documents() -> None:
     assert found["large"].certain
 
 
-def test_jobs_that_wait_keep_their_order() -> None:
-    """Kueue knows when they were made: the first of a strict queue stays the first."""
+def test_pending_jobs_keep_their_order() -> None:
+    """Kueue orders by creation time: the head of a StrictFIFO queue stays the head."""
     strict = world(queue("team", 4, queueingStrategy="StrictFIFO"))
     old = workload("old", "team", 3, since="2025-01-01T00:00:00Z")
     large = workload("large", "team", 2, created="2025-01-02T00:00:00Z")
@@ -381,8 +381,8 @@ def test_jobs_that_wait_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_worlds(seed: int) -> None:
-    """More is never admitted than there is, however jobs come; and the answer does not depend on when it is asked for."""
+def test_random_queues_admit_no_more_than_their_quota(seed: int) -> None:
+    """Never is more admitted than the total quota in any order of the jobs, and a second run returns the same answers."""
     trial = queue_trial(seed)
     have = snapshot(trial)
     jobs = [*trial.settled, *trial.coming]
