@@ -14,11 +14,11 @@ from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 
 INTERNAL_EXCEPTIONS = {
-    "DamagedSecret": "a Secret that is passed over, or a problem of the recovery",
+    "DamagedSecret": "becomes a skipped Secret, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "InvalidEntry": "becomes a problem of the recovery",
     "ExecAbandoned": "becomes the failure of a checkpoint",
-    "InvalidLedger": "becomes a refusal of what answered so",
+    "InvalidLedger": "becomes a rejection of the service that sent it",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",
     "InOtherSet": "becomes an error of the plan",
