@@ -29,13 +29,13 @@ def submit(served: Served, document: Document, status: int, path: str = "/jobs")
     return served.call("POST", path, status=status, json={"yamlContent": json.dumps(document)})
 
 
-def at(place: Place, document: Document) -> Document:
+def in_test_namespace(place: Place, document: Document) -> Document:
     """Put a document into the test's namespace and return it."""
     document["job"]["namespace"] = place.namespace
     return document
 
 
-def ended(served: Served, place: Place, name: str) -> None:
+def run_to_completion(served: Served, place: Place, name: str) -> None:
     place.apply(training(name, job=outcome("complete")))
     served.until(
         "/jobs", lambda value: [item["status"] for item in value["items"]] == ["succeeded"], namespace=place.namespace
@@ -44,7 +44,7 @@ def ended(served: Served, place: Place, name: str) -> None:
 
 @pytest.mark.slow
 def test_pause_of_ended_job_names_the_rerun_request(served: Served, place: Place) -> None:
-    ended(served, place, "done")
+    run_to_completion(served, place, "done")
     refused = served.call("POST", "/jobs/done/pause", status=409, params={"namespace": place.namespace})
     method, path = advised(refused)
     assert (method, path) == ("POST", f"/jobs/done/rerun?namespace={place.namespace}")
@@ -74,18 +74,18 @@ def test_name_conflict_with_another_kind_names_the_delete_request(served: Served
     place.apply(compute("a"))
     place.running("a")
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
-    refused = submit(served, at(place, training("a")), 409)
+    refused = submit(served, in_test_namespace(place, training("a")), 409)
     method, path = advised(refused)
     assert (method, path) == ("DELETE", f"/jobs/a?namespace={place.namespace}")
-    plan = submit(served, at(place, training("a")), 200, "/plan")
+    plan = submit(served, in_test_namespace(place, training("a")), 200, "/plan")
     assert advised({"errors": plan["errors"]}) == (method, path)
     served.call(method, path)
     place.until(lambda: not place.exists("Deployment", "a"), "the Deployment to be deleted")
     place.until(lambda: not place.pods("a"), "its pods to be deleted")
-    submit(served, at(place, training("a")), 201)
+    submit(served, in_test_namespace(place, training("a")), 201)
 
 
-def foreign(place: Place, name: str) -> None:
+def create_foreign_job(place: Place, name: str) -> None:
     """Create a Job that gpuctl does not manage."""
     container = {"name": "main", "image": "registry.example.com/x:v1"}
     place.create(
@@ -100,11 +100,11 @@ def foreign(place: Place, name: str) -> None:
 
 def test_foreign_object_error_advises_renaming_the_job(remote: Remote) -> None:
     place, served = remote.place, remote.served
-    foreign(place, "a")
-    plan = submit(served, at(place, training("a")), 200, "/plan")
+    create_foreign_job(place, "a")
+    plan = submit(served, in_test_namespace(place, training("a")), 200, "/plan")
     assert "rename the job, or have its manager release it" in plan["errors"][0]
     assert "gpuctl apply" not in json.dumps(plan)
-    submit(served, at(place, training("renamed")), 201)
+    submit(served, in_test_namespace(place, training("renamed")), 201)
     remote.login()
     path = place.file(training("a"))
     for words in (("apply", "-f", path), ("apply", "-f", path, "-o", "json"), ("diff", "-f", path)):
@@ -128,7 +128,7 @@ def test_missing_namespace_error_names_create_namespace(remote: Remote) -> None:
         place.api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
-def follow(remote: Remote, said: str, command: str, *more: str) -> None:
+def run_advised(remote: Remote, said: str, command: str, *more: str) -> None:
     """Run the recommended command."""
     found = re.search(rf"`gpuctl ({command} [^`]*)`", said)
     assert found is not None, said
@@ -140,13 +140,13 @@ def test_advised_why_command_works(remote: Remote) -> None:
     place = remote.place
     place.apply(training("a", resources={"gpu": 65}), flags=("--yes",), code=None)
     remote.served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
-    follow(remote, remote.typed("logs", "a", "-n", place.namespace, code=1).err, "why")
+    run_advised(remote, remote.typed("logs", "a", "-n", place.namespace, code=1).err, "why")
 
 
 def test_advised_rerun_command_works(remote: Remote) -> None:
     remote.login()
-    ended(remote.served, remote.place, "a")
-    follow(remote, remote.typed("pause", "a", "-n", remote.place.namespace, code=1).err, "rerun", "--yes")
+    run_to_completion(remote.served, remote.place, "a")
+    run_advised(remote, remote.typed("pause", "a", "-n", remote.place.namespace, code=1).err, "rerun", "--yes")
 
 
 def test_advised_delete_command_works(remote: Remote) -> None:
@@ -155,5 +155,5 @@ def test_advised_delete_command_works(remote: Remote) -> None:
     place.apply(compute("a"))
     settled(remote, "a")
     path = place.file(training("a"))
-    follow(remote, remote.typed("apply", "-f", path, "-n", place.namespace, code=1).err, "delete job", "--yes")
+    run_advised(remote, remote.typed("apply", "-f", path, "-n", place.namespace, code=1).err, "delete job", "--yes")
     remote.typed("apply", "-f", path, "-n", place.namespace)

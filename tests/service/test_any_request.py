@@ -82,7 +82,7 @@ OPEN_TO_ALL = {"POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId
 """Operations with a body that a read-only user may call."""
 
 
-def filled(title: str) -> tuple[str, str]:
+def fill_path(title: str) -> tuple[str, str]:
     """Return the method and path of an operation, with names of objects that exist."""
     names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER}
     names |= {"revision": "1", "namespaceName": "default"}
@@ -130,7 +130,7 @@ def test_authorization_is_checked_before_the_body(world: Served, title: str) -> 
             headers = {"Content-Type": odd.kind}
             if user:
                 headers["Authorization"] = f"Bearer {world.tokens.get(user, user)}"
-            method, path = filled(title)
+            method, path = fill_path(title)
             answer = world.client("").request(method, path, content=odd.body, headers=headers)
             assert answer.status_code == status, f"{user}: {answer.text}"
 
@@ -139,7 +139,7 @@ def test_authorization_is_checked_before_the_body(world: Served, title: str) -> 
 def test_invalid_bodies_are_rejected_with_400(world: Served, title: str) -> None:
     """400, and the message names the mistake."""
     refill(world)
-    method, path = filled(title)
+    method, path = fill_path(title)
     for name, odd in BODIES.items():
         answer = world.client().request(method, path, content=odd.body, headers={"Content-Type": odd.kind})
         assert answer.status_code == 400, f"{name}: {answer.status_code} {answer.text[:500]}"
@@ -173,10 +173,10 @@ HEADERS: list[list[tuple[str, str]]] = [
 def test_odd_headers_do_not_make_bodies_valid(world: Served, title: str) -> None:
     """An invalid body stays invalid, whatever the headers claim."""
     refill(world)
-    method, path = filled(title)
+    method, path = fill_path(title)
     for headers in HEADERS:
         for body in (b'{"x": ', b"a: [\n"):
-            status, value = send(world, method, path, headers, body)
+            status, value = send_unnormalized(world, method, path, headers, body)
             assert status in {400, 401}, f"{headers}: {status} {value}"
             assert value["error"], headers
 
@@ -202,13 +202,15 @@ QUERIES = (
 def test_odd_query_strings_cause_no_server_error(world: Served, title: str) -> None:
     """Repeated parameters, and bytes that are not UTF-8."""
     refill(world)
-    method, path = filled(title.replace("/api/v1", "").replace("{key}", "runwhere.ai/pool"))
+    method, path = fill_path(title.replace("/api/v1", "").replace("{key}", "runwhere.ai/pool"))
     for query in QUERIES:
-        status, _ = send(world, method, f"{path}?{query}", [], None)
+        status, _ = send_unnormalized(world, method, f"{path}?{query}", [], None)
         assert status in {200, 400, 403, 404}, f"{query}: {status}"
 
 
-def send(served: Served, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> Any:
+def send_unnormalized(
+    served: Served, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None
+) -> Any:
     """Send a request with `http.client`, which does not normalize it as httpx does; return status and parsed body."""
     connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
     try:

@@ -27,32 +27,34 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def audited(plane: ControlPlane, log: Path, tmp_path: Path) -> Iterator[Served]:
+def audited_service(plane: ControlPlane, log: Path, tmp_path: Path) -> Iterator[Served]:
     """A service that writes this audit file."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, audit=str(log)) as running:
         yield running
 
 
-def lines(log: Path) -> list[dict[str, Any]]:
+def audit_entries(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def actions(log: Path) -> list[tuple[str, str]]:
+def finished_writes(log: Path) -> list[tuple[str, str]]:
     """Return action and result of each finished write."""
-    return [(item["action"], item["result"]) for item in lines(log) if item["result"] != "begun"]
+    return [(item["action"], item["result"]) for item in audit_entries(log) if item["result"] != "begun"]
 
 
-def test_writes_are_rejected_while_the_audit_cannot_be_written(audited: Served, log: Path, place: Place) -> None:
+def test_writes_are_rejected_while_the_audit_cannot_be_written(
+    audited_service: Served, log: Path, place: Place
+) -> None:
     """The first write after the failure is rejected too. Its lines go to the log at once, and to the file when it is
     writable.
     """
     path = {"namespace": place.namespace}
-    audited.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
+    audited_service.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
     away = log.parent.with_name("away")
     log.parent.rename(away)
-    first = audited.call("POST", "/jobs/a/pause", status=503, params=path)
+    first = audited_service.call("POST", "/jobs/a/pause", status=503, params=path)
     assert first["message"] == "nothing is changed: the audit cannot be written: no such file or directory"
-    told = [json.loads(line) for line in audited.until_told("the audit cannot be written")]
+    told = [json.loads(line) for line in audited_service.until_told("the audit cannot be written")]
     assert json.loads(told[0]["line"])["action"] == "POST /api/v1/jobs/{jobId}/pause"
     assert told[0]["problem"] == "no such file or directory"
     before = place.records()
@@ -63,16 +65,16 @@ def test_writes_are_rejected_while_the_audit_cannot_be_written(audited: Served, 
         ("POST", "/nodes/drill-0/labels", {"key": "a", "value": "b"}),
     ):
         query = path if where.startswith("/jobs/") else {}
-        refused = audited.call(method, where, status=503, json=body, params=query)
+        refused = audited_service.call(method, where, status=503, json=body, params=query)
         assert refused["message"] == "nothing is changed: the audit cannot be written: no such file or directory"
     assert place.records() == before
-    audited.until("/jobs/a", lambda value: value["status"] != "paused", **path)
+    audited_service.until("/jobs/a", lambda value: value["status"] != "paused", **path)
     tried = sent(inference("b"), namespace=place.namespace, dryRun=True)
-    assert audited.call("POST", "/jobs", json=tried)["status"] == "validated"
+    assert audited_service.call("POST", "/jobs", json=tried)["status"] == "validated"
     away.rename(log.parent)
-    audited.call("POST", "/jobs/a/resume", params=path)
+    audited_service.call("POST", "/jobs/a/resume", params=path)
     jobs = "/api/v1/jobs"
-    assert actions(log) == [
+    assert finished_writes(log) == [
         (f"POST {jobs}", "201"),
         (f"POST {jobs}/{{jobId}}/pause", "503 ServiceUnavailable"),
         (f"POST {jobs}/{{jobId}}/resume", "503 ServiceUnavailable"),
@@ -92,13 +94,13 @@ def test_writes_are_rejected_when_the_disk_is_full(plane: ControlPlane, tmp_path
         assert not place.exists("Deployment", "a")
 
 
-def test_renamed_file_is_created_again(audited: Served, log: Path) -> None:
+def test_renamed_file_is_created_again(audited_service: Served, log: Path) -> None:
     """logrotate renames the file; the next line creates it again with mode 0600."""
     wrong = {"key": "a b", "value": "c"}
-    audited.call("POST", "/nodes/drill-0/labels", status=400, json=wrong)
+    audited_service.call("POST", "/nodes/drill-0/labels", status=400, json=wrong)
     log.rename(log.with_suffix(".1"))
-    audited.call("POST", "/nodes/drill-1/labels", status=400, json=wrong)
-    assert [len(lines(path)) for path in (log.with_suffix(".1"), log)] == [1, 1]
+    audited_service.call("POST", "/nodes/drill-1/labels", status=400, json=wrong)
+    assert [len(audit_entries(path)) for path in (log.with_suffix(".1"), log)] == [1, 1]
     assert log.stat().st_mode & 0o777 == 0o600
 
 

@@ -22,7 +22,7 @@ def documents(place: Place, name: str, count: int) -> list[str]:
     ]
 
 
-def lists_of(proxy: Proxy, own: Served, path: str, texts: list[str]) -> dict[str, int]:
+def count_lists(proxy: Proxy, own: Served, path: str, texts: list[str]) -> dict[str, int]:
     """Count the requests of a batch that list all pods, and those that list all nodes."""
     proxy.reset()
     found = own.call("POST", path, status=200 if "dryRun" in path else 201, json={"yamlContents": texts})
@@ -35,7 +35,7 @@ def lists_of(proxy: Proxy, own: Served, path: str, texts: list[str]) -> dict[str
 def test_a_batch_lists_all_pods_as_often_as_one_entry(proxy: Proxy, place: Place, tmp_path: Path, path: str) -> None:
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxied"), {"admin": ("admin", None, None)}) as own:
         name = "dry" if "dryRun" in path else "made"
-        one = lists_of(proxy, own, path, documents(place, f"{name}-one", 1))
-        many = lists_of(proxy, own, path, documents(place, f"{name}-many", ENTRIES))
+        one = count_lists(proxy, own, path, documents(place, f"{name}-one", 1))
+        many = count_lists(proxy, own, path, documents(place, f"{name}-many", ENTRIES))
         assert one == many
         assert all(count == 1 for count in many.values())

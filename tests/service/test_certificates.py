@@ -21,7 +21,7 @@ from support.served import Served, refused_start, serving
 ADMIN = {"admin": ("admin", None, None)}
 
 
-def trusting(pair: Pair) -> ssl.SSLContext:
+def trust_context(pair: Pair) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(pair.certificate))
 
 
@@ -52,52 +52,54 @@ def wait_until_presented(served: Served, pair: Pair) -> None:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Path:
+def mount_directory(tmp_path: Path) -> Path:
     return tmp_path / "tls"
 
 
 @pytest.fixture
-def secure(plane: ControlPlane, mounted: Path, tmp_path: Path) -> Iterator[Served]:
+def tls_service(plane: ControlPlane, mount_directory: Path, tmp_path: Path) -> Iterator[Served]:
     """A service with a certificate."""
     first = certified(tmp_path, "first")
-    mount_pair(first, mounted)
-    files = {"tls_certificate": str(mounted / "tls.crt"), "tls_key": str(mounted / "tls.key")}
-    with serving(tmp_path, plane.kubeconfig(), ADMIN, trusting(first), True, **files) as running:
+    mount_pair(first, mount_directory)
+    files = {"tls_certificate": str(mount_directory / "tls.crt"), "tls_key": str(mount_directory / "tls.key")}
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, trust_context(first), True, **files) as running:
         yield running
 
 
-def test_new_certificate_is_used_for_new_connections(secure: Served, mounted: Path, tmp_path: Path) -> None:
+def test_new_certificate_is_used_for_new_connections(
+    tls_service: Served, mount_directory: Path, tmp_path: Path
+) -> None:
     """New connections get the new certificate; open connections continue."""
-    before = secure.client()
+    before = tls_service.client()
     assert before.get("/jobs").status_code == 200
     second = certified(tmp_path, "second")
-    mount_pair(second, mounted)
-    wait_until_presented(secure, second)
-    assert httpx.get(f"{secure.url}/healthz", verify=trusting(second)).status_code == 200
+    mount_pair(second, mount_directory)
+    wait_until_presented(tls_service, second)
+    assert httpx.get(f"{tls_service.url}/healthz", verify=trust_context(second)).status_code == 200
     assert before.get("/jobs").status_code == 200
-    secure.until_told("the certificate was replaced")
+    tls_service.until_told("the certificate was replaced")
 
 
-def test_invalid_new_certificate_keeps_the_old_one(secure: Served, mounted: Path, tmp_path: Path) -> None:
+def test_invalid_new_certificate_keeps_the_old_one(tls_service: Served, mount_directory: Path, tmp_path: Path) -> None:
     """With a mismatched key, invalid PEM or a missing file, the old certificate is served until a valid pair is
     present.
     """
-    old = presented_certificate(secure)
+    old = presented_certificate(tls_service)
     third = certified(tmp_path, "third")
     for content in (third.certificate.read_text(), "nonsense", None):
-        told = sum("the new certificate cannot be used" in line for line in list(secure.log))
-        (mounted / "tls.crt").unlink(missing_ok=True)
+        told = sum("the new certificate cannot be used" in line for line in list(tls_service.log))
+        (mount_directory / "tls.crt").unlink(missing_ok=True)
         if content is not None:
-            (mounted / "tls.crt").write_text(content)
+            (mount_directory / "tls.crt").write_text(content)
         end = time.monotonic() + 60
-        while sum("the new certificate cannot be used" in line for line in list(secure.log)) == told:
-            assert time.monotonic() < end, "".join(secure.log)
+        while sum("the new certificate cannot be used" in line for line in list(tls_service.log)) == told:
+            assert time.monotonic() < end, "".join(tls_service.log)
             time.sleep(0.1)
-        assert presented_certificate(secure) == old
-    shutil.copy(third.key, mounted / "third.key")
-    (mounted / "third.key").rename(mounted / "tls.key")
-    (mounted / "tls.crt").write_text(third.certificate.read_text())
-    wait_until_presented(secure, third)
+        assert presented_certificate(tls_service) == old
+    shutil.copy(third.key, mount_directory / "third.key")
+    (mount_directory / "third.key").rename(mount_directory / "tls.key")
+    (mount_directory / "tls.crt").write_text(third.certificate.read_text())
+    wait_until_presented(tls_service, third)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from support.served import Served
 
 
 @pytest.fixture
-def saved(plane: ControlPlane, tmp_path: Path) -> Path:
+def save_file(plane: ControlPlane, tmp_path: Path) -> Path:
     """The file to which simulated pods save."""
     plane.start_streams()
     file = tmp_path / "saved"
@@ -26,35 +26,39 @@ def saved(plane: ControlPlane, tmp_path: Path) -> Path:
     return file
 
 
-def job(saved: Path, then: str = "exit 0") -> dict[str, Any]:
+def job(save_file: Path, then: str = "exit 0") -> dict[str, Any]:
     """Return a `job` block with a checkpoint command."""
-    return {"checkpoint": {"command": ["sh", "-c", f"echo saved >> {saved}; {then}"]}}
+    return {"checkpoint": {"command": ["sh", "-c", f"echo saved >> {save_file}; {then}"]}}
 
 
-def checkpoints_written(saved: Path) -> int:
+def checkpoints_written(save_file: Path) -> int:
     """Return the number of checkpoints written."""
-    return len(saved.read_text().splitlines())
+    return len(save_file.read_text().splitlines())
 
 
-def test_pause_delete_and_update_run_the_checkpoint(served: Served, place: Place, saved: Path) -> None:
-    place.apply(training("a", job=job(saved)), training("b", job=job(saved)), inference("c", job=job(saved)))
+def test_pause_delete_and_update_run_the_checkpoint(served: Served, place: Place, save_file: Path) -> None:
+    place.apply(
+        training("a", job=job(save_file)), training("b", job=job(save_file)), inference("c", job=job(save_file))
+    )
     place.running("a", "b", "c")
     query = {"namespace": place.namespace}
     served.until("/jobs", lambda value: value["total"] == 3, **query)
     served.call("POST", "/jobs/a/pause", params=query)
-    assert checkpoints_written(saved) == 1
+    assert checkpoints_written(save_file) == 1
     served.call("DELETE", "/jobs/b", params=query)
-    assert checkpoints_written(saved) == 2
+    assert checkpoints_written(save_file) == 2
     changed = sent(inference("c", environment=image("v2")), namespace=place.namespace)
     (step,) = [item for item in served.call("POST", "/plan", json=changed)["steps"] if item["kind"] == "Deployment"]
     assert step["checkpoint"].endswith("(at most 2m)")
     served.call("PUT", "/jobs/c", json=changed, params={**query, "confirm": "true"})
-    assert checkpoints_written(saved) == 3
+    assert checkpoints_written(save_file) == 3
 
 
-def test_failed_checkpoint_is_a_conflict(served: Served, place: Place, saved: Path) -> None:
+def test_failed_checkpoint_is_a_conflict(served: Served, place: Place, save_file: Path) -> None:
     """409, and nothing has changed; the same request with `checkpoint=false` ends the job without saving."""
-    place.apply(training("a", job=job(saved, "echo disk full >&2; exit 3")), inference("c", job=job(saved, "exit 4")))
+    place.apply(
+        training("a", job=job(save_file, "echo disk full >&2; exit 3")), inference("c", job=job(save_file, "exit 4"))
+    )
     (pod,) = place.running("a")
     place.running("c")
     query = {"namespace": place.namespace}
@@ -75,18 +79,18 @@ def test_failed_checkpoint_is_a_conflict(served: Served, place: Place, saved: Pa
         if not more:
             assert f"failed in pod {pod}: exit code 3: disk full" in refused["message"]
     assert {name: item for name, item in place.records().items() if "Lease" not in name} == before
-    assert checkpoints_written(saved) == 3
+    assert checkpoints_written(save_file) == 3
     for method, path, more in requests:
         params = {**query, "confirm": "true"} if more else query
         served.call(method, path, params={**params, "checkpoint": "false"}, **more)
-    assert checkpoints_written(saved) == 3
+    assert checkpoints_written(save_file) == 3
 
 
-def test_remote_command_line_reports_failed_saving(remote: Remote, saved: Path) -> None:
+def test_remote_command_line_reports_failed_saving(remote: Remote, save_file: Path) -> None:
     """The messages and the option are the same as with a kubeconfig."""
     remote.login()
     place = remote.place
-    failing = job(saved, "exit 3")
+    failing = job(save_file, "exit 3")
     place.apply(training("a", job=failing), training("b", job=failing), training("c", job=failing))
     (pod,) = place.running("a")
     place.running("b", "c")
@@ -99,7 +103,7 @@ def test_remote_command_line_reports_failed_saving(remote: Remote, saved: Path) 
         near = place.gpuctl(*arguments, code=1)
         assert far.err == near.err
         assert far.err.startswith(told) or arguments[0] == "apply"
-    assert checkpoints_written(saved) == 6
+    assert checkpoints_written(save_file) == 6
     plan = remote.typed("apply", "-f", changed, "--dry-run=server", *named)
     assert "checkpoint runs before: sh -c 'echo saved" in plan.out
     without = remote.typed("apply", "-f", changed, "--dry-run=server", "--without-checkpoint", *named)
@@ -108,5 +112,5 @@ def test_remote_command_line_reports_failed_saving(remote: Remote, saved: Path) 
     remote.typed("pause", "a", "--without-checkpoint", *named)
     remote.typed("delete", "job", "b", "--yes", "--without-checkpoint", *named)
     remote.typed("apply", "-f", changed, "--yes", "--without-checkpoint", *named)
-    assert checkpoints_written(saved) == 6
+    assert checkpoints_written(save_file) == 6
     assert place.get("Job", "c")["spec"]["template"]["spec"]["containers"][0]["image"] == image("v2")["image"]

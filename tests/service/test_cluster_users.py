@@ -26,7 +26,7 @@ ROLES = {
 
 
 @pytest.fixture(scope="module")
-def granted(seed_world: ControlPlane) -> Iterator[None]:
+def extra_rights(seed_world: ControlPlane) -> Iterator[None]:
     """Rights that no role of the control plane includes, removed afterwards."""
     for name, (verbs, resources, user, namespace) in ROLES.items():
         seed_world.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
@@ -39,7 +39,9 @@ def granted(seed_world: ControlPlane) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def own(granted: None, seed_world: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def kubernetes_auth_service(
+    extra_rights: None, seed_world: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     """A service that accepts the cluster's tokens, while two teams have quotas."""
     plane, directory = seed_world, tmp_path_factory.mktemp("cluster-users")
     document = {"kind": "quota", "version": "v0.1", "metadata": {"name": "of-teams"}, "users": QUOTA}
@@ -53,22 +55,31 @@ def own(granted: None, seed_world: ControlPlane, tmp_path_factory: pytest.TempPa
     plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-b")
 
 
-def test_nodes_and_pools_follow_kubernetes_rights(own: Served) -> None:
+def test_nodes_and_pools_follow_kubernetes_rights(kubernetes_auth_service: Served) -> None:
     for user in ("alice", "onlooker", "nobody"):
         for path in ("/nodes", "/nodes/node-1", "/pools", "/nodes/labels/all", "/nodes/node-1/labels/a"):
-            assert own.client(user).get(path).status_code == 403, (user, path)
+            assert kubernetes_auth_service.client(user).get(path).status_code == 403, (user, path)
     # Pods of other tests may still be terminating.
-    own.until("/nodes", lambda value: value == own.get("/nodes", pageSize=1000), "bob", pageSize=1000)
-    assert [job["name"] for job in own.get("/nodes/node-1", "bob")["runningJobs"]] == []
-    assert {job["name"] for job in own.get("/nodes/node-6", "bob")["runningJobs"]} == {"wide", "stranger"}
-    assert "qwen2" not in own.client("bob").get("/pools/training-pool").text
-    assert own.get("/nodes/node-1/labels/nvidia.com/gpu-type", "bob")["label"]["value"] == "a100-80g"
+    kubernetes_auth_service.until(
+        "/nodes", lambda value: value == kubernetes_auth_service.get("/nodes", pageSize=1000), "bob", pageSize=1000
+    )
+    assert [job["name"] for job in kubernetes_auth_service.get("/nodes/node-1", "bob")["runningJobs"]] == []
+    assert {job["name"] for job in kubernetes_auth_service.get("/nodes/node-6", "bob")["runningJobs"]} == {
+        "wide",
+        "stranger",
+    }
+    assert "qwen2" not in kubernetes_auth_service.client("bob").get("/pools/training-pool").text
+    assert (
+        kubernetes_auth_service.get("/nodes/node-1/labels/nvidia.com/gpu-type", "bob")["label"]["value"] == "a100-80g"
+    )
 
 
-def test_bindings_of_the_operations_guide_let_a_group_run_jobs(own: Served, seed_place: Place) -> None:
+def test_bindings_of_the_operations_guide_let_a_group_run_jobs(
+    kubernetes_auth_service: Served, seed_place: Place
+) -> None:
     """The roles and PriorityClasses of deploy/rbac, and the bindings of docs/operations.md, let a group run jobs."""
     plane, root = seed_place.plane, Path(__file__).parents[2]
-    refused = own.get("/jobs", "nobody", status=403)
+    refused = kubernetes_auth_service.get("/jobs", "nobody", status=403)
     assert "may see jobs in no namespace" in refused["message"]
     guide = (root / "docs" / "operations.md").read_text(encoding="utf-8")
     bindings = guide.partition("<!-- manifests -->\n```yaml\n")[2].partition("```")[0].replace("oidc:ml-team", "team-a")
@@ -78,38 +89,48 @@ def test_bindings_of_the_operations_guide_let_a_group_run_jobs(own: Served, seed
     try:
         job = training("by-the-guide", job={"namespace": "team-a", "priority": "low"})
         seed_place.until(
-            lambda: own.client("member").post("/jobs", json=sent(job)).status_code == 201, "the bindings to take effect"
+            lambda: kubernetes_auth_service.client("member").post("/jobs", json=sent(job)).status_code == 201,
+            "the bindings to take effect",
         )
-        own.until("/jobs", lambda value: "by-the-guide" in [item["name"] for item in value["items"]], "member")
-        assert own.get("/pools", "member")["total"] > 0
-        own.call("DELETE", "/jobs/by-the-guide", "member")
+        kubernetes_auth_service.until(
+            "/jobs", lambda value: "by-the-guide" in [item["name"] for item in value["items"]], "member"
+        )
+        assert kubernetes_auth_service.get("/pools", "member")["total"] > 0
+        kubernetes_auth_service.call("DELETE", "/jobs/by-the-guide", "member")
     finally:
         plane.kubectl("delete", "-f", "-", input=bindings)
 
 
-def test_quotas_follow_kubernetes_rights(own: Served) -> None:
+def test_quotas_follow_kubernetes_rights(kubernetes_auth_service: Served) -> None:
     """The right to list a namespace's pods does not include its quota."""
-    seen = {user: [item["namespace"] for item in own.get("/quotas", user)["items"]] for user in USERS}
+    seen = {
+        user: [item["namespace"] for item in kubernetes_auth_service.get("/quotas", user)["items"]] for user in USERS
+    }
     assert seen == {"admin": ["team-a", "team-b"], "alice": ["team-a"], "bob": ["team-b"], "onlooker": [], "nobody": []}
-    assert own.get("/quotas/team-b", "onlooker", status=404)["message"] == "there is no quota team-b"
-    assert not any(word in own.client("alice").get("/quotas").text for word in hidden_words())
+    assert (
+        kubernetes_auth_service.get("/quotas/team-b", "onlooker", status=404)["message"] == "there is no quota team-b"
+    )
+    assert not any(word in kubernetes_auth_service.client("alice").get("/quotas").text for word in hidden_words())
 
 
-def test_fit_covers_only_visible_namespaces(own: Served) -> None:
+def test_fit_covers_only_visible_namespaces(kubernetes_auth_service: Served) -> None:
     """alice may list pods of her namespace, but neither nodes nor pods of other namespaces."""
-    told = own.get("/fit", "alice", namespace="team-a")
+    told = kubernetes_auth_service.get("/fit", "alice", namespace="team-a")
     assert {job["namespace"] for job in told["jobs"]} <= {"team-a"}
     assert {job["verdict"] for job in told["jobs"]} <= {"unknown"}
     assert told["notes"][0].startswith("only namespace team-a could be looked at")
-    assert own.get("/fit", namespace="team-a")["notes"] == []
-    assert own.get("/fit", "nobody", status=403, namespace="team-a")["error"] == "Forbidden"
+    assert kubernetes_auth_service.get("/fit", namespace="team-a")["notes"] == []
+    assert kubernetes_auth_service.get("/fit", "nobody", status=403, namespace="team-a")["error"] == "Forbidden"
 
 
-def test_labels_are_set_only_with_kubernetes_rights(own: Served, seed_place: Place) -> None:
+def test_labels_are_set_only_with_kubernetes_rights(kubernetes_auth_service: Served, seed_place: Place) -> None:
     body = {"key": "tried", "value": "x"}
     for user in ("alice", "bob", "nobody"):
-        assert own.call("POST", "/nodes/node-1/labels", user, status=403, json=body)["error"] == "Forbidden"
+        assert (
+            kubernetes_auth_service.call("POST", "/nodes/node-1/labels", user, status=403, json=body)["error"]
+            == "Forbidden"
+        )
     assert "tried" not in labels_of(seed_place, "node-1")
-    own.call("POST", "/nodes/node-1/labels", json=body)
+    kubernetes_auth_service.call("POST", "/nodes/node-1/labels", json=body)
     assert labels_of(seed_place, "node-1")["tried"] == "x"
-    own.call("DELETE", "/nodes/node-1/labels/tried")
+    kubernetes_auth_service.call("DELETE", "/nodes/node-1/labels/tried")

@@ -28,14 +28,14 @@ EXPECTED_REFUSALS: dict[str, set[str]] = {
     "tokens": {"list secrets in gpuctl-system", "list secrets in rights-team"},
 }
 REREAD = "what has changed between a plan and its write is read again"
-OF_DEVICES = {
+DEVICE_RIGHTS = {
     f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
     for kind in ("resourceslices", "resourceclaims")
 }
 UNUSED_RIGHTS: dict[str, dict[str, str]] = {
-    "base": OF_DEVICES,
+    "base": DEVICE_RIGHTS,
     "tokens": {
-        **OF_DEVICES,
+        **DEVICE_RIGHTS,
         **{
             f"gpuctl-server-planner: get {kind}.resource.k8s.io": "asked of pods that name one"
             for kind in ("resourceclaims", "resourceclaimtemplates")
@@ -68,7 +68,7 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def audited(flavour: str) -> Iterator[ControlPlane]:
+def audited_plane(flavour: str) -> Iterator[ControlPlane]:
     """A separate control plane that writes an audit log, with the deployment applied."""
     with ControlPlane(control_plane_binaries(queues=True), queues=True, audit=True) as running:
         running.kubectl("apply", "-k", str(DEPLOY / "rbac"))
@@ -108,11 +108,11 @@ def deployed(plane: ControlPlane, directory: Path, flavour: str, platform: str =
 
 
 @pytest.fixture(scope="module")
-def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPathFactory) -> list[Asked]:
+def sent_requests(audited_plane: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPathFactory) -> list[Asked]:
     """All requests of the service's own account while every operation was called."""
     directory = tmp_path_factory.mktemp("deployed")
-    with deployed(audited, directory / "own", flavour) as own:
-        tour = WholeTour(own, audited, directory, "member", "keeper")
+    with deployed(audited_plane, directory / "own", flavour) as own:
+        tour = WholeTour(own, audited_plane, directory, "member", "keeper")
         tour.pools()
         tour.quotas()
         tour.jobs()
@@ -120,7 +120,7 @@ def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPath
         tour.follow("serve")
         tour.stuck()
         tour.interrupted()
-    with deployed(audited, directory / "own", flavour, QUEUED) as own:
+    with deployed(audited_plane, directory / "own", flavour, QUEUED) as own:
         tour.served = own
         tour.recovered("keeper" if flavour == "tokens" else "member")
         tour.queued()
@@ -128,24 +128,26 @@ def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPath
     # These operations send no requests to the cluster.
     left = set(operations().values()) - tour.done
     assert {name for name in left if not re.search("Usage|Snapshot|HeldModels", name)} == {"getJobMetrics", "listAudit"}
-    assert audited.audit is not None
-    return list(with_creations(audited.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")))
+    assert audited_plane.audit is not None
+    return list(with_creations(audited_plane.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")))
 
 
-def test_no_needed_right_is_refused(asked: list[Asked], flavour: str) -> None:
-    refused = {f"{item.verb} {item.resource} in {item.namespace}" for item in asked if item.status == 403}
+def test_no_needed_right_is_refused(sent_requests: list[Asked], flavour: str) -> None:
+    refused = {f"{item.verb} {item.resource} in {item.namespace}" for item in sent_requests if item.status == 403}
     assert refused == EXPECTED_REFUSALS[flavour]
 
 
-def test_no_unused_right_is_granted(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
-    grants, named = grants_of(audited, *ACCOUNT), UNUSED_RIGHTS[flavour].keys()
-    assert set(map(str, unused(grants, asked))) <= named
+def test_no_unused_right_is_granted(audited_plane: ControlPlane, sent_requests: list[Asked], flavour: str) -> None:
+    grants, named = grants_of(audited_plane, *ACCOUNT), UNUSED_RIGHTS[flavour].keys()
+    assert set(map(str, unused(grants, sent_requests))) <= named
     assert named <= set(map(str, grants))
 
 
-def test_service_account_is_not_an_administrator(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
+def test_service_account_is_not_an_administrator(
+    audited_plane: ControlPlane, sent_requests: list[Asked], flavour: str
+) -> None:
     """No wildcards, no RBAC rights; Secrets only where jobs are submitted; nodes can only be patched."""
-    grants = grants_of(audited, *ACCOUNT)
+    grants = grants_of(audited_plane, *ACCOUNT)
     assert not any("*" in (item.group, item.resource, item.verb) for item in grants)
     assert not {item.verb for item in grants} & {"escalate", "bind", "impersonate", "deletecollection"}
     assert not any(item.group == "rbac.authorization.k8s.io" for item in grants)
@@ -155,7 +157,7 @@ def test_service_account_is_not_an_administrator(audited: ControlPlane, asked: l
     assert not any(item.resource in ("pods/exec", "pods/portforward", "serviceaccounts/token") for item in grants)
 
 
-def test_user_roles_cover_fit_and_why(audited: ControlPlane, asked: list[Asked]) -> None:
+def test_user_roles_cover_fit_and_why(audited_plane: ControlPlane, sent_requests: list[Asked]) -> None:
     """The roles of deploy/rbac cover everything that `fit` and `why` read."""
     can = ("auth", "can-i", "list")
     for resource, scope in (
@@ -171,4 +173,6 @@ def test_user_roles_cover_fit_and_why(audited: ControlPlane, asked: list[Asked])
         ("deviceclasses.resource.k8s.io", ()),
         ("resourceslices.resource.k8s.io", ()),
     ):
-        assert audited.kubectl(*can, resource, *scope, user="member", check=False).splitlines()[-1] == "yes", resource
+        assert audited_plane.kubectl(*can, resource, *scope, user="member", check=False).splitlines()[-1] == "yes", (
+            resource
+        )

@@ -108,7 +108,7 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
     plane.kubectl("delete", "node", NODE, "--wait=false")
 
 
-def state(plane: ControlPlane) -> dict[str, str]:
+def cluster_state(plane: ControlPlane) -> dict[str, str]:
     """Return everything that a write of gpuctl could change and no controller changes, by kind, namespace and name."""
     kinds = "jobs,deployments,statefulsets,services,configmaps,secrets,resourcequotas,namespaces,priorityclasses"
     found = {}
@@ -137,7 +137,7 @@ def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPl
     }
     asked = writes(world)
     assert set(asked) == set(operations) - NO_WRITES
-    before = state(plane)
+    before = cluster_state(plane)
     for name, write in asked.items():
         assert "dryRun" in [item["name"] for item in operations[name]["parameters"]], name
         by_query = {"params": {**write.query, "dryRun": "true"}, **({} if write.body is None else {"json": write.body})}
@@ -145,7 +145,7 @@ def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPl
         for request in (by_query, by_body):
             answer = served.call(write.method, write.path, **request)
             assert write.said in json.dumps(answer), (name, answer)
-            assert state(plane) == before, name
+            assert cluster_state(plane) == before, name
     audited = [line for line in served.get("/audit", pageSize=1000)["items"] if "busy" in json.dumps(line["objects"])]
     assert [line["action"] for line in audited] == ["POST /api/v1/jobs"]
 

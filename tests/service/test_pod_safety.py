@@ -72,7 +72,7 @@ def job(name: str, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def kept(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def default_service(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service with default settings, and a namespace in which Kubernetes enforces the baseline standard."""
     fresh_namespaces(plane, PLACE, HELD)
     plane.kubectl("create", "serviceaccount", "builder", "-n", PLACE)
@@ -82,7 +82,7 @@ def kept(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Itera
     plane.kubectl("delete", "namespace", PLACE, HELD, "--wait=false")
 
 
-def refused(served: Served, name: str, document: dict[str, Any]) -> list[dict[str, Any]]:
+def rejection_details(served: Served, name: str, document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the details of the rejection; assert that every path that takes the document rejects it."""
     body = sent(document, namespace=PLACE)
     answers = [
@@ -98,24 +98,24 @@ def refused(served: Served, name: str, document: dict[str, Any]) -> list[dict[st
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_pods_that_violate_baseline_are_rejected(kept: Served, api: Api, case: str) -> None:
+def test_pods_that_violate_baseline_are_rejected(default_service: Served, api: Api, case: str) -> None:
     """Rejected for users and limited admins, with every violation; nothing reaches the cluster."""
     document = job("pods-refused", REFUSED[case])
     for name in ("user", "local", "free"):
-        for detail in refused(kept, name, document):
+        for detail in rejection_details(default_service, name, document):
             assert detail["document"] == f"training/pods-refused in {PLACE}"
             assert detail["message"]
     assert api.get("Job", PLACE, "pods-refused") is None
     # An unlimited admin may create such pods.
-    kept.call("POST", "/jobs", json=sent(document, namespace=PLACE, dryRun=True))
-    assert not _is_admitted_by_kubernetes(kept, document)
+    default_service.call("POST", "/jobs", json=sent(document, namespace=PLACE, dryRun=True))
+    assert not _is_admitted_by_kubernetes(default_service, document)
 
 
 @pytest.mark.parametrize("case", ALLOWED)
-def test_pods_that_comply_with_baseline_are_accepted(kept: Served, case: str) -> None:
+def test_pods_that_comply_with_baseline_are_accepted(default_service: Served, case: str) -> None:
     document = job("pods-allowed", ALLOWED[case])
-    kept.call("POST", "/jobs", "user", json=sent(document, namespace=PLACE, dryRun=True))
-    assert _is_admitted_by_kubernetes(kept, document)
+    default_service.call("POST", "/jobs", "user", json=sent(document, namespace=PLACE, dryRun=True))
+    assert _is_admitted_by_kubernetes(default_service, document)
 
 
 def _is_admitted_by_kubernetes(served: Served, document: dict[str, Any]) -> bool:
@@ -125,26 +125,31 @@ def _is_admitted_by_kubernetes(served: Served, document: dict[str, Any]) -> bool
     return response.status_code == 200
 
 
-def test_other_service_accounts_are_rejected(kept: Served) -> None:
+def test_other_service_accounts_are_rejected(default_service: Served) -> None:
     """A pod has all rights of its ServiceAccount."""
-    (detail,) = refused(kept, "user", job("pods-account", ACCOUNT))
+    (detail,) = rejection_details(default_service, "user", job("pods-account", ACCOUNT))
     assert detail["message"] == "serviceAccountName: builder"
 
 
-def test_updates_and_plans_are_checked_too(kept: Served, api: Api) -> None:
+def test_updates_and_plans_are_checked_too(default_service: Served, api: Api) -> None:
     """An update is checked as a creation is, by REST and on the paths that `gpuctl --server` uses."""
     # If the test is repeated, the job of the first run still exists.
     name = f"pods-there-{next(_NUMBERS)}"
-    kept.call("POST", "/jobs", "user", status=201, json=sent(job(name, {}), namespace=PLACE))
-    kept.until(f"/jobs/{name}", lambda value: True, "user")
+    default_service.call("POST", "/jobs", "user", status=201, json=sent(job(name, {}), namespace=PLACE))
+    default_service.until(f"/jobs/{name}", lambda value: True, "user")
     before = api.get("Job", PLACE, name)
     worse = text_of(job(name, REFUSED["privileged"]), namespace=PLACE)
     for query in ({}, {"confirm": "true"}, {"dryRun": "true"}):
-        answer = kept.call("PUT", f"/jobs/{name}", "user", status=403, json={"yamlContent": worse}, params=query)
+        answer = default_service.call(
+            "PUT", f"/jobs/{name}", "user", status=403, json={"yamlContent": worse}, params=query
+        )
         assert answer["error"] == "PodSecurity"
     for road in ("plan", "apply"):
         files = [{"name": "a.yaml", "text": worse}]
-        assert kept.call("POST", f"/{road}", "user", status=403, json={"files": files})["error"] == "PodSecurity"
+        assert (
+            default_service.call("POST", f"/{road}", "user", status=403, json={"files": files})["error"]
+            == "PodSecurity"
+        )
     after = api.get("Job", PLACE, name)
     assert before is not None
     assert after is not None

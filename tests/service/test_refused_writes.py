@@ -23,7 +23,7 @@ TEAM = "team-a"
 
 
 @pytest.fixture
-def no_v2(place: Place) -> Iterator[str]:
+def v2_policy_message(place: Place) -> Iterator[str]:
     """The message of an admission policy that rejects jobs with an image of tag v2."""
     name, message = f"{place.namespace}-no-v2", "v2 is not approved"
     spec = {
@@ -53,7 +53,7 @@ def no_v2(place: Place) -> Iterator[str]:
         place.api.call("DELETE", f"{path}/{name}")
 
 
-def test_admission_policy_rejects_create_and_update(served: Served, place: Place, no_v2: str) -> None:
+def test_admission_policy_rejects_create_and_update(served: Served, place: Place, v2_policy_message: str) -> None:
     """The answer contains the policy's message, and the old job is not touched."""
     body = sent(training("a", environment=image("v2")), namespace=place.namespace)
     place.until(
@@ -62,14 +62,14 @@ def test_admission_policy_rejects_create_and_update(served: Served, place: Place
     )
     refused = served.call("POST", "/jobs", status=409, json=body)
     assert refused["error"] == "Refused"
-    assert no_v2 in refused["message"]
+    assert v2_policy_message in refused["message"]
     made = served.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
     uid = place.uid("Job", "a")
     path = f"/jobs/{made['jobId']}"
     refused = served.call("PUT", path, status=409, json=body, params={"confirm": "true"})
-    assert no_v2 in refused["details"][0]["message"]
+    assert v2_policy_message in refused["details"][0]["message"]
     assert place.uid("Job", "a") == uid
-    assert no_v2 in served.call("POST", "/plan", json=body)["errors"][0]
+    assert v2_policy_message in served.call("POST", "/plan", json=body)["errors"][0]
 
 
 def test_pool_limits_reject_jobs(served: Served, plane: ControlPlane, place: Place) -> None:

@@ -53,19 +53,19 @@ _FORMATS = ("", "-o json", "-o yaml", "-o name", "-o wide", "--no-headers")
 _TEXTS = ("", "-o json", "-o yaml")
 
 
-def _each(command: str, formats: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
+def _with_formats(command: str, formats: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
     return tuple(f"{command} {form}".strip() for form in formats)
 
 
 TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
-    "get jobs": Same((*_each("get jobs"), "get jobs --jobs", "get jobs b --kind inference", "get jobs nope")),
-    "get pods": Same((*_each("get pods"), "get pods a --status running")),
-    "get pools": Same((*_each("get pools"), f"get pools {POOL}", "get pools nope")),
+    "get jobs": Same((*_with_formats("get jobs"), "get jobs --jobs", "get jobs b --kind inference", "get jobs nope")),
+    "get pods": Same((*_with_formats("get pods"), "get pods a --status running")),
+    "get pools": Same((*_with_formats("get pools"), f"get pools {POOL}", "get pools nope")),
     "get nodes": Same(
         (
-            *_each("get nodes"),
-            *_each("get nodes --label runwhere.ai/pool"),
-            *_each("get nodes --gpu-detail {node}", ("", "-o json", "-o name")),
+            *_with_formats("get nodes"),
+            *_with_formats("get nodes --label runwhere.ai/pool"),
+            *_with_formats("get nodes --gpu-detail {node}", ("", "-o json", "-o name")),
             "get nodes --key runwhere.ai/pool",
             "get nodes --gpu-type runwhere.ai/pool",
             "get nodes --gpu-type runwhere.ai/gpu-type",
@@ -81,9 +81,9 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     ),
     "get labels": Same(
         (
-            *_each("get labels {node}"),
-            *_each("get labels"),
-            *_each("get labels {node} --key runwhere.ai/pool"),
+            *_with_formats("get labels {node}"),
+            *_with_formats("get labels"),
+            *_with_formats("get labels {node} --key runwhere.ai/pool"),
             "get labels --all",
             "get labels --key runwhere.ai/pool",
             "get labels --key nope -o json",
@@ -94,18 +94,18 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
             "get labels {node} ..",
         )
     ),
-    "get gpu-types": Same((*_each("get gpu-types"), "get gpu-types --all", "get gpu-types nope")),
-    "get quotas": Same((*_each("get quotas"), "get quotas nope")),
-    "get namespaces": Same((*_each("get namespaces {namespace}"), "get namespaces {namespace} nope")),
-    "describe job": Same((*_each("describe job a", _TEXTS), "describe job nope", "describe job training/a")),
-    "describe pool": Same((*_each(f"describe pool {POOL}", _TEXTS), "describe pool nope")),
-    "describe node": Same((*_each("describe node {node}", _TEXTS), "describe node nope", "describe node ..")),
+    "get gpu-types": Same((*_with_formats("get gpu-types"), "get gpu-types --all", "get gpu-types nope")),
+    "get quotas": Same((*_with_formats("get quotas"), "get quotas nope")),
+    "get namespaces": Same((*_with_formats("get namespaces {namespace}"), "get namespaces {namespace} nope")),
+    "describe job": Same((*_with_formats("describe job a", _TEXTS), "describe job nope", "describe job training/a")),
+    "describe pool": Same((*_with_formats(f"describe pool {POOL}", _TEXTS), "describe pool nope")),
+    "describe node": Same((*_with_formats("describe node {node}", _TEXTS), "describe node nope", "describe node ..")),
     "describe quota": Same(("describe quota nope", "describe quota nope -o json")),
-    "describe namespace": Same((*_each("describe namespace {namespace}", _TEXTS), "describe namespace nope")),
-    "why": Same((*_each("why a", _TEXTS), *_each("why stuck", _TEXTS), "why nope", "why")),
+    "describe namespace": Same((*_with_formats("describe namespace {namespace}", _TEXTS), "describe namespace nope")),
+    "why": Same((*_with_formats("why a", _TEXTS), *_with_formats("why stuck", _TEXTS), "why nope", "why")),
     "history": Same(
         (
-            *_each("history a", _TEXTS),
+            *_with_formats("history a", _TEXTS),
             "history a --revision 1",
             "history a --revision 7",
             "history a --diff 1",
@@ -657,7 +657,7 @@ def test_label_node_equals_that_with_a_kubeconfig(remote: Remote) -> None:
 
 
 @pytest.fixture
-def joining(remote: Remote) -> Iterator[dict[str, str]]:
+def unpooled_nodes(remote: Remote) -> Iterator[dict[str, str]]:
     """Two nodes without a pool, deleted after the test."""
     nodes = {name: f"{name}-{remote.place.namespace}"[:50] for name in ("near", "far")}
     for node in nodes.values():
@@ -666,9 +666,9 @@ def joining(remote: Remote) -> Iterator[dict[str, str]]:
     remote.place.plane.kubectl("delete", "node", *nodes.values())
 
 
-def test_add_and_remove_node_change_pools(remote: Remote, joining: dict[str, str]) -> None:
+def test_add_and_remove_node_change_pools(remote: Remote, unpooled_nodes: dict[str, str]) -> None:
     remote.login()
-    place, nodes = remote.place, joining
+    place, nodes = remote.place, unpooled_nodes
     place.anywhere("apply", "-f", place.file(_pool("joined")))
 
     def both(*words: str, code: int = 0) -> None:

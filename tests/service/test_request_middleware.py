@@ -24,7 +24,7 @@ from support.served import Served, serving
 ADMIN = {"admin": ("admin", None, None)}
 
 
-def raw(served: Served, data: bytes) -> bytes:
+def send_raw(served: Served, data: bytes) -> bytes:
     """Send raw bytes and return the answer."""
     parts = urlsplit(served.url)
     with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
@@ -36,7 +36,7 @@ def raw(served: Served, data: bytes) -> bytes:
         return found
 
 
-def head(served: Served, line: str, *fields: str) -> bytes:
+def request_head(served: Served, line: str, *fields: str) -> bytes:
     token = served.tokens["admin"]
     return "\r\n".join(
         [line, "Host: x", f"Authorization: Bearer {token}", "Connection: close", *fields, "", ""]
@@ -101,7 +101,7 @@ def test_missing_body_times_out_without_blocking_others(plane: ControlPlane, tmp
         parts = urlsplit(own.url)
         waiting = [socket.create_connection((parts.hostname, parts.port), timeout=30) for _ in range(20)]
         for connection in waiting:
-            connection.sendall(head(own, "POST /api/v1/auth/check HTTP/1.1", "Content-Length: 10") + b"{")
+            connection.sendall(request_head(own, "POST /api/v1/auth/check HTTP/1.1", "Content-Length: 10") + b"{")
         assert own.get("/jobs")["total"] >= 0
         for connection in waiting:
             assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
@@ -145,7 +145,7 @@ def test_requests_over_the_concurrency_limit_get_429(plane: ControlPlane, tmp_pa
 )
 def test_odd_paths_are_not_found(served: Served, path: str) -> None:
     """400 or 404, and no exception."""
-    answer = raw(served, head(served, f"GET {path} HTTP/1.1"))
+    answer = send_raw(served, request_head(served, f"GET {path} HTTP/1.1"))
     status = int(answer.split()[1])
     assert status in {400, 404}, answer[:300]
     assert b"Traceback" not in answer
@@ -162,7 +162,7 @@ def test_odd_paths_are_not_found(served: Served, path: str) -> None:
     ],
 )
 def test_malformed_request_lines_are_rejected(served: Served, line: str) -> None:
-    answer = raw(served, head(served, line))
+    answer = send_raw(served, request_head(served, line))
     assert not answer or 400 <= int(answer.split()[1]) < 500, answer[:300]
     assert served.get("/jobs")["total"] >= 0
 
@@ -256,7 +256,7 @@ def test_head_is_answered_as_get_without_body(served: Served) -> None:
     """HEAD is answered as GET without the body; a stream rejects it with the allowed methods."""
     for path in ("/jobs", "/pools", "/nodes", "/openapi.json"):
         head, get = served.client().head(path), served.client().get(path)
-        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert (head.status_code, request_head.content) == (get.status_code, b"")
         assert head.headers["content-length"] == str(len(get.content))
     assert served.client().head("/jobs/nobody").status_code == 404
     refused = served.client().head("/jobs/nobody/logs?follow=true")
