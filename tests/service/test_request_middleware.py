@@ -256,7 +256,7 @@ def test_head_is_answered_as_get_without_body(served: Served) -> None:
     """HEAD is answered as GET without the body; a stream rejects it with the allowed methods."""
     for path in ("/jobs", "/pools", "/nodes", "/openapi.json"):
         head, get = served.client().head(path), served.client().get(path)
-        assert (head.status_code, request_head.content) == (get.status_code, b"")
+        assert (head.status_code, head.content) == (get.status_code, b"")
         assert head.headers["content-length"] == str(len(get.content))
     assert served.client().head("/jobs/nobody").status_code == 404
     refused = served.client().head("/jobs/nobody/logs?follow=true")
