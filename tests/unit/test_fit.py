@@ -81,7 +81,7 @@ def test_verdict_on_one_node(have: Object, pods: list[Object], wanted: Object, v
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("toleration", "verdict"),
     [
         ({"value": "another"}, "fits-when-empty"),
         ({"effect": "NoSchedule"}, "fits"),
@@ -89,10 +89,10 @@ def test_verdict_on_one_node(have: Object, pods: list[Object], wanted: Object, v
         (None, "fits"),
     ],
 )
-def test_unreachable_taint_is_tolerated_by_default(said: Object | None, verdict: str) -> None:
+def test_unreachable_taint_is_tolerated_by_default(toleration: Object | None, verdict: str) -> None:
     """Admission adds a default toleration unless the pod has one for that key, of whatever value."""
     taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
-    tolerations = [] if said is None else [{**taint, **said}]
+    tolerations = [] if toleration is None else [{**taint, **toleration}]
     assert answer(cluster([node("a", taints=[taint])]), job(tolerations=tolerations)).verdict == verdict
 
 
@@ -378,14 +378,14 @@ def test_room_of_a_nominated_pod_is_not_free() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hard", "used", "verdict", "said"),
+    ("hard", "used", "verdict", "reason"),
     [
         ("8", "0", "fits", ""),
         ("8", "5", "fits-when-empty", "requests.nvidia.com/gpu would be 9 of 8 (in use 5, needed 4)"),
         ("3", "0", "never", "would be 4 of 3"),
     ],
 )
-def test_quota_limits_a_job(hard: str, used: str, verdict: str, said: str) -> None:
+def test_quota_limits_a_job(hard: str, used: str, verdict: str, reason: str) -> None:
     key = f"requests.{GPU}"
     quota = {
         "kind": "ResourceQuota",
@@ -395,7 +395,7 @@ def test_quota_limits_a_job(hard: str, used: str, verdict: str, said: str) -> No
     }
     found = answer(cluster([node("a")], quotas=[quota]), job(pods=2, gpus=2))
     assert found.verdict == verdict
-    assert said in found.reason
+    assert reason in found.reason
     expected = {
         "fits": None,
         "fits-when-empty": f"raise {key} of quota q to 9",
@@ -525,7 +525,7 @@ def test_snapshot_of_version_1_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "reason"),
     [
         ({}, None),
         ({"pod-security.kubernetes.io/enforce": "privileged"}, None),
@@ -533,11 +533,11 @@ def test_snapshot_of_version_1_is_read(tmp_path: Path) -> None:
         ({"pod-security.kubernetes.io/enforce": "baseline"}, "hostNetwork: true"),
     ],
 )
-def test_pod_security_level_of_the_namespace_is_enforced(labels: dict[str, str], said: str | None) -> None:
+def test_pod_security_level_of_the_namespace_is_enforced(labels: dict[str, str], reason: str | None) -> None:
     have = cluster([node("a")], namespaces=[{"name": "team", "labels": labels}, {"name": "other", "labels": labels}])
     found = answer(have, job(hostNetwork=True))
-    assert (found.verdict, found.starts) == (("never", 0) if said else ("fits", 1))
-    assert (said or "") in found.reason
+    assert (found.verdict, found.starts) == (("never", 0) if reason else ("fits", 1))
+    assert (reason or "") in found.reason
 
 
 def small_jobs(number: int) -> list[Object]:
@@ -570,7 +570,7 @@ def test_host_ports_limit_jobs_with_enough_other_room() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "looked_at"), [(4, 16), (5, 2)])
-def test_all_sets_of_left_nodes_are_tried_for_few_nodes(nodes: int, looked_at: int) -> None:
+def test_eviction_subsets_are_enumerated_for_few_nodes(nodes: int, looked_at: int) -> None:
     """With more than four nodes only two cases are tried: all victims have left, or none."""
     state = dataclasses.replace(initial_state([], False), leaving=dict.fromkeys(range(nodes), ()))
     assert len(set(_departures(state))) == looked_at
@@ -603,7 +603,7 @@ def test_rejected_job_evicts_no_pods_and_takes_no_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "verdict", "said"),
+    ("claim", "verdict", "reason"),
     [
         ({"volume": "pv", "deleting": True}, "never", "claim data is being deleted"),
         ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv no longer exists)"),
@@ -619,7 +619,7 @@ def test_rejected_job_evicts_no_pods_and_takes_no_room() -> None:
         ),
     ],
 )
-def test_claims_that_are_not_bound(claim: Object, verdict: str, said: str) -> None:
+def test_claims_that_are_not_bound(claim: Object, verdict: str, reason: str) -> None:
     have = cluster(
         [node("a")],
         claims=[{"namespace": "team", "name": "data", **claim}],
@@ -630,7 +630,7 @@ def test_claims_that_are_not_bound(claim: Object, verdict: str, said: str) -> No
     )
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     found = answer(have, job(volumes=volumes))
-    assert (found.verdict, found.reason) == (verdict, said)
+    assert (found.verdict, found.reason) == (verdict, reason)
 
 
 def test_replaced_pods_release_scoped_quotas() -> None:

@@ -143,8 +143,8 @@ def test_component_answers_equal_the_joint_simulation(seed: int, monkeypatch: py
     assert both
     for apart_, whole in both:
         assert apart_.certain
-        told = (whole.verdict, whole.starts, {victim.pod.name for victim in whole.victims})
-        assert told == (apart_.verdict, apart_.starts, {victim.pod.name for victim in apart_.victims})
+        expected = (whole.verdict, whole.starts, {victim.pod.name for victim in whole.victims})
+        assert expected == (apart_.verdict, apart_.starts, {victim.pod.name for victim in apart_.victims})
 
 
 def test_fit_is_deterministic() -> None:

@@ -58,17 +58,17 @@ def test_opening_names_the_jobs_that_end_first() -> None:
         ],
     }
     found = answer(pods, job(gpus=4), jobs=final_jobs("late", "soon", "sooner"))
-    told = "  when: fits when Job/sooner in team (at most 2 h 1 min more) has ended, at 02:01 UTC at the latest"
-    assert told in list(fit_lines(fit_job(found)))
+    line = "  when: fits when Job/sooner in team (at most 2 h 1 min more) has ended, at 02:01 UTC at the latest"
+    assert line in list(fit_lines(fit_job(found)))
 
 
 def test_opening_on_another_day_has_a_date() -> None:
     pods = [{**pod_with_deadline("old", "a", 8, "02:00:00"), "endsBy": "2026-01-02T02:00:00Z"}]
     found = answer(pods, job(), nodes="a", jobs=final_jobs("old"))
-    told = (
+    line = (
         "  when: fits when Job/old in team (at most 1 d 2 h more) has ended, at 02:00 UTC on 2026-01-02 at the latest"
     )
-    assert told in list(fit_lines(fit_job(found)))
+    assert line in list(fit_lines(fit_job(found)))
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_queued_or_restarting_jobset_gives_no_opening() -> None:
     """Kueue gives the freed room to the next job in the queue."""
     pods = [pod_with_deadline("old", "a", 8, "01:00:00", labels={JOBSET: "set"})]
     sets = {"namespace": "team", "name": "set"}
-    told = answer(pods, job(gpus=8), nodes="a", jobs=final_jobs("old"), job_sets=[sets])
-    assert told.opening is not None
+    found = answer(pods, job(gpus=8), nodes="a", jobs=final_jobs("old"), job_sets=[sets])
+    assert found.opening is not None
     for more in ({"queued": True}, {"restarts": True}, {"unsure": True}):
         assert answer(pods, job(gpus=8), nodes="a", jobs=final_jobs("old"), job_sets=[{**sets, **more}]).opening is None
 

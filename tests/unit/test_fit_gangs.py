@@ -27,8 +27,8 @@ def test_partial_gang_reports_the_gpus_it_holds() -> None:
     assert (found.verdict, found.starts) == ("fits-when-empty", 3)
     value = fit_job(found).as_json()
     assert (value["startingPods"], value["heldByStartingPods"]) == (3, {GPU: 24})
-    told = "  partly: 3 of 4 would start and hold 24 nvidia.com/gpu while they wait for the others"
-    assert told in list(fit_lines(fit_job(found)))
+    line = "  partly: 3 of 4 would start and hold 24 nvidia.com/gpu while they wait for the others"
+    assert line in list(fit_lines(fit_job(found)))
 
 
 def test_partial_gang_that_never_starts_reports_held_gpus() -> None:
@@ -104,5 +104,5 @@ def test_fractional_gpus_that_nodes_report_are_counted(name: str, has: str, want
 )
 def test_fractional_gpus_of_another_scheduler_are_unknown(name: str, whose: str) -> None:
     found = answer([node("a")], job(amounts={name: "1"}))
-    said = f"no node reports {name} as allocatable: the scheduler of {whose} allocates it"
-    assert (found.verdict, found.reason) == ("unknown", said)
+    reason = f"no node reports {name} as allocatable: the scheduler of {whose} allocates it"
+    assert (found.verdict, found.reason) == ("unknown", reason)

@@ -49,8 +49,8 @@ def test_first_created_job_gets_the_quota(priority: str, first: str) -> None:
 def test_jobs_admitted_in_every_order_are_certain() -> None:
     """The large job is refused in every order, and takes nothing from the others."""
     found = fit_by_name(free_cluster(quota(gpus="5")), job("large", gpus=6), job("one", gpus=3), job("two", gpus=2))
-    told = {name: (item.verdict, item.certain) for name, item in found.items()}
-    assert told == {"large": ("never", True), "one": ("fits", True), "two": ("fits", True)}
+    verdicts = {name: (item.verdict, item.certain) for name, item in found.items()}
+    assert verdicts == {"large": ("never", True), "one": ("fits", True), "two": ("fits", True)}
 
 
 def test_job_without_quota_resources_is_certain() -> None:
@@ -61,8 +61,8 @@ def test_job_without_quota_resources_is_certain() -> None:
 def test_quota_is_charged_pod_by_pod() -> None:
     """The second job gets what the first leaves, and keeps it although it cannot start."""
     found = fit_by_name(free_cluster(quota(gpus="5")), job("one", pods=4, gpus=1), job("two", pods=4, gpus=1))
-    told = {name: (item.verdict, item.starts) for name, item in found.items()}
-    assert told == {"one": ("fits", 4), "two": ("fits-when-empty", 1)}
+    verdicts = {name: (item.verdict, item.starts) for name, item in found.items()}
+    assert verdicts == {"one": ("fits", 4), "two": ("fits-when-empty", 1)}
     assert all(item.depends and not item.certain for item in found.values())
 
 

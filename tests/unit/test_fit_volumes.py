@@ -151,8 +151,8 @@ def test_topology_of_a_new_volume_is_unknown(keys: list[str] | None, verdict: st
     (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=5), **have)
     assert found.verdict == verdict
     if verdict == "unknown":
-        told = "the nodes that can reach a new volume are unknown until it is provisioned: data (csi.example.com)"
-        assert found.reason == told
+        reason = "the nodes that can reach a new volume are unknown until it is provisioned: data (csi.example.com)"
+        assert found.reason == reason
     (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=4), **have)
     assert (found.verdict, found.certain) == ("fits", True)
     (found,) = fit_with_volumes(job_with_claims("data", pods=2, gpus=9), **have)

@@ -41,7 +41,7 @@ def run(directory: Path, *command: str | Path, **more: str) -> str:
 
 def test_redocly_reports_no_problems(programs: Path, tmp_path: Path) -> None:
     """Neither errors nor warnings, also for the examples."""
-    said = run(
+    output = run(
         tmp_path,
         programs / "node_modules/.bin/redocly",
         "lint",
@@ -49,9 +49,9 @@ def test_redocly_reports_no_problems(programs: Path, tmp_path: Path) -> None:
         "--format=json",
         "--max-problems=500",
     )
-    assert '"totals"' in said
-    counts = {name: f'"{name}": 0' in said for name in ("errors", "warnings")}
-    assert all(counts.values()), said[-8000:]
+    assert '"totals"' in output
+    counts = {name: f'"{name}": 0' in output for name in ("errors", "warnings")}
+    assert all(counts.values()), output[-8000:]
 
 
 def test_generated_go_client_compiles(programs: Path, tmp_path: Path) -> None:
@@ -78,14 +78,14 @@ def test_generated_typescript_client_compiles(programs: Path, tmp_path: Path) ->
 
 def test_generated_python_client_can_be_imported(programs: Path, tmp_path: Path) -> None:
     """It has every operation; only YAML bodies, which the generator does not support, are left out."""
-    said = run(
+    output = run(
         tmp_path,
         programs / "python/bin/openapi-python-client",
         *("generate", "--path", openapi.DOCUMENT, "--output-path", "client", "--meta", "none"),
         PATH=f"{programs / 'python/bin'}{os.pathsep}{os.environ['PATH']}",
     )
-    warnings = re.findall(r"^(?:WARNING|ERROR)[^\n]*\n\n([^\n]*)", said, re.MULTILINE)
-    assert set(warnings) <= {"Unsupported content type application/yaml"}, said[-8000:]
+    warnings = re.findall(r"^(?:WARNING|ERROR)[^\n]*\n\n([^\n]*)", output, re.MULTILINE)
+    assert set(warnings) <= {"Unsupported content type application/yaml"}, output[-8000:]
     modules = {path.stem for path in (tmp_path / "client" / "api").rglob("*.py")}
     names = {"list_jobs", "create_jobs", "get_quota", "plan_documents", "get_cluster_usage"}
     assert names <= modules

@@ -136,11 +136,11 @@ TEXTS_OF_SEVERAL_NAMES: list[Callable[[list[str]], str]] = [
 
 @pytest.mark.parametrize("sentence", TEXTS_OF_SEVERAL_NAMES)
 def test_text_does_not_count_hidden_names(sentence: Callable[[list[str]], str]) -> None:
-    def said(number: int) -> str:
+    def text_for(number: int) -> str:
         pairs = [("a", "mine"), *((prefixed("Job/", HiddenName(one)), HiddenName(-one)) for one in range(number))]
         return sentence(unique_names(in_namespace(*pair) for pair in pairs))
 
-    assert said(1) == said(2) == said(5) == sentence(["a in mine", OTHERS])
+    assert text_for(1) == text_for(2) == text_for(5) == sentence(["a in mine", OTHERS])
     assert unique_names(["a", "a"]) == ["a", "a"], "visible names are kept"
     assert unique_names([f"{HiddenName(1)} in mine", f"{HiddenName(2)} in mine"]) == [f"{OTHERS} in mine"]
 
@@ -148,14 +148,14 @@ def test_text_does_not_count_hidden_names(sentence: Callable[[list[str]], str]) 
 def test_queue_hint_does_not_count_hidden_jobs() -> None:
     admission = {"metadata": {"name": "w"}}
 
-    def said(number: int) -> str:
+    def text_for(number: int) -> str:
         claims = [
             QueueClaim(HiddenName(one), prefixed("Job/", HiddenName(-one)), 0, "", {}) for one in range(1, number + 1)
         ]
         return _fix(admission, QueuePosition("q", "cq", "", "", 0, {}, holders=claims), "mine")
 
-    assert said(1) == said(2) == said(5)
-    assert said(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
+    assert text_for(1) == text_for(2) == text_for(5)
+    assert text_for(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
 
 
 def test_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
@@ -179,10 +179,10 @@ def test_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
 def test_quota_hint_does_not_count_hidden_jobs() -> None:
     """The text shows neither the kinds of the hidden jobs nor their owners."""
 
-    def said(number: int) -> str:
+    def text_for(number: int) -> str:
         amounts = {"requests.cpu": Fraction(6) / number}
         held = [_Holder("training", HiddenName(one), f"owner-{one}", amounts) for one in range(number)]
         lack = Shortfall("q", "requests.cpu", Fraction(6), Fraction(6), Fraction(0), Fraction(6))
         return _end(held, [lack], 1)
 
-    assert said(1) == said(2) == said(3) == f"wait until {OTHERS} has ended, "
+    assert text_for(1) == text_for(2) == text_for(3) == f"wait until {OTHERS} has ended, "

@@ -158,8 +158,8 @@ def test_older_snapshot_has_no_finished_trainings(repository: Repository) -> Non
     repository.commit()
     text = render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [])).replace('"version": 4', '"version": 3')
     repository.write("cluster.json", "\n".join(line for line in text.split("\n") if '"finished"' not in line))
-    told = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json", "-o", "json")
-    assert json.loads(told.out)["cluster"]["runsAgain"] is None
+    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json", "-o", "json")
+    assert json.loads(found.out)["cluster"]["runsAgain"] is None
     assert (
         "Unknown: which finished trainings"
         in repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json").out

@@ -207,14 +207,14 @@ def test_numbers_equal_those_of_the_rendered_objects(seed: int, tmp_path: Path) 
     assert found.code == int(any(item["new"] for item in report["breakages"]))
     for index, side in enumerate(("before", "after")):
         count = counts[index]
-        told = {
+        reported = {
             (row["pool"], row["gpuType"]): [row[side]["gpus"], row[side]["gpusAtMost"]]
             for row in report["pools"]
             if row[side]["gpusAtMost"]
         }
-        several = {pool for pool, gpu_type in told if gpu_type is None}
+        several = {pool for pool, gpu_type in reported if gpu_type is None}
         wanted = {key: value for key, value in count.pools.items() if key[1] is not None or key[0] in several}
-        assert told == wanted, side
+        assert reported == wanted, side
         for row in report["quotas"]:
             key = row["namespace"], row["resource"]
             assert row[side]["hard"] == count.hard.get(key), (side, key)

@@ -28,15 +28,15 @@ Record = Callable[[str], None]
 
 def interrupted(block: Callable[[Interrupts, Record], None]) -> list[str]:
     """Run a block under ``Interrupts`` until KeyboardInterrupt, and return the texts that it recorded."""
-    told: list[str] = []
+    recorded: list[str] = []
 
     def whole() -> None:
         with Interrupts() as interrupts:
-            block(interrupts, told.append)
+            block(interrupts, recorded.append)
 
     with pytest.raises(KeyboardInterrupt):
         whole()
-    return told
+    return recorded
 
 
 def ctrl_c() -> None:
@@ -44,51 +44,51 @@ def ctrl_c() -> None:
 
 
 def test_interrupt_is_raised_at_the_end() -> None:
-    def block(interrupts: Interrupts, tell: Record) -> None:
+    def block(interrupts: Interrupts, record: Record) -> None:
         ctrl_c()
-        tell("to the end")
+        record("to the end")
 
     assert interrupted(block) == ["to the end"]
 
 
 def test_interrupt_is_raised_inside_let_through() -> None:
-    def block(interrupts: Interrupts, tell: Record) -> None:
+    def block(interrupts: Interrupts, record: Record) -> None:
         try:
             with interrupts.let_through():
                 ctrl_c()
-                tell("inside")
+                record("inside")
         finally:
-            tell("given back")
+            record("given back")
 
     assert interrupted(block) == ["given back"]
 
 
 def test_pending_interrupt_is_raised_at_the_next_let_through() -> None:
-    def block(interrupts: Interrupts, tell: Record) -> None:
+    def block(interrupts: Interrupts, record: Record) -> None:
         ctrl_c()
-        tell("held back")
+        record("held back")
         with interrupts.let_through():
-            tell("inside")
+            record("inside")
 
     assert interrupted(block) == ["held back"]
 
 
 def test_interrupt_after_let_through_is_deferred() -> None:
-    def block(interrupts: Interrupts, tell: Record) -> None:
+    def block(interrupts: Interrupts, record: Record) -> None:
         with interrupts.let_through():
-            tell("inside")
+            record("inside")
         ctrl_c()
-        tell("after")
+        record("after")
 
     assert interrupted(block) == ["inside", "after"]
 
 
 def test_second_interrupt_is_raised_at_once() -> None:
-    def block(interrupts: Interrupts, tell: Record) -> None:
+    def block(interrupts: Interrupts, record: Record) -> None:
         ctrl_c()
-        tell("first")
+        record("first")
         ctrl_c()
-        tell("second")
+        record("second")
 
     assert interrupted(block) == ["first"]
 

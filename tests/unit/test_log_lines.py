@@ -68,8 +68,8 @@ def test_unterminated_last_line_is_dropped_when_the_stream_breaks() -> None:
 
 
 def test_kubelet_message_has_no_timestamp() -> None:
-    said = b"unable to retrieve container logs for containerd://0123\n"
-    assert lines_of(parse([said])) == [LogLine("", said.strip())]
+    message = b"unable to retrieve container logs for containerd://0123\n"
+    assert lines_of(parse([message])) == [LogLine("", message.strip())]
 
 
 def test_line_of_a_megabyte_stays_whole() -> None:

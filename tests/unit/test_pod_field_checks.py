@@ -116,10 +116,12 @@ def test_valid_pod_fields(fields: Object) -> None:
     assert problems_of_pod(**fields) == []
 
 
-@pytest.mark.parametrize(("port", "said"), [(0, "at least 1, got 0"), (1, ""), (65535, ""), (65536, "at most 65535")])
-def test_container_port_range(port: int, said: str) -> None:
-    assert said in " ".join(message for _, message in problems_of_container(ports=[{"containerPort": port}]))
-    assert (problems_of_container(ports=[{"containerPort": port}]) == []) == (said == "")
+@pytest.mark.parametrize(
+    ("port", "expected"), [(0, "at least 1, got 0"), (1, ""), (65535, ""), (65536, "at most 65535")]
+)
+def test_container_port_range(port: int, expected: str) -> None:
+    assert expected in " ".join(message for _, message in problems_of_container(ports=[{"containerPort": port}]))
+    assert (problems_of_container(ports=[{"containerPort": port}]) == []) == (expected == "")
 
 
 INVALID_VOLUMES: dict[str, tuple[Object, str]] = {
@@ -164,7 +166,7 @@ def test_ranks_are_unique_and_ordered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "expected"),
     [
         ("limits.cpu", ""),
         ("requests.hugepages-2Mi", ""),
@@ -172,11 +174,11 @@ def test_ranks_are_unique_and_ordered() -> None:
         ("cpu", "`cpu` is not an amount"),
     ],
 )
-def test_resource_field_refs(reference: str, said: str) -> None:
+def test_resource_field_refs(reference: str, expected: str) -> None:
     """A variable needs no container name, a volume does."""
     env = [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": reference}}}]
-    assert said in " ".join(message for _, message in problems_of_container(env=env))
-    assert (problems_of_container(env=env) == []) == (said == "")
+    assert expected in " ".join(message for _, message in problems_of_container(env=env))
+    assert (problems_of_container(env=env) == []) == (expected == "")
     item = {"path": "a", "resourceFieldRef": {"resource": reference}}
     ((where, message),) = problems_of_volume(downwardAPI={"items": [item]})[-1:]
     assert (where, "needs `containerName`" in message) == ("volumes.0.downwardAPI.items.0.resourceFieldRef", True)

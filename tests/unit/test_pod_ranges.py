@@ -62,8 +62,8 @@ def test_numeric_field_accepts_exactly_its_range(path: str, least: int, most: in
     place = tuple(part for step in path.split(".") for part in ((step[:-2], 0) if step.endswith("[]") else (step,)))
 
     def refused(value: int) -> list[str]:
-        said = [problem.message for problem in check_pod(pod_with_value(path, value)) if problem.path == place]
-        return [text for text in said if text.startswith("must be at") or "is not a file mode" in text]
+        messages = [problem.message for problem in check_pod(pod_with_value(path, value)) if problem.path == place]
+        return [text for text in messages if text.startswith("must be at") or "is not a file mode" in text]
 
     assert (refused(least), refused(most)) == ([], [])
     for value, bound in ((least - 1, f"at least {least}"), (most + 1, f"at most {most}")):

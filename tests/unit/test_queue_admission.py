@@ -131,8 +131,8 @@ def test_preempting_job_is_preempted_itself() -> None:
     trial = world(queue("team", 1, preemption={"withinClusterQueue": "LowerPriority"}))
     have = snapshot(trial, workload("old", "team", 1, since="2025-01-01T00:00:00Z"), pods=(pod_of("old"),))
     found = judged(have, job("first", "team", 1, "queue-medium"), job("second", "team", 1, "queue-high"))
-    told = {victim.pod.owner for answer in found.values() for victim in answer.victims}
-    assert told == {"Job/old"}
+    owners = {victim.pod.owner for answer in found.values() for victim in answer.victims}
+    assert owners == {"Job/old"}
     assert found["second"].verdict in ("preempts", "fits")
     assert found["first"].verdict == "fits-when-empty"
 

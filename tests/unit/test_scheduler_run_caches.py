@@ -1,4 +1,4 @@
-"""``SchedulerRun`` updates its caches pod by pod; they equal those of a run built from the final state."""
+"""``SchedulerRun`` updates its caches pod by pod; after each job they equal those of a new run."""
 
 from __future__ import annotations
 
