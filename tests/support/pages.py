@@ -9,6 +9,8 @@ In a document a fenced block can carry a note, an HTML comment on the line above
     Python block before it.
 ``from: PATH``
     the block stands in that source file, word for word.
+``install``
+    the block installs a published release.
 ``collected``, ``deployed``
     in the document on operations: ``tests/usage/test_usage_pages.py`` types it, or looks for what it deploys.
 ``cluster``, ``changes``

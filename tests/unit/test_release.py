@@ -7,7 +7,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -19,8 +22,11 @@ from make_release import Release, ReleaseError, check_version
 from gpuctl.capacity.snapshot_document import render as render_snapshot
 from gpuctl.cli.main import cli
 from gpuctl.release import __version__
+from support.actionlint import run_actionlint
 from support.fit_objects import cluster, node
-from support.repositories import gpuctl, training
+from support.go_programs import ProgramMissing
+from support.pages import read
+from support.repositories import Repository, gpuctl, training
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ("README*.md", "action.yml", "docs/**/*.md", "deploy/**/*", "examples/team-repo/**/*", "sdk/*/README*.md")
@@ -135,6 +141,51 @@ def test_checksums_are_signed_with_a_key(tmp_path: Path, monkeypatch: pytest.Mon
     subprocess.run(["gpgconf", "--kill", "gpg-agent"], check=True)
 
 
+def test_installation_downloads_files_of_a_release() -> None:
+    """The product documents download this file."""
+    for page in ("README.md", "README.zh-CN.md"):
+        names = re.findall(r"releases/latest/download/(\S+)", read(page))
+        assert names == ["gpuctl-linux-amd64"]
+        assert "gpuctl-linux-amd64.tar.gz" in read(page)
+    extras = re.findall(r"gpuctl-k8s\[(\w+)\]", read("README.md"))
+    stated = re.findall(r"^(\w+) = \[$", read("pyproject.toml").partition("[project.optional-dependencies]")[2], re.M)
+    assert set(extras) <= set(stated)
+
+
+@pytest.mark.slow
+def test_workflows_are_valid_for_actionlint(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    for name in ("release.yml", "gpuctl-apply.yml"):
+        (path,) = [*ROOT.glob(f".github/workflows/{name}"), *ROOT.glob(f"deploy/github/{name}")]
+        text = path.read_text().replace(f"your-org/gpuctl/deploy/github/apply@v{__version__}", "./deploy/github/apply")
+        repository.write(f".github/workflows/{name}", text)
+    shutil.copytree(ROOT / "deploy" / "github", tmp_path / "deploy" / "github")
+    try:
+        assert run_actionlint(tmp_path) == []
+    except ProgramMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        (
+            "gitlab-ci",
+            (".gitlab-ci.yml", "deploy/gitlab/gpuctl.gitlab-ci.yml", "deploy/gitlab/gpuctl-apply.gitlab-ci.yml"),
+        ),
+        ("github-workflows", (".github/workflows/release.yml", "deploy/github/gpuctl-apply.yml")),
+        ("github-actions", ("action.yml", "deploy/github/apply/action.yml")),
+    ],
+)
+def test_workflows_are_valid_for_their_published_schema(schema: str, files: tuple[str, ...]) -> None:
+    if find_spec("check_jsonschema") is None:
+        assert "CI" not in os.environ, "check-jsonschema is not installed"
+        pytest.skip("check-jsonschema is not installed: make setup")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # Images ----------------------------------------------------------------------------------------------------
 
 IMAGES = ("deploy/Dockerfile", "deploy/service/Dockerfile")
@@ -217,8 +268,10 @@ def all_commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator
 def test_program_has_every_command(program: Path, tmp_path: Path) -> None:
     paths = list(all_commands(cli))
     assert len(paths) > 60
-    for path in paths:
-        assert ran(program, tmp_path, *path, "--help").startswith(f"Usage: {' '.join(['gpuctl', *path])} ".rstrip())
+    with ThreadPoolExecutor(4) as pool:
+        shown = list(pool.map(lambda path: ran(program, tmp_path, *path, "--help"), paths))
+    for path, text in zip(paths, shown, strict=True):
+        assert text.startswith(" ".join(["Usage: gpuctl", *path]))
 
 
 @pytest.mark.slow

@@ -86,6 +86,7 @@ def test_list_of_translated_pages() -> None:
         "sdk",
         "service",
         "threat-model",
+        "upgrades",
         "usage-numbers",
     )
     assert [f"{page}{SUFFIX}" for page in [*pages, *(f"docs/{name}" for name in (*names, "usage"))]] == CHINESE_PAGES
