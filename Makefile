@@ -11,7 +11,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations release clean
+.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations version release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -104,6 +104,10 @@ docs: setup ## Generate the field reference and the list of diagnostics; list te
 
 translations: setup ## Fail if a text has no Chinese translation: a part of a release
 	$(BIN)/python tools/translations.py --release
+
+version: setup ## Write a new version to every text that names it (VERSION=0.2.0)
+	$(BIN)/python tools/set_version.py $(VERSION)
+	$(BIN)/python tools/openapi.py
 
 release: translations ## Build a release into dist/: wheels, sources, program, chart, bills of materials, checksums
 	$(BIN)/python tools/make_release.py

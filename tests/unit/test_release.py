@@ -18,6 +18,7 @@ import make_release
 import pytest
 import yaml
 from make_release import Release, ReleaseError, check_version
+from set_version import NAMED, texts, with_version
 
 from gpuctl.capacity.snapshot_document import render as render_snapshot
 from gpuctl.cli.main import cli
@@ -29,37 +30,39 @@ from support.pages import read
 from support.repositories import Repository, gpuctl, training
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXTS = ("README*.md", "action.yml", "docs/**/*.md", "deploy/**/*", "examples/team-repo/**/*", "sdk/*/README*.md")
-OUR_VERSION = re.compile(
-    r"""gpuctl(?:-server)?:(?P<image>\d[\w.]*) | gpuctl@v(?P<action>[\d.]+) | rev:\ v(?P<hook>[\d.]+)
-    | gpuctl_k8s-(?P<wheel>\d+\.\d+\.\d+) | gpuctl-(?P<chart>\d+\.\d+\.\d+)\.tgz | (?:gpuctl-k8s|gpuctl-sdk)==(?P<pin>[\w.]+)
-    | releases/download/v(?P<download>[\d.]+)/ | newTag:\ (?P<overlay>\S+) | ^(?:appVersion|version):\ (?P<own>\d\S+)
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
-"""A version of gpuctl in a text: an image, an action, a hook, a file of a release."""
-
-
 # The version -----------------------------------------------------------------------------------------------
 
 
 def test_every_text_names_the_current_version() -> None:
     found = {
-        f"{path.relative_to(ROOT)}: {match[0].strip()}": next(filter(None, match.groups()))
-        for pattern in TEXTS
-        for path in ROOT.glob(pattern)
-        if path.is_file() and path.suffix in {"", ".md", ".yaml", ".yml", ".txt"}
-        for match in OUR_VERSION.finditer(path.read_text(encoding="utf-8"))
+        f"{path.relative_to(ROOT)}: {match[0].strip()}": match["version"]
+        for path in texts()
+        for match in NAMED.finditer(path.read_text(encoding="utf-8"))
     }
     assert {place for place, version in found.items() if version != __version__} == set()
-    for part in (
+    named = {place.partition(": ")[0] for place in found}
+    assert named >= {
+        "compiler/gpuctl/release.py",
         "deploy/Dockerfile",
+        "deploy/argocd/sidecar.yaml",
         "deploy/chart/Chart.yaml",
-        "deploy/service/base",
+        "deploy/github/gpuctl-apply.yml",
+        "deploy/service/base/deployment.yaml",
+        "deploy/service/example/kustomization.yaml",
+        "deploy/usage/base/deployment.yaml",
         "docs/gitops.md",
-        "docs/service",
-    ):
-        assert any(place.startswith(part) for place in found), part
+        "docs/service.zh-CN.md",
+        "docs/upgrades.md",
+        "examples/team-repo/.pre-commit-config.yaml",
+        "sdk/go/client.go",
+        "sdk/python/gpuctl_sdk/exchange.py",
+    }
+
+
+def test_new_version_replaces_only_versions_of_gpuctl() -> None:
+    text = "image: r.example.com/gpuctl-server:0.1.0 # nginx:0.1.0\nversion: v0.1\nuses: o/gpuctl/deploy/a@v0.1.0\n"
+    changed = "image: r.example.com/gpuctl-server:0.2.0 # nginx:0.1.0\nversion: v0.1\nuses: o/gpuctl/deploy/a@v0.2.0\n"
+    assert with_version(text, "0.2.0") == changed
 
 
 def test_sdks_and_their_document_have_the_version() -> None:
@@ -303,9 +306,9 @@ def test_program_answers_fit_from_a_snapshot(program: Path, tmp_path: Path) -> N
     (tmp_path / "snapshot.json").write_text(render_snapshot(cluster([node("n1", gpus=8)])))
     (tmp_path / "job.yaml").write_text(training("finetune", gpu=4).replace("pool: a100, ", ""))
     shown = ran(program, tmp_path, "fit", "-f", "job.yaml", "--snapshot", "snapshot.json")
-    assert "fits" in shown
+    assert "finetune -n nlp: fits" in shown
     (tmp_path / "job.yaml").write_text(training("finetune", gpu=9).replace("pool: a100, ", ""))
-    assert "fits" not in ran(program, tmp_path, "fit", "-f", "job.yaml", "--snapshot", "snapshot.json", code=1)
+    assert "never fits" in ran(program, tmp_path, "fit", "-f", "job.yaml", "--snapshot", "snapshot.json", code=1)
 
 
 @pytest.mark.slow
