@@ -17,10 +17,10 @@ TEXTS = (
     *("compiler/gpuctl/release.py", "sdk/python/gpuctl_sdk/exchange.py", "sdk/go/client.go"),
 )
 NAMED = re.compile(
-    r"""(?: \bgpuctl(?:-server)?: | \bgpuctl(?:/[\w/-]+)?@v | \brev:\ v | \bgpuctl_k8s-
-    | \bgpuctl-(?=[\d.]+\.(?:tgz|cdx)) | \bgpuctl-(?:k8s|sdk)== | \breleases/download/v | \bnewTag:\
-    | ^(?:appVersion|version):\ | ^__version__\ =\ "
-    | ^const\ Version\ =\ ")(?P<version>\d+\.\d+\.\d+)""",
+    r"""(?: \bgpuctl(?:-server)?: | \bgpuctl(?:/[\w/-]+)?@v | \brev:[ ]v | \bgpuctl_k8s-
+    | \bgpuctl-(?=[\d.]+\.(?:tgz|cdx)) | \bgpuctl-(?:k8s|sdk)== | \breleases/download/v | \bnewTag:[ ]
+    | ^(?:appVersion|version):[ ] | ^__version__[ ]=[ ]"
+    | ^const[ ]Version[ ]=[ ]")(?P<version>\d+\.\d+\.\d+)""",
     re.VERBOSE | re.MULTILINE,
 )
 """A version of gpuctl in a text: of an image, an action, a hook, a file of a release, a chart, a pin, a source file."""
