@@ -4,6 +4,7 @@ server."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,13 @@ LABELS_OF_ALL = ("app.kubernetes.io/part-of", "app.kubernetes.io/managed-by", "h
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """The helm of tests/binaries."""
+    """The helm of tests/binaries, which is built if it is missing; without Go the test is skipped, in CI it fails."""
     found = subprocess.run([str(BUILD), "helm"], capture_output=True, text=True, check=False)
     if found.returncode != 0:
-        pytest.fail(f"helm cannot be built: {found.stderr.strip().splitlines()[-1]}")
+        problem = f"helm cannot be built: {found.stderr.strip().splitlines()[-1]}"
+        if os.environ.get("CI"):
+            pytest.fail(problem)
+        pytest.skip(problem)
     return Path(found.stdout.strip()) / "helm"
 
 

@@ -211,7 +211,7 @@ def test_images_run_without_root(image: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("image", IMAGES)
 def test_pip_lines_of_images_install_gpuctl(image: str, tmp_path: Path) -> None:
-    """What the image copies is enough for its RUN lines; those of apt are left out."""
+    """The copied files are enough for the RUN lines; apt-get is not run."""
     source = tmp_path / "src"
     for line in instructions(image):
         if line.startswith("COPY ") and "--from" not in line:
