@@ -118,7 +118,9 @@ def usage_form(problem: Problem) -> dict[str, Any]:
     others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if set(item) >= _OF_A_FIELD]
     text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])
     kind = _KINDS.get(problem.status, "Internal server error" if problem.status >= 500 else "Invalid request")
-    return {"code": problem.status, "message": kind, "error": text}
+    # 503 has several causes, which clients treat differently.
+    reason = {"reason": problem.error} if problem.status == 503 and problem.error != _WORDS[503] else {}
+    return {"code": problem.status, "message": kind, "error": text, **reason}
 
 
 def problem_of(error: BaseException) -> Problem | None:

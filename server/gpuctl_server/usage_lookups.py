@@ -8,6 +8,7 @@ from typing import TypeVar
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.pausable_jobs import pausable_jobs
+from gpuctl.usecases.service_client import USAGE_NOT_CONFIGURED
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem, forbidden, not_found
@@ -90,7 +91,8 @@ def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
     try:
         database = service.usage.database()
         if database is None:
-            raise Problem(503, "usage is not configured: the setting `usage_database` is empty")
+            message = "usage is not configured: the setting `usage_database` is empty"
+            raise Problem(503, message, error=USAGE_NOT_CONFIGURED)
         return ask(database)
     except DatabaseProblem as error:
         raise Problem(503, str(error)) from None

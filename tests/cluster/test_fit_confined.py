@@ -37,7 +37,7 @@ def test_fit_covers_only_the_namespace_that_the_user_may_read(
     found = place.gpuctl("fit", "-o", "json", code=2)
     jobs = {job["name"]: (job["verdict"], job["certain"], job["reason"]) for job in found.value["jobs"]}
     assert jobs == {"never": ("unknown", False, "free resources are unknown: nodes may not be listed")}
-    assert f"note: only namespace {place.namespace} could be looked at" in found.err
+    assert f"note: only namespace {place.namespace} may be read" in found.err
     assert "nodes" in found.err
     assert "Traceback" not in found.err
     with may_list(place.plane, "nobody", "nodes"):

@@ -80,7 +80,7 @@ def test_bindings_of_the_operations_guide_let_a_group_run_jobs(
     """The roles and PriorityClasses of deploy/rbac, and the bindings of docs/operations.md, let a group run jobs."""
     plane, root = seed_place.plane, Path(__file__).parents[2]
     refused = kubernetes_auth_service.get("/jobs", "nobody", status=403)
-    assert "may see jobs in no namespace" in refused["message"]
+    assert "may not see jobs in any namespace" in refused["message"]
     guide = (root / "docs" / "operations.md").read_text(encoding="utf-8")
     bindings = guide.partition("<!-- manifests -->\n```yaml\n")[2].partition("```")[0].replace("oidc:ml-team", "team-a")
     plane.kubectl("delete", "priorityclass", "gpuctl-low", "--ignore-not-found")
@@ -118,7 +118,7 @@ def test_fit_covers_only_visible_namespaces(kubernetes_auth_service: Served) -> 
     told = kubernetes_auth_service.get("/fit", "alice", namespace="team-a")
     assert {job["namespace"] for job in told["jobs"]} <= {"team-a"}
     assert {job["verdict"] for job in told["jobs"]} <= {"unknown"}
-    assert told["notes"][0].startswith("only namespace team-a could be looked at")
+    assert told["notes"][0].startswith("only namespace team-a may be read")
     assert kubernetes_auth_service.get("/fit", namespace="team-a")["notes"] == []
     assert kubernetes_auth_service.get("/fit", "nobody", status=403, namespace="team-a")["error"] == "Forbidden"
 

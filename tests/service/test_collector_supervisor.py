@@ -84,7 +84,7 @@ def test_service_answers_while_the_collector_fails_and_restarts(
     database.write_text("something else, long enough to be no empty file\n" * 100)
     settings = {"usage": "true", "usage_database": str(database), "usage_cluster": "lab"}
     with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
-        own.until_told("usage cannot be collected", "is no database of SQLite")
+        own.until_told("usage cannot be collected", "is not an SQLite database")
         assert "gpuctl_usage_collecting 0.0" in metrics(own, "admin")
         assert usage(own, "admin") == {"collecting": False, "knownSecondsAgo": None, "problem": None}
         own.until_told("the usage collector has exited; it is restarted", '"exit": 3')

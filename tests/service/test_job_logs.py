@@ -147,7 +147,7 @@ def test_log_answers_have_a_size_limit(served: Served, place: Place) -> None:
     assert value["logs"][-1].startswith("19999 ")
     lost = 20_000 - len(value["logs"])
     assert lost > 0
-    assert value["problems"][0]["message"].startswith(f"the {lost} oldest lines are left out")
+    assert value["problems"][0]["message"].startswith(f"the oldest {lost} lines are left out")
     assert len(served.get(f"/jobs/{own}/logs", tail=2000)["logs"]) == 2000
 
 

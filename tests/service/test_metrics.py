@@ -235,7 +235,7 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
     [
         (302, b"", "returned status 302"),
         (200, b"<html>", "returned status 200"),
-        (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "no list of series"),
+        (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "returned an invalid response"),
         (200, b" " * (9 * 2**20), "more than 8 MiB"),
         (
             422,

@@ -56,7 +56,7 @@ def test_rejected_token_is_not_saved(remote: Remote) -> None:
         f"  = `gpuctl login {remote.served.url}` asks for another\n"
     )
     assert not (remote.directory / "gpuctl" / "servers.json").exists()
-    assert remote.typed("login", remote.served.url, code=2).err.endswith("with --token-stdin.\n")
+    assert remote.typed("login", remote.served.url, code=2).err.endswith("Use --token-stdin.\n")
     assert remote.typed("login", remote.served.url, "--token-stdin", code=2)
     assert "without encryption" in remote.login(url="http://gpuctl.example.com", code=3).err
     assert "no user" in remote.login(url="https://anna:secret@gpuctl.example.com", code=3).err

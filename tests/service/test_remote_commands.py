@@ -484,7 +484,7 @@ def test_unsupported_apply_options_are_rejected(remote: Remote) -> None:
         said = remote.typed("apply", "-f", path, *more, code=2)
         assert "does not work through the service\n" in said.err
         assert "apply without --set, and delete what is not to stay with `gpuctl delete -f FILE`" in said.err
-    assert "ask whoever holds it to let go of it" in remote.typed("apply", "-f", path, "--adopt", code=2).err
+    assert "ask their owners to release them" in remote.typed("apply", "-f", path, "--adopt", code=2).err
     assert "leave it out" in remote.typed("apply", "-f", path, "--platform", "p.yaml", code=2).err
     assert "`gpuctl rollback JOB`" in remote.typed("apply", "-f", path, "--wait", "--rollback", code=2).err
     assert "--dry-run=server" in remote.typed("apply", "-f", path, "--dry-run=client", code=2).err
@@ -563,7 +563,7 @@ def test_namespaces_are_not_deleted_by_the_service(remote: Remote) -> None:
     remote.login()
     for call in (("delete", "namespace", "x"), ("delete", "quota", "x", "--namespace-too")):
         said = remote.typed(*call, code=2)
-        assert "the service deletes no namespaces" in said.err
+        assert "the service does not delete namespaces" in said.err
         assert _KUBECONFIG in said.err
 
 

@@ -119,7 +119,7 @@ def _check_tables(world: World) -> None:
     assert world.far("cluster", "--cluster", "nope", code=1).err.startswith(
         "error: cluster nope does not exist; the database has elsewhere, prod"
     )
-    assert "leave --database out" in world.near("cluster", "--server", world.served.url, code=2).err
+    assert "leave --database and --config out" in world.near("cluster", "--server", world.served.url, code=2).err
     refused = world.remote.typed("--server", world.served.url, "usage", "collect", code=2)
     assert "does not use a service" in refused.err
 

@@ -81,7 +81,7 @@ class Samples(SimpleNamespace):
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     cluster = found.cluster("uid", "lab")
-    found.begin(cluster, float(BEGAN))
+    found.set_began(cluster, float(BEGAN))
     found.put_capacities(cluster, CAPACITIES, BEGIN + 2.0 * HOUR)
     found.put_holdings(cluster, HOLDINGS, BEGIN + 2.0 * HOUR)
     found.put_quotas(cluster, [GpuQuota("a", 6.0, BEGIN - 5.0, None)])

@@ -97,11 +97,11 @@ def test_what_lacks_measurements_is_waited_for(database: Database, measured: str
 def test_an_hour_is_not_final_before_it_is_known_who_held_something(tmp_path: Path) -> None:
     own = open_database(str(tmp_path / "usage.db"))
     own.cluster("uid", "lab")
-    own.seen(1, END - 1.0)
+    own.mark_seen(1, END - 1.0)
     found = roller(own, None, BEGIN + 60)
     found.roll(BEGIN, END + GIVE_UP_AFTER)
     assert own.hours(1, BEGIN, END)[BEGIN].provisional
-    own.seen(1, END + 0.0)
+    own.mark_seen(1, END + 0.0)
     found.roll(BEGIN, END + GIVE_UP_AFTER)
     assert not own.hours(1, BEGIN, END)[BEGIN].provisional
     own.close()

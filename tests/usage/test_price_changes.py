@@ -195,7 +195,7 @@ def test_a_change_within_a_day_without_hours(tmp_path: Path, capsys: pytest.Capt
         text = capsys.readouterr().out
         *_, last = tables_of_markdown(text)["By model"]
         assert (last[-3] == "-") == cost
-        assert ("price changes within a day of which no hours are kept" in text) == cost
+        assert ("price changes within a day whose hours are no longer kept" in text) == cost
         assert ("have no price" in text) is False
 
 

@@ -373,7 +373,7 @@ def test_an_hour_in_which_nobody_held_anything_adds_no_group_to_the_day() -> Non
 def test_a_day_is_of_hours_of_one_day() -> None:
     hours = [rolled(start=START + number * HOUR) for number in (0, 24)]
     for wrong in ([], hours, [hours[0], hours[0]]):
-        with pytest.raises(ValueError, match="of that day, each once"):
+        with pytest.raises(ValueError, match="must be distinct and of one day"):
             add_up(wrong, [])
 
 
@@ -427,10 +427,10 @@ def test_a_stale_reading_of_the_same_holding_counts_once() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([50.0, 101.0], "from 0 to 100 percent"),
-        ([50.0, -1.0], "from 0 to 100 percent"),
-        ([float("nan"), 50.0], "from 0 to 100 percent"),
-        ([50.0], "of one length"),
+        ([50.0, 101.0], "between 0 and 100 percent"),
+        ([50.0, -1.0], "between 0 and 100 percent"),
+        ([float("nan"), 50.0], "between 0 and 100 percent"),
+        ([50.0], "must have equal lengths"),
     ],
 )
 def test_what_is_no_series_is_refused(values: list[float], message: str) -> None:
@@ -441,7 +441,7 @@ def test_what_is_no_series_is_refused(values: list[float], message: str) -> None
 
 @pytest.mark.parametrize(("start", "seconds"), [(START + 1, HOUR), (START, HOUR + 1), (START, -1)])
 def test_what_is_no_hour_is_refused(start: int, seconds: float) -> None:
-    with pytest.raises(ValueError, match="not of one hour"):
+    with pytest.raises(ValueError, match="are not an hour"):
         rolled(start=start, seconds=seconds)
 
 

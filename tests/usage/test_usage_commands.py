@@ -350,7 +350,7 @@ def test_who_holds_gpus_now(usage: Usage) -> None:
         (("rollup", "--from", "2026-10-32", "--to", "2026-11-02"), "--from must be a time such as 2026-10-01 or"),
         (("cluster", "--tz", "../etc"), "--tz: there is no time zone `../etc`"),
         (("report", "--month", "2026-13"), "--month must be a month such as 2026-10, got `2026-13`."),
-        (("cluster", "--server", "http://localhost:1"), "leave --database out"),
+        (("cluster", "--server", "http://localhost:1"), "leave --database and --config out"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], said: str, usage: Usage) -> None:

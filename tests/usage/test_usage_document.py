@@ -39,7 +39,7 @@ def test_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         captured = capsys.readouterr()
         assert code == 0, f"{command}\n{captured.err}"
         # Which of them can be paused is known with a cluster alone, and the last hour of all still runs.
-        notes = "note: which of them" if arguments[1] == "waste" else "note: "
+        notes = "note: unknown which of them" if arguments[1] == "waste" else "note: "
         assert captured.err.startswith(notes) or not captured.err, captured.err
         return captured.out
 

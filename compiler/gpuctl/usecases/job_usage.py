@@ -7,7 +7,7 @@ import time
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.reading.gpu_time import sum_gpu_times
 from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
-from gpuctl.usecases.service_client import ServiceRefusal
+from gpuctl.usecases.service_client import USAGE_NOT_CONFIGURED, ServiceRefusal
 from gpuctl.usecases.usage_backends import UsageBackend, is_refused
 from gpuctl.usecases.usage_views import HOUR, timeline
 
@@ -25,7 +25,7 @@ def job_usage(backend: UsageBackend, uid: str, namespace: str) -> UsageView | No
     try:
         rows = list(backend.ledger("workload", asked, "hour", value=uid))
     except ClusterError as error:
-        if is_refused(error) or _is_not_set_up(error):
+        if is_refused(error) or _is_not_configured(error):
             return None
         raise
     if not rows:
@@ -38,6 +38,6 @@ def job_usage(backend: UsageBackend, uid: str, namespace: str) -> UsageView | No
     return UsageView("workload", "", asked, "hour", times, [group], 1, total, None, known_steps=known)
 
 
-def _is_not_set_up(error: ClusterError) -> bool:
+def _is_not_configured(error: ClusterError) -> bool:
     """Return True if the service collects no usage: that is not an error."""
-    return isinstance(error, ServiceRefusal) and error.status == 503 and "is not set up" in error.message
+    return isinstance(error, ServiceRefusal) and error.name == USAGE_NOT_CONFIGURED

@@ -23,6 +23,8 @@ from gpuctl.usecases.saved_logins import SavedLogin
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
 """Header of a 404 response for a path that the service does not have."""
+USAGE_NOT_CONFIGURED = "UsageNotConfigured"
+"""Name of the error of a service that collects no usage."""
 RESPONSE_TIMEOUT = 330.0
 """Maximum duration of a response, seconds: the service limits a change to 300."""
 MARGIN = 30.0

@@ -261,7 +261,8 @@ class UsageService:
             if error.status == 401:
                 raise
             said = visible(str(error.name))
-            raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
+            name = str(error.answer.get("reason") or _KINDS.get(error.status, "Error"))
+            raise ServiceRefusal(error.status, name, said, error.hint) from None
 
 
 def _model_use(row: Mapping[str, Any]) -> ModelUse:
