@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from control_plane import ControlPlane
+from support.sandboxes import running_sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,23 +22,10 @@ _BLOCK = re.compile(r"<!-- (tour[^>]*?) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture
-def sandbox(plane: ControlPlane, tmp_path: Path) -> Iterator[Path]:
-    """Start a sandbox and yield its directory. ``plane`` is requested because it reports missing binaries."""
-    home = tmp_path / "sandbox"
-    command = [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}", "--usage-days=0"]
-    path = os.pathsep.join((str(ROOT / "tests"), str(ROOT / "compiler")))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if line.startswith("Ctrl-C here"):
-                break
-        else:
-            pytest.fail("the sandbox ended")
+def sandbox(tmp_path: Path) -> Iterator[Path]:
+    """Start a sandbox and yield its directory."""
+    with running_sandbox(tmp_path / "sandbox") as home:
         yield home
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
 
 
 @pytest.mark.slow

@@ -1,0 +1,108 @@
+"""The pages with paths and recipes: every command and document of them, from top to bottom, on a sandbox."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+import gpuctl
+from support.page_runner import PageRunner, reader_environment
+from support.pages import ROOT, blocks, rows
+from support.sandboxes import running_sandbox
+
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("gitops-health.md", "recipes.md", "paths/*.md")
+    for path in (ROOT / "docs").glob(pattern)
+    if not path.name.endswith(".zh-CN.md")
+)
+FAST = frozenset({"docs/paths/first-training.md", "docs/paths/from-slurm.md"})
+"""Run by ``make test``."""
+LEFT_BY_A_PAGE = """
+kubectl delete jobs,jobsets,deployments,statefulsets,services,hpa,pvc,resourcequotas,limitranges --all -n nlp
+kubectl delete pv --all
+kubectl get secrets -n nlp -o name | grep -v registry-login | xargs -r kubectl delete -n nlp
+"""
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """The environment of a reader with gpuctl, kubectl and a sandbox."""
+    home = tmp_path_factory.mktemp("reader")
+    programs = home / "bin"
+    programs.mkdir()
+    command = (
+        f"PYTHONPATH={shlex.quote(str(ROOT / 'compiler'))}:{shlex.quote(str(ROOT / 'server'))} exec {sys.executable}"
+    )
+    (programs / "gpuctl").write_text(f'#!/bin/sh\n{command} -m gpuctl "$@"\n')
+    (programs / "gpuctl").chmod(0o755)
+    with running_sandbox(home / "sandbox") as sandbox:
+        (programs / "kubectl").symlink_to(sandbox / "bin" / "kubectl")
+        database = {"GPUCTL_SERVER_USAGE_DATABASE": str(sandbox / "usage.db")}
+        yield {**reader_environment(programs, sandbox / "kubeconfig"), **database}
+
+
+@pytest.mark.parametrize(
+    "page", [page if page in FAST else pytest.param(page, marks=pytest.mark.slow) for page in PAGES]
+)
+def test_commands_and_documents_of_a_page(page: str, reader: Mapping[str, str], tmp_path: Path) -> None:
+    directory = tmp_path / "work"
+    (directory / ".git").mkdir(parents=True)
+    # A clone of the repository, in which a platform team finds deploy/.
+    (directory / "gpuctl").mkdir()
+    (directory / "gpuctl" / "deploy").symlink_to(ROOT / "deploy")
+    try:
+        PageRunner(directory, reader).run_page(page)
+        left = subprocess.run(
+            ["gpuctl", "get", "jobs", "-o", "name"], env=dict(reader), check=True, capture_output=True, text=True
+        )
+        assert left.stdout == "", "the page leaves jobs behind"
+    finally:
+        subprocess.run(["bash", "-c", LEFT_BY_A_PAGE], env=dict(reader), check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_block_of_a_page_is_run_or_says_why_not(page: str) -> None:
+    for block in blocks(page):
+        known = block.note in ("run", "printed") or block.note.startswith(("file: ", "run: exit code ", "not run: "))
+        assert known, block
+        assert not block.note.startswith("not run: ") or block.language == "sh", block
+        assert block.note != "printed" or block.text.strip(), "an output that is not shown"
+
+
+def test_variables_for_slurm_users_are_set_in_the_pods() -> None:
+    page = "docs/paths/from-slurm.md"
+    files = {block.note_after("file:"): block.text for block in blocks(page) if block.note.startswith("file:")}
+    result = gpuctl.compile(
+        gpuctl.Source("pretrain.yaml", files["pretrain.yaml"]),
+        platform=gpuctl.Source("platform.yaml", files["platform.yaml"]),
+    )
+    (jobset,) = (obj for obj in result.objects if obj["kind"] == "JobSet")
+    template = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    variables = {variable["name"] for variable in template["spec"]["containers"][0]["env"]}
+    named = set()
+    for row in rows(page, "Variables"):
+        if "torchrun" not in row[1] and "not set" not in row[1]:
+            named |= set(re.findall(r"`([A-Z_]+)`", row[1]))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named |= set(re.findall(r"`(PET_[A-Z_]+)`", text))
+    assert len(named) >= 12
+    assert named <= variables
+    assert "SLURM_" not in yaml.safe_dump(result.objects)
+
+
+def test_each_command_of_a_table_exists() -> None:
+    """The first words of each ``gpuctl ...`` in a table or a sentence are a command."""
+    from gpuctl.cli.overview import COMMANDS
+
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for command in re.findall(r"`gpuctl ([a-z-]+)[^`]*`", text):
+            assert command in COMMANDS, f"{page}: gpuctl {command}"
