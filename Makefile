@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# MkDocs has its own environment: nothing else needs it.
+DOCS_VENV ?= .venv-docs
+SITE ?= site
 # The installed dependencies: dev and lowest are locked in requirements/*.txt; newest are the registry's newest releases.
 DEPENDENCIES ?= dev
 # Parallel test workers. Most tests wait for a control plane, so two cores are enough for three workers.
@@ -11,7 +14,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations version release clean
+.PHONY: help setup lock demo test test-all test-fast test-lowest test-newest mutants lint fmt golden schemas generators control-plane sandbox bench docs translations site version release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -39,6 +42,7 @@ lock: setup ## Update requirements/*.txt to the newest releases that pyproject.t
 	  -c requirements/dev.txt -o requirements/server.txt
 	$(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in requirements/release.in \
 	  -c requirements/cli.txt -c requirements/dev.txt -o requirements/release.txt
+	$(LOCK) --upgrade --generate-hashes requirements/docs.in -o requirements/docs.txt
 	@# The oldest release of each direct dependency, with the newest test tools that work with them.
 	$(LOCK) --resolution lowest --no-deps --strip-extras --no-annotate --no-header pyproject.toml \
 	  --extra server --extra postgresql --extra usage | \
@@ -105,6 +109,16 @@ docs: setup ## Generate the field reference and the list of diagnostics; list te
 translations: setup ## Fail if a text has no Chinese translation: a part of a release
 	$(BIN)/python tools/translations.py --release
 
+$(DOCS_VENV)/.ready: requirements/docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/docs.txt
+	@touch $@
+
+site: $(DOCS_VENV)/.ready ## Build the documentation as a web site in site/, which works from files
+	@rm -rf $(SITE)
+	$(DOCS_VENV)/bin/python tools/site/build.py --strict --output $(SITE)
+	@echo "open $(SITE)/index.html"
+
 version: setup ## Write a new version to every text that names it (VERSION=0.2.0)
 	$(BIN)/python tools/set_version.py $(VERSION)
 	$(BIN)/python tools/openapi.py
@@ -125,5 +139,5 @@ bench: setup ## Run the benchmarks; results are ratios within one run
 	$(BIN)/python benchmarks/run.py
 
 clean: ## Remove everything that make created in the tree
-	rm -rf .venv .venv-lowest .venv-newest demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-newest .venv-docs demo-out build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -72,7 +72,7 @@ def problems() -> Iterator[str]:
     _, chinese = schemas.outputs()
     yield from (f"tools/{schemas.TRANSLATIONS.name}: {problem}" for problem in chinese.problems)
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
-    for directory in (ROOT, ROOT / "docs"):
+    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):
             # The reference is generated: its texts are listed above.
             if page.name != f"reference{SUFFIX}":

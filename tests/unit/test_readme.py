@@ -28,7 +28,7 @@ README, CHINESE_README = "README.md", "README.zh-CN.md"
 LIBRARY = "docs/library.md"
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "design")
+    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "design", ROOT / "docs" / "paths")
     for path in directory.glob("*.md")
 )
 
