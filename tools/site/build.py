@@ -240,18 +240,21 @@ class Site:
             nav=nav,
             strict=strict,
         )
-        config.theme["language"] = "zh" if chinese else "en"
         config.theme.language = "zh" if chinese else "en"
         config.extra["other_language"] = "English" if chinese else "简体中文"
+        config.extra["homepage"] = "index.html"
         config.extra["other_home"] = "../index.html" if chinese else "zh/index.html"
-        config.extra["twins"] = {
-            site_path(page): ("../" if chinese else "zh/") + site_path(page).removesuffix(".md") + ".html"
-            for page in both
-        }
-        config.exclude_docs = None
+        config.extra["twins"] = {site_path(page): _to_twin(site_path(page), chinese) for page in both}
         # Source pages are reached from the pages that link to them.
         config.validation.nav.omitted_files = 20 if not chinese else config.validation.nav.omitted_files
         mkdocs.commands.build.build(config)
+
+
+def _to_twin(page: str, chinese: bool) -> str:
+    """Return the link from a page to the one in the other language."""
+    html = page.removesuffix(".md") + ".html"
+    up = "../" * html.count("/")
+    return f"{up}../{html}" if chinese else f"{up}zh/{html}"
 
 
 def _title(page: Path) -> str:
