@@ -33,7 +33,7 @@ LONGEST = (
     "faults/test_kill.py",
     "faults/test_foreign.py",
     "faults/test_going_back.py",
-    "usage/test_collectors_that_end.py",
+    "usage/test_collector_failover.py",
     "unit/test_ci_kit.py",
 )
 """Files that take minutes, the longest of a room first: begun last, one worker would go on with them alone."""

@@ -58,16 +58,16 @@ def _queued(name: str) -> Iterator[FitOutcome]:
             yield FitOutcome(str(seen.trial.seed), answer, started, frozenset(seen.lost))
 
 
-def _shown(told: list[FitOutcome]) -> str:
+def _shown(outcomes: list[FitOutcome]) -> str:
     return "\n".join(
         json.dumps([item.world, item.answer.demand.name, item.answer.verdict, item.started, item.answer.reason])
-        for item in told
+        for item in outcomes
     )
 
 
-def _assert_figures(told: list[FitOutcome]) -> None:
+def _assert_figures(outcomes: list[FitOutcome]) -> None:
     """Assert that at least 97 % of the results are right, at most 2 % unknown, and no certain result is wrong."""
-    known = [item for item in told if not item.answer.demand.unknown_reasons]
+    known = [item for item in outcomes if not item.answer.demand.unknown_reasons]
     unknown = [item for item in known if item.is_unknown]
     wrong = [item for item in known if not item.is_unknown and not item.is_right]
     misled = [item for item in wrong if item.answer.certain]

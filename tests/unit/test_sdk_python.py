@@ -226,7 +226,7 @@ def test_invalid_addresses_are_rejected(url: str) -> None:
 
 
 def test_pages_are_requested_when_used() -> None:
-    """Pages are requested one by one, and only as far as they are used."""
+    """Pages are requested one by one, and only as far as the caller reads them."""
 
     def page(request: httpx.Request) -> httpx.Response:
         asked.append(int(request.url.params["page"]))

@@ -24,7 +24,7 @@ class Cluster:
 
 
 def test_requests_at_the_same_time_share_a_list() -> None:
-    """Of sixteen plans the first reads; those that arrive during its list share the next one."""
+    """The first of sixteen plans reads; those that arrive during its list share the next one."""
     shared, cluster = SharedLists(), Cluster(0.2)
     versions: list[str] = []
 

@@ -573,7 +573,7 @@ def test_lift_skips_incomplete_objects(value: Any) -> None:
 
 
 def test_unreadable_platform_is_reported_once(jobs: Path) -> None:
-    """Whether or not it is also one of the compiled files."""
+    """Also if it is one of the compiled files."""
     (jobs / "platform.yaml").write_text("kind: platform\nversion: v0.1\nlabels: {domain: [\n")
     for inputs in (jobs / "a.yaml", jobs):
         result = gpuctl.compile(inputs, platform=jobs / "platform.yaml")

@@ -122,7 +122,7 @@ def test_atomic_map_owned_by_another_manager_is_not_removed() -> None:
 
 
 def test_taken_over_fields_are_managed_by_gpuctl_alone() -> None:
-    """As `kubectl apply --server-side` takes over the fields of a client-side apply."""
+    """Like `kubectl apply --server-side`, which takes over the fields of a client-side apply."""
     base = deployment([main(args=["a"])])
     live = live_object(base, "kubectl-client-side-apply", other=deployment([{"name": "main", "stdin": True}]))
     live["spec"]["template"]["spec"]["containers"][0]["stdin"] = True

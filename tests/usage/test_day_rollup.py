@@ -1,4 +1,4 @@
-"""When days are added up; data that becomes known late is never lost, whichever process is killed."""
+"""Rollup of hours into days: when it is due, and that late data is never lost, whichever process is killed."""
 
 from __future__ import annotations
 

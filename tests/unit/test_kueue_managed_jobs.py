@@ -1,4 +1,4 @@
-"""Which jobs Kueue manages by its Configuration, and by labels of namespaces that cannot be listed."""
+"""Jobs that Kueue manages by its Configuration, and by labels of namespaces that cannot be listed."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def test_requeuing_timestamp_orders_evicted_workloads(timestamp: str, first: str
 def test_job_without_requests_gets_no_flavor() -> None:
     found = job("new", "team", 1)
     found["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
-    told = judged(snapshot(world(queue("team", 4))), found)["new"]
-    assert told.reason == "Kueue's queue team (ClusterQueue team) admits it"
+    fit = judged(snapshot(world(queue("team", 4))), found)["new"]
+    assert fit.reason == "Kueue's queue team (ClusterQueue team) admits it"
