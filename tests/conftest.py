@@ -1,4 +1,4 @@
-"""What holds for all tests: side by side, in which order, and how often one may be run again."""
+"""Settings of all tests: parallel runs, their order, and the number of retries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ settings.register_profile("shared-machine", deadline=None, suppress_health_check
 settings.load_profile("shared-machine")
 
 MOST_RERUNS = 3
-"""Of the tests of the cluster half together, and of those of the service. More is no bad luck of a loaded machine: it is a
-defect."""
+"""Maximum retries of all tests of the cluster half together, and of those of the service. More retries mean a defect,
+not a busy machine.
+"""
 
 LONGEST = (
     "cluster/test_fit_scheduler.py",
@@ -36,7 +37,7 @@ LONGEST = (
     "usage/test_collector_failover.py",
     "unit/test_ci_kit.py",
 )
-"""Files that take minutes, the longest of a room first: begun last, one worker would go on with them alone."""
+"""Files that take minutes, the longest of a room first: started last, they would keep one worker busy alone."""
 
 SPLIT = frozenset(
     f"{room}/test_{name}.py"
@@ -55,10 +56,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In CI a test on the control plane gets a second chance, which the summary counts.
+    """In CI a test on the control plane may be retried once, and the summary counts retries.
 
-    Six servers share that machine's cores with whatever else it does: one of a thousand waits takes longer than anybody
-    would wait. What is wrong fails twice.
+    Six servers share the machine's cores with its other work, so that a single wait can exceed any limit. A defect
+    fails twice.
     """
     if os.environ.get("CI"):
         for item in items:
@@ -72,9 +73,9 @@ def _order(items: list[pytest.Item]) -> None:
     """One room after the other, and those without control planes last: their files are short, so that all workers end
     together.
 
-    A plane takes processor time also while nobody asks it anything, and ends with its room. In a room the files come
-    first that start none of its planes, then those that need the room's own, then those that need Kueue's beside it;
-    of these the longest first.
+    A control plane uses processor time also while it is idle, and ends with its room. Within a room, files without a
+    control plane come first, then those with the room's own, then those with Kueue's beside it; of these the longest
+    first.
     """
     turns = {name: turn for turn, name in enumerate(LONGEST)}
     rooms = {room: place for place, room in enumerate(dict.fromkeys(item.path.parent for item in items))}

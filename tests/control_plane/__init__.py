@@ -66,7 +66,7 @@ class ProgramEnded(RuntimeError):
 _NODE_LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 _KWOK = "kwok.x-k8s.io/v1alpha1"
 _NAMES = "IP:127.0.0.1,IP:10.0.0.1,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
-"""Those of the API server's certificate: nobody calls it localhost."""
+"""The names in the API server's certificate; `localhost` is not used."""
 _EXECUTE = {
     "apiVersion": _KWOK,
     "kind": "ClusterExec",
@@ -113,10 +113,10 @@ def _node(
 class ControlPlane:
     """A running control plane. ``start`` takes about 4 s on two cores.
 
-    ``directory`` is where everything lives, by default a temporary one; it is removed in the end. With ``events`` a pod
-    that starts tells the events that kubelet does. With ``execute``, ``kubectl exec`` runs commands, on this machine.
-    With ``queues`` Kueue and JobSet run, which takes 5 s more. With ``audit`` the API server writes down the requests of
-    service accounts, see :mod:`control_plane.audit_log`.
+    ``directory`` holds all its files, by default a temporary one; it is removed at the end. With ``events`` a starting
+    pod has the events that kubelet writes. With ``execute``, ``kubectl exec`` runs commands on this machine. With
+    ``queues`` Kueue and JobSet run, which takes 5 s more. With ``audit`` the API server logs the requests of service
+    accounts, see :mod:`control_plane.audit_log`.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class ControlPlane:
         # On a machine that is busy, or was asleep, heartbeats are late: pods would then be called not ready, and
         # simulated kubelets do not take that back. A node that a test wants not ready says so itself.
         patient = "--node-monitor-grace-period=10h"
-        # Endpoints are what nobody reads: every pod that comes or goes has them written beside its EndpointSlice.
+        # Endpoints are not read here: every change of a pod would write them beside its EndpointSlice.
         unused = "--controllers=*,-endpoints-controller,-endpointslice-mirroring-controller"
         # 15 s between two looks of an autoscaler are most of a test.
         quick = "--horizontal-pod-autoscaler-sync-period=2s"
@@ -211,7 +211,7 @@ class ControlPlane:
         self.processes[name].pause()
 
     def resume(self, name: str) -> None:
-        """Let a program go on."""
+        """Let a program continue."""
         self.processes[name].resume()
 
     def restart_api_server(self, *, kill: bool = False) -> None:
@@ -269,7 +269,7 @@ class ControlPlane:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def dry_run(self, manifests: str) -> list[str]:
-        """What the API server's strict validation says about manifests; empty when it takes them all.
+        """Return the errors of the API server's strict validation of manifests; empty without any.
 
         Namespaces that the manifests need must exist.
         """
@@ -522,8 +522,8 @@ class ControlPlane:
 
     def _bind_users(self) -> None:
         self.create(*namespaces_and_roles())
-        # A controller gives these roles their rules, to the second those of the first one, too. Until then whoever is bound
-        # to one may do nothing.
+        # A controller fills in the rules of these roles, the second's with those of the first. Until then their users
+        # have no rights.
         self._wait(self._have_rules, "the rules of roles")
 
     def _have_rules(self) -> bool:

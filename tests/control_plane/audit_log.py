@@ -1,4 +1,4 @@
-"""What service accounts have asked the API server, as it writes it down itself, and whether it was allowed."""
+"""The requests of service accounts, from the API server's audit log, with its decisions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AuditLog:
         return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
 
     def asked(self, user: str) -> Iterator[Asked]:
-        """What somebody has asked until now, each once; of a watch, that it began."""
+        """Return the requests of a user until now, each once; a watch counts when it begins."""
         seen: set[str] = set()
         for line in self._log.read_text().splitlines():
             event = json.loads(line)

@@ -28,7 +28,7 @@ _LARGEST_HEAD = 64 * 1024
 
 
 class LogKey(NamedTuple):
-    """Whose log: with ``container`` "" of all containers of the pod; ``previous`` is of the run before."""
+    """Key of a log: ``container`` is "" for all containers of the pod; ``previous`` selects the run before."""
 
     namespace: str
     pod: str
@@ -63,7 +63,7 @@ class Refused(Exception):
 
 
 class Logs:
-    """What containers have written. Without a text of its own, a container says that it is simulated, then counts."""
+    """The logs of containers. Without a text of its own, a container prints that it is simulated, then counts."""
 
     def __init__(self) -> None:
         self._texts: dict[LogKey, list[Line]] = {}
@@ -106,13 +106,13 @@ class Kubelet:
         self.streams_port: int | None = None
         self._api = api
         self._token = token
-        # Made once, and without proxies: those are looked for in the environment, which tests change meanwhile.
+        # Made once, and without proxies: these come from the environment, which tests change.
         trusted = ssl.create_default_context(cafile=str(certificates / "apiserver.crt"))
         self._client = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
         )
         self._server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # The API server does not ask who a kubelet is unless it is told to, so its own certificate serves.
+        # By default the API server does not verify a kubelet's certificate, so its own is used.
         self._server_context.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
         kubelet = self
 
@@ -178,8 +178,8 @@ class Kubelet:
             run = _run(pod, key)
             of = (pod["metadata"]["uid"], run.start)
             if asked not in (None, of):
-                # The run that was asked for is over, and another one has begun, maybe in the next pod of the name: it
-                # may have begun in the same second.
+                # The requested run has ended, and another one has begun, possibly in the next pod of the name and in
+                # the same second.
                 return
             asked = of
             container = _container(pod, key)
@@ -237,14 +237,14 @@ class Kubelet:
 
 
 class _Run(NamedTuple):
-    """One run of a container; ``end`` is None while it runs."""
+    """One run of a container; ``end`` is None while it is running."""
 
     start: datetime
     end: datetime | None
 
 
 def _run(pod: dict[str, Any], key: LogKey) -> _Run:
-    """Which run a log is of; pkg/kubelet/kubelet_pods.go, validateContainerLogStatus."""
+    """Return the run that a log belongs to; pkg/kubelet/kubelet_pods.go, validateContainerLogStatus."""
     status = pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
     found = next((item for item in statuses if item["name"] == key.container), None)

@@ -84,7 +84,7 @@ PULL_ERRORS = {
         "10.0.0.10:53: no such host",
     ),
 }
-"""Outcome -> what the container runtime says when it is told to pull."""
+"""Outcome -> message of the container runtime for a failed image pull."""
 
 # kubelet/images/image_manager.go, pullImage.
 PULLING = Event("Normal", "Pulling", 'printf "Pulling image %q" .image')
@@ -249,4 +249,4 @@ REJECTION_MESSAGE = (
 )
 
 OUTCOMES = (*PULL_ERRORS, *WAITING, *ENDS, NEVER_READY, EVICTED, VOLUME_FULL, SHUTDOWN, INIT_FAILS, OVERDUE, REJECTED)
-"""What ``gpuctl.test/outcome`` may be."""
+"""Possible values of ``gpuctl.test/outcome``."""

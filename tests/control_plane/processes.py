@@ -28,7 +28,7 @@ _ONE_AFTER_ANOTHER = {"GOMAXPROCS": "1"}
 
 
 def free_ports(number: int) -> list[int]:
-    """Loopback ports that nobody listens on, each another one."""
+    """Return distinct loopback ports that are not in use."""
     with ExitStack() as open_sockets:
         ports: list[int] = []
         while len(ports) < number:
@@ -63,7 +63,7 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no more."""
+        """True if the process has ended."""
         return self.process.poll() is not None
 
     def stop(self, *, kill: bool = False) -> None:
@@ -83,7 +83,7 @@ class Process:
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let the process continue."""
         self.process.send_signal(signal.SIGCONT)
 
     def tail(self, lines: int = 20) -> str:
@@ -92,9 +92,9 @@ class Process:
 
 
 def end_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent is killed: SIGKILL runs no cleanup of ours.
+    """Ask the kernel to end this process when its parent is killed: SIGKILL runs no cleanup.
 
-    ``parent`` is its id, taken before the fork: one that was killed since will not be noticed any more.
+    ``parent`` is its id, taken before the fork. A parent that was killed since then is not detected.
     """
     _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

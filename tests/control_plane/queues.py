@@ -21,7 +21,7 @@ from control_plane.processes import free_ports
 
 PROGRAMS = ("jobset", "kueue")
 CERTIFICATES = "webhook-certificates"
-"""Where the certificate is, in the control plane's directory: Kueue looks there for that of its metrics, too."""
+"""Directory of the certificate, in the control plane's directory: Kueue expects that of its metrics there, too."""
 _RATE = {"qps": 500, "burst": 1000}
 # What is admitted here. Kueue's own default leaves out pods and what makes them, as do we.
 _FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset")
@@ -42,7 +42,7 @@ class Controller:
     metrics: int
 
     def arguments(self, kubeconfig: Path) -> tuple[str, ...]:
-        """How it is started; its configuration is written for that."""
+        """Return the controller's arguments, and write its configuration."""
         path = self.directory / f"{self.name}.json"
         path.write_text(json.dumps(self._configuration()))
         return (f"--kubeconfig={kubeconfig}", f"--config={path}")
@@ -70,7 +70,9 @@ class Controller:
         }
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """Where the release's manifests have its configuration, for those who look: it is started with a file."""
+        """Return the objects that hold its configuration in the release's manifests, for readers: the controller uses a
+        file.
+        """
         if self.name == "kueue":
             data = {"controller_manager_config.yaml": json.dumps(self._configuration())}
             metadata = {"name": "kueue-manager-config", "namespace": "kueue-system"}
@@ -78,7 +80,7 @@ class Controller:
             yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
     def is_ready(self) -> bool:
-        """Whether its webhooks answer."""
+        """Return True if its webhooks answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/readyz", timeout=1) as answer:
                 return bool(answer.status == 200)
@@ -113,7 +115,7 @@ class Controller:
 
 
 def prepare(binaries: Path, directory: Path) -> list[Controller]:
-    """Choose ports, and make the certificate that both serve with: nobody else trusts it."""
+    """Choose ports, and make the certificate of both servers: only the control plane trusts it."""
     certificates = directory / CERTIFICATES
     certificates.mkdir(mode=0o700)
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "tls.key", "-out", "tls.crt"]
@@ -129,7 +131,7 @@ def prepare(binaries: Path, directory: Path) -> list[Controller]:
 
 
 def trials() -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Objects that nobody keeps, and the fields that the webhooks add to them."""
+    """Return temporary objects, and the fields that the webhooks add to them."""
     metadata = {"name": "trial", "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": "trial"}}
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
     job = {"template": {"spec": pod}}

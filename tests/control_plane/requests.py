@@ -18,7 +18,7 @@ _IDLE_ERRORS = (http.client.RemoteDisconnected, http.client.CannotSendRequest, C
 
 
 class Requests:
-    """The API server, as somebody. Safe to use from several threads."""
+    """Requests to the API server as one user. Safe to use from several threads."""
 
     def __init__(self, port: int, token: str, authority: Path) -> None:
         self._port = port
@@ -35,7 +35,7 @@ class Requests:
         return status, json.loads(answer) if answer.startswith(b"{") else {"message": answer.decode()}
 
     def is_ready(self) -> bool:
-        """Whether the server says that it is ready."""
+        """Return True if the server reports that it is ready."""
         try:
             return self._answer("GET", "/readyz")[0] == http.client.OK
         except (OSError, http.client.HTTPException):
@@ -93,9 +93,9 @@ class Requests:
         return value
 
     def try_out(self, obj: Mapping[str, Any]) -> tuple[int, Object]:
-        """What the server says to an object that is applied, by its strict validation; nothing is kept of it.
+        """Return the answer of the server's strict validation to an object; nothing is stored.
 
-        As of kubectl, an object that names no namespace and has to be in one is in ``default``.
+        As with kubectl, a namespaced object without a namespace is in ``default``.
         """
         options = "fieldManager=kubectl&fieldValidation=Strict&dryRun=All&force=true"
         name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace")

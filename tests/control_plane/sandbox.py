@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POOLS = ROOT / "examples" / "tour" / "pools.yaml"
 CONTEXT = "gpuctl-sandbox"
 NAMESPACE, PULL_SECRET, QUEUE = "nlp", "registry-login", "research"
-"""Where the documents of ``examples/tour`` go, and the secret and the queue that their platform names."""
+"""Namespace of the documents of ``examples/tour``, and the secret and the queue that their platform names."""
 
 
 class Machine(NamedTuple):
@@ -51,7 +51,7 @@ MACHINES = (
 )
 """The nodes: those of the pools in ``examples/tour``, one with GPUs in no pool, one without any."""
 QUOTA = {"cpu": "1000", "memory": "10Ti", "nvidia.com/gpu": 16}
-"""What Kueue gives to the queue: the GPUs of the tour's training pool, and of the rest more than anybody asks for."""
+"""The queue's quota in Kueue: the GPUs of the tour's training pool, and more of the rest than all jobs request."""
 
 
 class Failed(Exception):
@@ -59,7 +59,7 @@ class Failed(Exception):
 
 
 def main() -> int:
-    """Run a sandbox until it is told to stop."""
+    """Run a sandbox until it is stopped."""
     parser = argparse.ArgumentParser(prog="make sandbox", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where to live: a new or empty directory")
     parser.add_argument("--usage-days", type=int, default=365, metavar="N", help="days of GPU usage that are made up")
@@ -117,9 +117,9 @@ def run(directory: Path, usage_days: int, *, exit_when_ready: bool) -> None:
 
 @contextlib.contextmanager
 def _home(wanted: Path | None) -> Iterator[Path]:
-    """A directory of our own, which nobody else reads; it is removed in the end.
+    """Make a private directory; it is removed at the end.
 
-    What a sandbox that was killed left in a default directory is removed first: a lock says that it is gone.
+    First, remove what a killed sandbox left in a default directory: its lock is free.
     """
     if wanted is not None:
         wanted = wanted.absolute()
@@ -188,7 +188,7 @@ def _make_pools(plane: ControlPlane, kubeconfig: Path) -> None:
 
 
 def _make_queue(plane: ControlPlane) -> None:
-    """What an administrator of Kueue makes: the GPUs of a pool as quota, and a queue for the team."""
+    """Create the objects of a Kueue administrator: the GPUs of a pool as quota, and a queue for the team."""
     api = "kueue.x-k8s.io/v1beta2"
     resources = [{"name": name, "nominalQuota": amount} for name, amount in QUOTA.items()]
     group = {"coveredResources": list(QUOTA), "flavors": [{"name": "a100", "resources": resources}]}

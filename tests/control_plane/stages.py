@@ -236,8 +236,8 @@ def _deletion_stages() -> list[Stage]:
 
 
 def stages(*, events: bool = False) -> list[Stage]:
-    """All stages; with ``events`` a pod that simply starts tells its three events too, as kubelet does.
+    """Return all stages; with ``events`` a starting pod also writes its three events, as kubelet does.
 
-    Without, they are left out: three more writes for each pod are most of what a test of 1,000 pods would do.
+    By default they are left out: three more writes a pod are most of the work of a test with 1,000 pods.
     """
     return [*_node_stages(), *_start_stages(events), *_end_stages(), *_deletion_stages()]

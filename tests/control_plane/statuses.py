@@ -28,7 +28,7 @@ def status_patch(text: str, variables: str = "") -> Step:
 
 
 def event_step(event: Event, variables: str = "") -> Step:
-    """A step that tells an event. kwok's own ``event`` takes no template, and kubelet's messages name things."""
+    """Return a step that writes an event. kwok's own ``event`` has no template, and kubelet's messages contain names."""
     return {
         "apply": {
             "template": _VARIABLES

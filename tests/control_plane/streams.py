@@ -55,7 +55,7 @@ class Streams:
             self._write()
 
     def listens(self) -> bool:
-        """Whether it takes connections."""
+        """Return True if it accepts connections."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
             return True
         return False

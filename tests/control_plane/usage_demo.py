@@ -1,4 +1,4 @@
-"""What a sandbox shows of GPU usage: a year of it made up, and a collector that follows what runs there now.
+"""The GPU usage of a sandbox: a generated year, and a collector that follows the jobs that run now.
 
     python -m control_plane.usage_demo --database FILE --uid UID --name NAME --days N
 
@@ -86,7 +86,7 @@ def _measured(plane: ControlPlane, nodes: Sequence[GpuNode], directory: Path) ->
 
 
 def _metrics(pods: Sequence[Mapping[str, Any]], models: Mapping[str, str], now: float) -> Iterator[str]:
-    """What DCGM's exporter would say of pods that run."""
+    """Return the metrics of running pods in the format of DCGM's exporter."""
     cards: dict[str, int] = {}
     for pod in pods:
         node = pod["spec"].get("nodeName", "")

@@ -31,10 +31,10 @@ OF_A_POD = 8
 
 
 class Team(NamedTuple):
-    """Whose work it is; ``share`` of the trainings, and how well they use what they hold, in percent.
+    """A team; ``share`` of the trainings, and its mean utilization, percent.
 
-    :param largest: GPUs of a training, at most.
-    :param quotas: GPUs that the namespace may hold, in each of equal parts of the time; without any it has no quota.
+    :param largest: maximum GPUs of a training.
+    :param quotas: GPUs that the namespace may hold, one value for each of equal parts of the time; empty: no quota.
     """
 
     name: str
@@ -64,7 +64,7 @@ class GpuNode(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What somebody wants to run: pods of so many GPUs, from a time on, for so many seconds."""
+    """Submitted work: pods with a number of GPUs, a start time, and a duration in seconds."""
 
     start: float
     seconds: float
@@ -78,7 +78,7 @@ class Work(NamedTuple):
 
 
 class Year(NamedTuple):
-    """What happened: by start."""
+    """The events of a year, by start."""
 
     holdings: list[Holding]
     capacities: list[Capacity]
@@ -86,7 +86,7 @@ class Year(NamedTuple):
 
 
 def year(nodes: Sequence[GpuNode], start: int, end: int, seed: int = 1) -> Year:
-    """What happened on these nodes between two whole hours. All has ended at the end."""
+    """Return the events on these nodes between two whole hours. All work has ended at the end."""
     random = Random(seed)
     works = [*_trainings(random, start, end), *_services(random, start, end), *_notebooks(random, start, end)]
     away = {node.name: list(_away(random, start, end)) for node in nodes}
@@ -182,7 +182,7 @@ def _notebooks(random: Random, start: int, end: int) -> Iterator[Work]:
                 continue
             seconds = random.uniform(5, 9) * HOUR if random.random() < 0.875 else random.uniform(1, 6) * DAY
             free = opened + seconds
-            # A team without a project, and nobody's environment: labels are not everywhere.
+            # A team without a project, and pods without a user label: not all objects have labels.
             labels = {"team": namespace, "app": person}
             name = f"notebook-{person}"
             yield Work(opened, seconds, namespace, "StatefulSet", name, "A10-24G", (1,), labels, centers[namespace])
@@ -293,7 +293,7 @@ def _capacities(
 
 
 def _series(holding: Holding, hour: int) -> Iterator[GpuSeries]:
-    """What its GPUs did in an hour, and in the time after it that a measurement speaks for."""
+    """Return the samples of its GPUs in an hour, and in the time after it that a measurement covers."""
     last = min(hour + HOUR + reach(INTERVAL), holding.end or math.inf)
     first = max(hour, int(holding.start) + 120) // INTERVAL + 1
     times = [float(turn * INTERVAL) for turn in range(first, int(last) // INTERVAL + 1)]

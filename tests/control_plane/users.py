@@ -37,7 +37,7 @@ USERS: dict[str, User] = {
     "bob": User(role="edit", namespace="team-b"),
     "reader": User(role="view"),
     "nobody": User(),
-    # Whom deploy/rbac makes something of.
+    # Users to whom deploy/rbac gives rights.
     "member": User(groups="team-a"),
     "keeper": User(groups="gpu-admins"),
     "onlooker": User(),
@@ -65,7 +65,7 @@ def grants(user: str, namespace: str | None, rules: Sequence[Rule] | str) -> lis
 
 
 def namespaces_and_roles() -> list[dict[str, Any]]:
-    """What exists from the start."""
+    """Return the namespaces and roles that exist from the start."""
     objects: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES
     ]

@@ -1,1 +1,1 @@
-"""What the tests of failures need: a proxy that fails on purpose, fast processes to kill, fast looks at a cluster."""
+"""Tools for failure tests: a proxy that fails on request, processes that start fast, fast reads of a cluster."""

@@ -38,7 +38,7 @@ Way = Literal["kill", "interrupt", "fill disk"]
 
 
 class Ending(NamedTuple):
-    """How a build ends, and before which of its changes of the disk, from 1."""
+    """The way in which a build ends, and the file change before which it ends, counted from 1."""
 
     way: Way
     number: int

@@ -14,13 +14,13 @@ from fault_tools.site import Victim
 from properties.scale import part_of
 
 Kind = Literal["call", "look", "write", "read"]
-"""Which requests are counted: all, the reads before the first write, the writes, or the reads from then on."""
+"""The requests that are counted: all, reads before the first write, writes, or reads after the first write."""
 PARTS = 4
-"""Of how many parts of the calls `make test` takes one: see :func:`properties.scale.part_of`."""
+"""`make test` takes one of this many parts of the calls: see :func:`properties.scale.part_of`."""
 
 
 class Call(NamedTuple):
-    """Which request is the one to kill at, the ``number``-th of its kind, and how: a key of :data:`MOMENTS`."""
+    """The request at which a command is killed: the ``number``-th of its kind. ``how`` is a key of :data:`MOMENTS`."""
 
     kind: Kind
     number: int
@@ -40,7 +40,7 @@ MOMENTS: dict[str, Callable[[Victim], Action]] = {
 
 
 class Counter:
-    """Tells the kinds of requests, and where the one to kill at is, as they come in."""
+    """Counts requests by kind, and recognizes the one to kill at."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -49,7 +49,7 @@ class Counter:
         self._lock = threading.Lock()
 
     def is_the_call(self, request: Request) -> bool:
-        """Whether it is this request."""
+        """Return True for the request to kill at."""
         with self._lock:
             own: Kind = "write" if request.is_write else "read" if self._seen["write"] else "look"
             for kind in ("call", own):
@@ -60,12 +60,12 @@ class Counter:
 
     @property
     def seen(self) -> dict[Kind, int]:
-        """How many there were of each kind."""
+        """Return the number of requests of each kind."""
         return dict(self._seen)
 
 
 class First:
-    """Tells the first request that a predicate finds, as :class:`Counter` tells the n-th of a kind."""
+    """Recognizes the first request that a predicate accepts, as :class:`Counter` does for the n-th of a kind."""
 
     def __init__(self, predicate: Predicate) -> None:
         self.found: Request | None = None
@@ -73,7 +73,7 @@ class First:
         self._lock = threading.Lock()
 
     def is_the_call(self, request: Request) -> bool:
-        """Whether it is this request."""
+        """Return True for the request to kill at."""
         with self._lock:
             if self.found is None and self._predicate(request):
                 self.found = request
@@ -81,11 +81,11 @@ class First:
 
 
 class Reaching(Protocol):
-    """How a run went, as far as :func:`to_the_last` needs it."""
+    """The result of a run, as far as :func:`to_the_last` needs it."""
 
     @property
     def reached(self) -> bool:
-        """Whether there was the call at which the run was to be disturbed."""
+        """True if the run made the call at which it was to be disturbed."""
         ...
 
 

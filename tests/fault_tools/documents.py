@@ -21,7 +21,9 @@ def training(image: str = "v1", name: str = "train") -> dict[str, Any]:
 
 
 def inference(image: str = "v1", port: int = 8000, most: int | None = 4) -> dict[str, Any]:
-    """A model server: a Deployment, a Service and, unless ``most`` is None, an autoscaler up to ``most`` replicas."""
+    """Return a model server: a Deployment, a Service and, unless ``most`` is None, an autoscaler for up to ``most``
+    replicas.
+    """
     document: dict[str, Any] = {
         "kind": "inference",
         **HEAD,
@@ -53,6 +55,6 @@ def text(*documents: dict[str, Any]) -> str:
 
 
 OLD = text(training(), inference(), notebook())
-"""What runs when something fails."""
+"""The documents that run when the failure happens."""
 NEW = text(training("v2"), inference("v2", port=9000, most=6), notebook())
-"""What is applied then: two jobs are replaced, and what scales one of them."""
+"""The documents that are applied: they replace two jobs, and the autoscaler of one."""

@@ -1,4 +1,4 @@
-"""What must hold after any failure, for the documents that the tests of failing servers apply."""
+"""Conditions that hold after any failure, for the documents of the tests of failing servers."""
 
 from __future__ import annotations
 

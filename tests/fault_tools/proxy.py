@@ -59,17 +59,17 @@ class Request:
 
     @property
     def is_watch(self) -> bool:
-        """Whether the answer is a stream that ends when the server, or the client, has enough of it."""
+        """True if the response is a stream that either side may end at any time."""
         return self.method == "GET" and (self.query.get("watch") in ("1", "true") or self.query.get("follow") == "true")
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether a WebSocket is asked for, as exec and port-forward do."""
+        """True if the request opens a WebSocket, as exec and port-forward do."""
         return any(key.lower() == "upgrade" for key, _ in self.headers)
 
     @property
     def is_write(self) -> bool:
-        """Whether it would change what is stored: no dry-run, and no question put as a POST."""
+        """True if the request changes stored objects: not a dry run, and not a review sent by POST."""
         return (
             self.method in _WRITING
             and self.query.get("dryRun") != "All"
@@ -82,7 +82,7 @@ class Request:
 
 @dataclass
 class Response:
-    """An answer; ``body`` as it is on the wire, perhaps compressed."""
+    """A response; ``body`` as sent by the server, possibly compressed."""
 
     status: int
     reason: str
@@ -96,7 +96,7 @@ class Response:
 
 @dataclass
 class Record:
-    """What became of a request: ``status`` is what the client was told, None when it was told nothing."""
+    """A finished request; ``status`` is the status that the client received, None if it received nothing."""
 
     request: Request
     status: int | None = None
@@ -110,7 +110,7 @@ class Record:
 
 
 class Broken(Exception):
-    """The exchange cannot go on; both connections are closed."""
+    """The exchange failed; both connections are closed."""
 
 
 Action = Callable[["Exchange"], None]
@@ -146,7 +146,7 @@ class Exchange:
         self._client.sendall(_head(response, [*headers, ("Content-Length", str(length))]) + response.body)
 
     def pass_on(self) -> None:
-        """What a proxy does that fails nowhere."""
+        """Forward the request and its response unchanged."""
         if self.request.is_upgrade:
             self.tunnel()
         elif self.request.is_watch:
@@ -183,7 +183,7 @@ class Exchange:
             connection.close()
 
     def cut(self) -> None:
-        """Close the client's connection, without an answer if there was none."""
+        """Close the client's connection, without a response if none was sent."""
         raise Broken
 
     def hang(self) -> None:
@@ -253,7 +253,7 @@ def after(hook: Callable[[], object]) -> Action:
 
 
 def meanwhile(hook: Callable[[], object]) -> Action:
-    """Call a hook, then go on as if nothing had been."""
+    """Call a hook, then forward the request unchanged."""
 
     def act(exchange: Exchange) -> None:
         hook()
@@ -424,7 +424,9 @@ class _Connection:
         return self._reader.read()
 
     def available(self) -> bytes | None:
-        """What has come of a stream so far, as it is on the wire; empty: nothing at the moment; None: it has ended."""
+        """Return the bytes of a stream that have arrived, still encoded; empty: none at the moment; None: the stream
+        has ended.
+        """
         self.socket.setblocking(False)
         try:
             # Callers come back until nothing is left: OpenSSL may hold what `select` on the socket does not see.
@@ -436,7 +438,7 @@ class _Connection:
         return data or None
 
     def is_open(self) -> bool:
-        """Whether the server has left it open, and nothing unread is on it."""
+        """Return True if the server keeps the connection open and no unread bytes are left."""
         readable, _, _ = select.select([self.socket], [], [], 0)
         return not readable
 
@@ -486,7 +488,7 @@ class Upstream:
             connection.close()
 
     def exchange(self, request: Request) -> Response:
-        """Send a request and read the complete answer; raises :class:`Broken` when there is none."""
+        """Send a request and read the complete response; raises :class:`Broken` without one."""
         connection = self.take()
         try:
             response = connection.send(request)
@@ -557,7 +559,7 @@ class Proxy:
             return [str(record) for record in self.records if record.request.is_write and record.forwarded]
 
     def count(self) -> int:
-        """How many requests have come in."""
+        """Return the number of requests received."""
         with self._lock:
             return len(self.records)
 

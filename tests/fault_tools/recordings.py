@@ -1,11 +1,11 @@
-"""What an apply writes, recorded once and written again in other namespaces: what runs there before a test begins.
+"""Recorded writes of an apply, sent again in other namespaces to create the objects that run before a test begins.
 
     recordings = Recordings()
     for write in recordings.of(documents, record).writes("team-a"):
         api.call(write.method, write.path, write.body, write.content_type)
 
-The requests are those that gpuctl sent, field manager and all, so the server cannot tell the two apart. Only what names
-the namespace differs, and with it each object's hash.
+The requests are those that gpuctl sent, with its field manager, so the server cannot distinguish the two. Only the
+namespace differs, and with it each object's hash.
 """
 
 from __future__ import annotations

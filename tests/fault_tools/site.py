@@ -1,4 +1,6 @@
-"""Where a command is disturbed: a namespace, a proxy of its own before the API server, and the file that is applied."""
+"""The place of a disturbed command: a namespace, its own proxy in front of the API server, and the file that is
+applied.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ Victim = Callable[[], Running]
 
 @dataclass(frozen=True)
 class Base:
-    """What all sites of a session share."""
+    """The parts that all sites of a session share."""
 
     plane: ControlPlane
     upstream: Upstream
@@ -35,7 +37,7 @@ class Base:
     recordings: Recordings = field(default_factory=Recordings)
 
     def recorded(self, documents: str) -> Recording:
-        """What an apply of documents writes where nothing is; the first time it is done, in a place of its own."""
+        """Return the writes of an apply in an empty namespace. The first call runs the apply in a namespace of its own."""
         return self.recordings.of(documents, self._record)
 
     def _record(self, documents: str) -> Recording:
@@ -90,7 +92,7 @@ class Site:
         self.base.api.wait(self._runs, f"the pods in {self.namespace}")
 
     def snapshot(self) -> Snapshot:
-        """What is in the namespace."""
+        """Return the objects in the namespace."""
         return self.base.api.snapshot(self.namespace)
 
     def wait_for_deleted(self) -> None:
@@ -127,12 +129,12 @@ class Site:
         self.proxy.reset(policy(lambda: running.result(10)))
         running.set_result(self.start(arguments))
         result = running.result().wait(TIMEOUT)
-        # What a dead process had sent may still be on its way: nobody types `recover` faster than that.
+        # Requests of a killed process may still be under way; a user does not type `recover` that fast.
         self.proxy.drain()
         return running.result(), result
 
     def _runs(self) -> bool:
-        """Whether a pod of each job runs."""
+        """Return True if each job has a running pod."""
         pods = self.base.api.list_objects("Pod", self.namespace)
         running = {pod["metadata"]["labels"]["app"] for pod in pods if pod["status"].get("phase") == "Running"}
         return running >= JOBS
@@ -160,7 +162,7 @@ def site(base: Base, namespace: str, directory: Path, flags: tuple[str, ...] = (
 
 
 def ends_workload(request: Request) -> bool:
-    """Whether a request deletes a workload."""
+    """Return True if a request deletes a workload."""
     return request.method == "DELETE" and request.path.rsplit("/", 2)[-2] in ("jobs", "deployments", "statefulsets")
 
 

@@ -40,7 +40,7 @@ class StreamCutter:
         self._authority = Path(certificate)
         self._theirs = ssl.create_default_context(cafile=certificate)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        # What nobody reads is not to vanish in the kernel either.
+        # Keep unread bytes out of the kernel's buffers, so that they are counted.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _PORTION)
 
     def __enter__(self) -> StreamCutter:
@@ -105,7 +105,9 @@ class StreamCutter:
 
 
 def _available(source: ssl.SSLSocket) -> bytes | None:
-    """What has come, perhaps nothing: TLS has messages of its own; None: it has ended."""
+    """Return the bytes that have arrived, empty if there are none, because TLS has messages of its own; None: the
+    stream has ended.
+    """
     found = b""
     source.setblocking(False)
     try:
@@ -119,7 +121,7 @@ def _available(source: ssl.SSLSocket) -> bytes | None:
 
 
 def _frame(data: bytearray) -> tuple[bytes, bytes] | None:
-    """Take a server's whole frame from what was received: as it is, and its payload."""
+    """Take a complete server frame from the received bytes: the frame, and its payload."""
     if len(data) < 2:
         return None
     length, start = data[1] & 0x7F, 2

@@ -29,7 +29,7 @@ HASH = f"{DOMAIN}/hash"
 JOURNAL = f"{DOMAIN}/journal"
 HISTORY = f"{DOMAIN}/history"
 FOREIGN = "foreign"
-"""How the names of objects begin that are not ours."""
+"""Prefix of the names of objects that other tools created."""
 # kind -> (path before "namespaces", plural).
 PATHS: dict[str, tuple[str, str]] = {
     "Job": ("/apis/batch/v1", "jobs"),
@@ -50,10 +50,10 @@ PATHS: dict[str, tuple[str, str]] = {
 }
 WORKLOADS = ("Job", "Deployment", "StatefulSet")
 SNAPSHOT = (*WORKLOADS, "Service", "HorizontalPodAutoscaler", "ConfigMap", "Secret", "Lease")
-# Whoever would make others again comes before them; claims are in use until their pods have gone.
+# Owners come before the objects that they would create again; claims come after the pods that use them.
 _CLEARED = ("JobSet", *WORKLOADS, "HorizontalPodAutoscaler", "Service", "Pod", "PodDisruptionBudget", "ConfigMap")
 _CLEARED += ("Secret", "Lease", "ResourceQuota", "LimitRange", "PersistentVolumeClaim", "RoleBinding")
-# What the server writes into a spec: another value after a restore is no difference to anybody.
+# Fields of a spec that the server allocates: another value after a restore is not a difference.
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 _JOB_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 
@@ -69,12 +69,12 @@ class Live(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Of a Lease: whether somebody holds it."""
+        """For a Lease: True if a process holds it."""
         return bool((self.object.get("spec") or {}).get("holderIdentity"))
 
     @property
     def is_journal(self) -> bool:
-        """Of a Secret: whether it is a part of a journal."""
+        """For a Secret: True if it is a part of a journal."""
         return JOURNAL in (self.object["metadata"].get("labels") or {})
 
 
@@ -187,7 +187,9 @@ def _live(kind: str, namespace: str, obj: Object) -> Live:
 
 
 def lost(now: Snapshot, old: Snapshot, new: Snapshot) -> list[str]:
-    """What is neither the old object nor the new one, or is not there at all though it was and shall be."""
+    """Return the names of objects that are neither the old nor the new one, or are missing although they existed and
+    are wanted.
+    """
     problems = []
     for key, was in old.items():
         live, wanted = now.get(key), new.get(key)
@@ -211,7 +213,7 @@ def lost(now: Snapshot, old: Snapshot, new: Snapshot) -> list[str]:
 
 
 def unlike(now: Snapshot, new: Snapshot) -> list[str]:
-    """What is not as it was wanted."""
+    """Return the names of objects that differ from the wanted ones."""
     now = {key: live for key, live in now.items() if not is_bookkeeping(key, live)}
     problems = [f"{'/'.join(key)} is absent" for key in new.keys() - now.keys()]
     problems += [f"{'/'.join(key)} should not be there" for key in now.keys() - new.keys()]
@@ -222,7 +224,7 @@ def unlike(now: Snapshot, new: Snapshot) -> list[str]:
 
 
 def changed(now: Snapshot, before: Snapshot) -> list[str]:
-    """What is not the object that it was, has gone or has come."""
+    """Return the names of objects that were replaced, deleted or created."""
     return [
         f"{'/'.join(key)} is not what it was"
         for key in now.keys() | before.keys()
@@ -231,13 +233,13 @@ def changed(now: Snapshot, before: Snapshot) -> list[str]:
 
 
 def state_of(now: Snapshot, old: Snapshot, hashes: Mapping[tuple[str, str], str]) -> str:
-    """All that a command can see of these objects, without what differs from one namespace to the next.
+    """Return everything that a command can see of these objects, without the differences between namespaces.
 
-    Two namespaces with one state are the same to a command: an object's hash is told by whose it is, the old object's
-    or (``hashes``) the new one's; of uids, whether it is the old object's; of a lease, whether it is held. Apart from
-    that uids, versions and times are left out, where the applied file is, and what controllers report.
+    A command cannot distinguish two namespaces with equal states. An object's hash is represented by its owner, the old
+    object or (``hashes``) the new one; a uid by whether it is the old object's; a lease by whether it is held. Other
+    uids, versions, times, the path of the applied file and reports of controllers are left out.
 
-    :param old: what was there before, in the same namespace.
+    :param old: the objects that existed before, in the same namespace.
     """
     uids = {live.uid: "/".join(key) for key, live in old.items()}
     items: list[object] = []
@@ -290,7 +292,7 @@ class Seen:
         self._lock = threading.Lock()
 
     def is_new(self, state: str) -> bool:
-        """Whether there has been no such state; from now on there has."""
+        """Return True the first time that a state is passed."""
         with self._lock:
             is_new = state not in self._states
             self._states.add(state)
@@ -298,14 +300,14 @@ class Seen:
 
 
 def rest(now: Snapshot) -> list[str]:
-    """What a command must not leave behind."""
+    """Return the objects that a command must not leave behind."""
     journals = [f"the journal {name} is left" for (_, name), live in now.items() if live.is_journal]
     leases = [f"the lease {name} is held" for (kind, name), live in now.items() if kind == "Lease" and live.held]
     return journals + leases
 
 
 def touched(now: Snapshot, old: Snapshot) -> list[str]:
-    """What is not ours and did not stay as it was."""
+    """Return the objects of other tools that have changed."""
     foreign = [key for key in old if _is_foreign(key)]
     return [
         f"{'/'.join(key)}, which is not ours, was touched"
@@ -315,7 +317,7 @@ def touched(now: Snapshot, old: Snapshot) -> list[str]:
 
 
 def is_bookkeeping(key: tuple[str, str], live: Live) -> bool:
-    """What commands write for themselves while they run."""
+    """Return True for objects that commands create for their own use while they run."""
     return key[0] == "Lease" or live.is_journal
 
 
@@ -324,7 +326,7 @@ def _is_foreign(key: tuple[str, str]) -> bool:
 
 
 def foreign_objects() -> list[Object]:
-    """Objects with our jobs' label `app` that somebody else made."""
+    """Return objects that have our jobs' label `app` and were created by another tool."""
     labels = {"app": "train"}
     pod = {
         "metadata": {"labels": labels},

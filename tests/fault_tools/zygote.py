@@ -50,7 +50,7 @@ class Timeout(Exception):
 
 
 class Result(NamedTuple):
-    """How a command ended: ``code`` is negative (the signal) when it was killed."""
+    """The result of a command; ``code`` is negative, the signal, if it was killed."""
 
     code: int
     stdout: str
@@ -136,7 +136,7 @@ class Running:
             self.process.wait(10)
 
     def stderr(self) -> str:
-        """What it has printed to stderr so far."""
+        """Return the text printed to stderr so far."""
         return _content(self._stderr)
 
     def wait(self, timeout: float = 120) -> Result:
@@ -237,7 +237,9 @@ class Zygote:
 
 @cache
 def shared(program: str = "gpuctl") -> Zygote:
-    """The one of this process, which all its tests use; it ends with them, as nobody else has its socket."""
+    """Return the zygote that all tests of this process share. It ends with the process, because no other has its
+    socket.
+    """
     return Zygote(program)
 
 
@@ -246,7 +248,7 @@ def _content(descriptor: int) -> str:
 
 
 class _Job(NamedTuple):
-    """What a child has to become."""
+    """The settings of a child process."""
 
     arguments: list[str]
     env: dict[str, str]
@@ -384,7 +386,9 @@ def _become(program: str, job: _Job) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """As Python opens them: what it found out of those of the zygote, that one can seek in them, say, is not true here."""
+    """Open the streams as Python does: properties of the zygote's streams, such as being seekable, do not hold in the
+    child.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         was = getattr(sys, name)
         by_line = name == "stderr" or os.isatty(number)
@@ -405,7 +409,7 @@ def _run_of(program: str) -> Callable[[list[str]], int]:
 
 
 def _run_code(arguments: list[str]) -> int:
-    """As ``python -c`` does."""
+    """Run code as ``python -c`` does."""
     sys.argv = ["-c", *arguments[1:]]
     exec(compile(arguments[0], "<string>", "exec"), {"__name__": "__main__"})
     return 0

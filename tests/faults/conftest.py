@@ -53,13 +53,13 @@ def upstream(plane: ControlPlane) -> Iterator[Upstream]:
 
 @pytest.fixture(scope="package")
 def base(plane: ControlPlane, upstream: Upstream, zygote: Zygote, api: Api) -> Base:
-    """What every site needs."""
+    """Return the parts that every site needs."""
     return Base(plane, upstream, zygote, api)
 
 
 @pytest.fixture(scope="package")
 def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """What the new documents bring about when nothing fails."""
+    """Return the objects that the new documents create without failures."""
     with site(base, "wanted", tmp_path_factory.mktemp("wanted")) as made:
         made.prepare(OLD)
         made.file.write_text(NEW)
@@ -69,7 +69,7 @@ def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 
 @pytest.fixture(scope="package")
 def shared_objects(base: Base, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What jobs of all namespaces share is there: otherwise the first apply would differ from all later ones."""
+    """Create the objects that jobs of all namespaces share; otherwise the first apply would differ from later ones."""
     with site(base, "shared", tmp_path_factory.mktemp("shared")) as place:
         base.api.create_namespace(place.namespace)
         place.file.write_text(OLD)

@@ -1,4 +1,4 @@
-"""What belongs together stays together when a run ends early: workloads and their companions, the namespaces of a set."""
+"""Related objects stay together if a run ends early: workloads and their companions, the namespaces of a set."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
 @pytest.mark.slow
 def test_a_job_that_stays_keeps_its_companions(place: Site) -> None:
-    """Interrupted while the queue is full: what is not replaced any more is as it was, hosts and all."""
+    """Interrupted while steps are queued: jobs that are no longer replaced stay unchanged, with their hostfiles."""
     place.file.write_text(text(*map(several_nodes, TRAININGS)))
     assert place.apply(place.direct).code == 0
     old = place.snapshot()
@@ -99,7 +99,7 @@ def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
     def is_running() -> bool:
         return any(pod["status"].get("phase") == "Running" for pod in api.list_objects("Pod", place.namespace))
 
-    # One that no node has yet is gone before anybody could end it.
+    # A pod without a node would be deleted at once.
     api.wait(is_running, "a pod that runs")
     place.file.write_text(text(training("v2")))
     place.proxy.reset(
@@ -145,7 +145,7 @@ def _ours(wanted: Snapshot) -> Snapshot:
 
 @pytest.mark.slow
 def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
-    """Somebody deletes what is to be pruned while the stage before it still waits."""
+    """Another process deletes an object to prune while the stage before it still waits."""
     api, space = place.base.api, place.namespace
     arguments = [*place.apply_arguments, "--set", "jobs", "--prune", "--timeout", "20s"]
     place.file.write_text(text(training(), training(name="other")))
@@ -186,7 +186,7 @@ def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
 
 @pytest.mark.slow
 def test_time_is_over_for_all_stages(place: Site) -> None:
-    """What holds one object up leaves no time for the next stage, and each of them has its result."""
+    """If one object uses up the time limit, no time is left for the next stage, and each stage has a result."""
     api, space = place.base.api, place.namespace
     arguments = [*place.apply_arguments, "--set", "jobs", "--prune"]
     place.file.write_text(text(training(), training(name="other")))
@@ -203,7 +203,7 @@ def test_time_is_over_for_all_stages(place: Site) -> None:
 
 @pytest.mark.slow
 def test_what_is_deleted_after_a_killed_apply_does_not_come_back(place: Site) -> None:
-    """The journal remembers a job as to be replaced: by the next apply somebody has deleted it on purpose."""
+    """The journal lists a job to be replaced, but a user deleted it on purpose before the next apply."""
     place.file.write_text(text(training()))
     assert place.apply(place.direct).code == 0
     place.file.write_text(text(training("v2")))

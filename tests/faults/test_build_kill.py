@@ -1,10 +1,9 @@
-"""A build that is killed, interrupted or refused at any of its file operations: the next build completes it.
+"""A build that is killed, interrupted or refused at any file operation is completed by the next build.
 
-A child process counts its calls of ``os`` functions that change anything, and ends itself with SIGKILL just before the
-n-th; what the disk shows between two such calls is what it shows before the second. Where it shows what it showed
-before the call ahead of it (a file was opened to be read, synced or closed) the kill would leave the same, and is left
-out: so the runs see every state that the disk is ever in, each once. What is interrupted or refused goes on by itself,
-and ends at every call.
+A child process counts its calls of ``os`` functions that change anything, and sends itself SIGKILL just before the
+n-th. Between two such calls the disk does not change, and calls that leave it unchanged (opening for reading, syncing,
+closing) are skipped. So the runs cover every state of the disk once. A build that is interrupted or refused continues
+by itself, so it is ended at every call.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ NEW = files(team_a__job_x="x2", team_c__job_same="same", team_c__job_new="n1", t
 
 @dataclass(frozen=True)
 class Scenario:
-    """Where a build starts, and what it builds."""
+    """The directory in which a build starts, and the documents that it builds."""
 
     old: Files | None
     new: Files
@@ -91,7 +90,7 @@ class Site:
         return Job(self.target, self.scenario.new, self.scenario.force, Ending(way, number))
 
     def problems(self) -> list[str]:
-        """What became of the foreign files."""
+        """Return the foreign files that have changed."""
         now = inodes(self.target) if self.target.exists() else {}
         return [f"{path} is not the file it was" for path, inode in self.inodes.items() if now.get(path) != inode]
 
@@ -169,7 +168,7 @@ def undisturbed(scenario: Scenario, place: Path) -> Undisturbed:
 
 
 def marks(directory: Path) -> dict[str, tuple[int, ...]]:
-    """What tells whether something in a directory was touched."""
+    """Return values that change if anything in a directory is touched."""
     found = {}
     for path in [directory, *directory.rglob("*")]:
         status = path.lstat()

@@ -1,5 +1,6 @@
-"""Killed around a checkpoint: it runs before what it saves is ended, again where nobody knows that it has, and not twice
-where the journal says so."""
+"""Killed around a checkpoint: it runs before its job ends, again if its success is unknown, and not twice if the
+journal records it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Saving:
         self.place.file.write_text(text(document))
 
     def runs(self) -> bool:
-        """Whether its pod runs."""
+        """Return True if its pod runs."""
         pods = self.place.base.api.list_objects("Pod", self.place.namespace)
         return any(pod["status"].get("phase") == "Running" for pod in pods)
 
@@ -58,7 +59,7 @@ class Saving:
 
     @property
     def times(self) -> int:
-        """How often it has saved."""
+        """Return the number of checkpoints that were run."""
         return len(self.file.read_text().splitlines())
 
 
@@ -70,7 +71,7 @@ def saving(base: Base, tmp_path: Path) -> Iterator[Saving]:
 
 
 def is_as_it_was(now: Snapshot, before: Snapshot) -> bool:
-    """Whether the old job is there, and nobody has begun to delete it."""
+    """Return True if the old job exists and is not being deleted."""
     live = now.get(("Job", "train"))
     return (
         live is not None
@@ -128,7 +129,7 @@ def test_killed_before_every_write_of_what_ends_a_job(saving: Saving, name: str,
 
 
 def test_killed_and_recovered(saving: Saving) -> None:
-    """A recovery keeps the old job, which goes on: what it does then is to be saved by the next apply."""
+    """A recovery keeps the old job, which continues: the next apply saves its later progress."""
     place = saving.place
     saving.write("v2")
     killed = place.disturb(place.apply_arguments, lambda victim: on(nth(1, ends_workload), MOMENTS["before"](victim)))

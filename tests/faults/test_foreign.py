@@ -1,12 +1,12 @@
-"""Others come and go between the requests of an apply: what is theirs stays as it is, and what is said of it is true.
+"""Other tools create and delete objects between the requests of an apply: their objects stay, and messages are true.
 
-Before each write of an apply, and after the last, gpuctl is killed; what was deleted goes. Before anybody recovers,
-somebody takes each name that stands empty, and puts beside it what looks like a part of our jobs. `recover` and the next
-apply then leave that alone and say so; when it has gone, they finish. The same holds when gpuctl is not killed, and
-others come, or delete what is ours, while it is at work.
+Before each write of an apply, and after the last one, gpuctl is killed; deleted objects go. Before the recovery,
+another tool takes each free name, and creates objects beside it that look like parts of our jobs. `recover` and the
+next apply leave these alone and report them; after they have gone, both finish. The same holds if gpuctl is not killed,
+and other tools create objects, or delete ours, while it runs.
 
-What a command does then follows from what the server has: of the runs that have led to one state (``state_of``: all that
-a command can see) one goes on to the end.
+A command depends only on the state of the server: of the runs with one state (``state_of``: all that a command can see)
+one is continued to the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 WORKERS = 6
 FEWER = 2 * PARTS
-"""Of how many parts of the writes `make test` takes one where nothing is killed."""
+"""Where nothing is killed, `make test` takes one of this many parts of the writes."""
 POD = {"containers": [{"name": "main", "image": "registry.example.com/theirs:v1"}]}
 THEIRS: dict[tuple[str, str], Object] = {
     ("Job", "train"): {
@@ -49,7 +49,7 @@ THEIRS: dict[tuple[str, str], Object] = {
     },
     ("Service", "svc-more"): {"apiVersion": "v1", "spec": {"ports": [{"port": 80}]}},
 }
-"""What somebody makes where one of our names stands empty."""
+"""The objects that another tool creates under free names of ours."""
 # One job that is replaced, one that scales as well, and one that is new.
 DOCUMENTS = NEW + "---\n" + text({**inference(), "job": {"name": "more", "priority": "medium"}})
 LOOKALIKE = ("ConfigMap", "foreign-lookalike")
@@ -57,7 +57,7 @@ LABELS = {"app": "train", "app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai
 
 
 def _come(place: Site) -> Snapshot:
-    """Others' objects take the names that stand empty; what of theirs is there now."""
+    """Create objects of other tools under the free names; return those that exist now."""
     place.wait_for_deleted()
     now = place.snapshot()
     made = {key for key in THEIRS if key not in now}
@@ -76,13 +76,13 @@ def _go(place: Site, theirs: Snapshot) -> None:
 
 
 def _uids(place: Site, keys: Iterable[tuple[str, str]]) -> list[str]:
-    """Of the objects of these names that there are."""
+    """Return the uids of the objects with these names that exist."""
     objects = [place.base.api.get(kind, place.namespace, name) for kind, name in keys]
     return [str(found["metadata"]["uid"]) for found in objects if found is not None]
 
 
 def _changed(theirs: Snapshot, now: Snapshot) -> list[str]:
-    """What is no more as its owner made it."""
+    """Return the objects that differ from what their owner created."""
     return [
         f"{'/'.join(key)}, which is somebody else's, was touched"
         for key, live in theirs.items()
@@ -91,14 +91,14 @@ def _changed(theirs: Snapshot, now: Snapshot) -> list[str]:
 
 
 class Undisturbed(NamedTuple):
-    """An apply that nobody interferes with: what it brings about, and how often it writes."""
+    """An undisturbed apply: the objects that it creates, and the number of its writes."""
 
     wanted: Snapshot
     writes: int
 
 
 class Run(NamedTuple):
-    """How it went: what was wrong, and whose names were taken."""
+    """The result of a run: what was wrong, and the names that were taken."""
 
     reached: bool
     taken: frozenset[tuple[str, str]]
@@ -119,7 +119,7 @@ def _makes(kind: str, name: str) -> Predicate:
 
 @dataclass(frozen=True)
 class World:
-    """Where the runs of a test take place. ``seen`` are the states that they have led to."""
+    """The place of a test's runs. ``seen`` are the states that they have reached."""
 
     base: Base
     directory: Path
@@ -137,7 +137,9 @@ class World:
 
 
 def _run(world: World, name: str, counter: Counter | First, moment: str) -> Run:
-    """Let others come at a call at which the apply is killed, or goes on; recover, apply; let them go, recover, apply."""
+    """Create foreign objects at a call at which the apply is killed or continues; recover, apply; remove them, recover,
+    apply.
+    """
     base, wanted = world.base, world.wanted
     with site(base, f"foreign-{name}", world.directory / name) as place:
         place.prepare(OLD)
@@ -196,7 +198,7 @@ def _state(place: Site, old: Snapshot) -> str:
 
 
 def _told(result: Result, taken: frozenset[tuple[str, str]]) -> list[str]:
-    """What is wrong with what an apply says in which others took names."""
+    """Return what is wrong with the output of an apply during which names were taken."""
     said = result.stdout + result.stderr
     problems = [f"it does not name {kind} {name}" for kind, name in taken if name not in said]
     if result.code != (1 if taken else 0) or "Traceback" in said or '"' in said:
@@ -206,7 +208,7 @@ def _told(result: Result, taken: frozenset[tuple[str, str]]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def undisturbed(base: Base, shared_objects: None, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    """The documents applied when nobody interferes."""
+    """Return the documents applied without interference."""
     with site(base, "foreign-wanted", tmp_path_factory.mktemp("wanted")) as place:
         place.prepare(OLD)
         place.file.write_text(DOCUMENTS)
@@ -231,7 +233,7 @@ def test_others_take_the_names(base: Base, tmp_path: Path, undisturbed: Undistur
 
 
 def test_others_delete_what_is_ours(base: Base, tmp_path: Path, undisturbed: Undisturbed) -> None:
-    """What has gone already is not missed: the apply brings about what is wanted, whenever that was."""
+    """Objects that are already gone do not matter: the apply creates the wanted ones, whenever they were deleted."""
     seen = Seen()
     wanted = undisturbed.wanted
 

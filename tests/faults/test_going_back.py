@@ -23,11 +23,11 @@ WORKERS = 4
 FAILS = training("v2")
 FAILS["job"] = {**FAILS["job"], "annotations": {"gpuctl.test/outcome": "gpu-unavailable"}}
 BAD = text(FAILS, inference(), notebook())
-"""What is applied: the pods of the training are rejected, so that it fails at once and is never seen running."""
+"""The documents that are applied: the training's pods are rejected, so it fails at once and is never seen running."""
 
 
 class Outcome(NamedTuple):
-    """Whether there was the write to kill at, and what was wrong afterwards."""
+    """The result of a run: whether it reached the write to kill at, and what was wrong afterwards."""
 
     reached: bool
     problems: list[str]
@@ -50,7 +50,7 @@ class Way:
         self._final = Seen()
 
     def _new(self) -> Snapshot:
-        """What is there when the training has failed and nobody goes back."""
+        """Return the objects that exist after the training has failed, without a rollback."""
         with site(self.base, f"{self.name}-new", self.directory / "new") as place:
             place.prepare(OLD)
             place.file.write_text(BAD)

@@ -1,19 +1,19 @@
-"""Killed at any moment, nothing is lost: SIGKILL at every write of a command, before the server acts or after it has.
+"""Nothing is lost if a command is killed at any moment: SIGKILL at every write, before the server acts or after it has.
 
-Each write gets a namespace of its own: the start state, the command killed at that write, `gpuctl recover`, and then
-every object is the old or the new one; the same apply once more brings about what was wanted, and a third writes
-nothing. Ctrl-C at every call is the same without `recover`: the command itself puts back what it has taken apart.
+Each write gets a namespace of its own: the start state, the command killed at that write, `gpuctl recover`. Then every
+object is the old or the new one; the same apply creates the wanted objects, and a third one writes nothing. Ctrl-C at
+every call is the same without `recover`: the command itself restores the objects.
 
-What a process that is killed leaves is what the server has: killed after a write it leaves what it leaves when it is
-killed before the next one, unless the server goes on by itself, as after a delete. So it is killed before every write,
-and after deletes and the last one. A read changes nothing: killed at are only reads before the first write, where some
-stand for all. Ctrl-C comes at every call: what becomes of it is the command's own doing.
+A killed process leaves only the state of the server. A kill after a write leaves the same state as a kill before the
+next one, unless the server continues by itself, as after a delete. So commands are killed before every write, and after
+deletes and the last one. Reads change nothing: only some before the first write are tested. Ctrl-C is tested at every
+call, because the command itself handles it.
 
-Until its first write a command has changed nothing: that is what is looked at when it ends there, and so one namespace
-serves for many such ends. An apply, too, acts on what the server has: of the namespaces that a recovery has left in one
-state (``state_of``: all that a command can see) the next apply is run in one, and the third likewise.
+Before its first write a command has changed nothing: this is checked, so one namespace serves for many such runs. An
+apply, too, depends only on the state of the server: of the namespaces that a recovery has left in one state
+(``state_of``: all that a command can see) the next applies run in one.
 
-`make test` ends commands at a part of these calls, which the commit chooses, `make test-all` at all of them.
+`make test` tests a part of these calls, selected by the commit, `make test-all` all of them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ WORKERS = 6
 PLACES = 3
 """Namespaces side by side for what ends before it has written anything."""
 SLACK: dict[Kind, int] = {"call": 8, "look": 8, "write": 2, "read": 8}
-"""How many calls fewer than the undisturbed run a run may need: how often it looks at a cluster depends on time, and so
-does how often it renews a lease."""
+"""The number of calls that a run may make less than the undisturbed one: the number of polls and of lease renewals
+depends on time.
+"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ INTERRUPTED = Scenario("interrupted", OLD, NEW)
 
 
 class Outcome(NamedTuple):
-    """How one run went: whether the call was reached, and what was wrong afterwards."""
+    """The result of a run: whether it reached the call, and what was wrong afterwards."""
 
     call: Call
     reached: bool
@@ -99,13 +100,13 @@ class World:
         self.calls: dict[Kind, int] = {}
         """API calls of the undisturbed run."""
         self.deletes: list[int] = []
-        """Which of its writes were deletes, counted from 1."""
+        """The numbers of its writes that were deletes, counted from 1."""
         self.new = self._wanted()
         self._recovered = Seen()
         self._final = Seen()
 
     def _wanted(self) -> Snapshot:
-        """What the documents bring about when nothing is in the way."""
+        """Return the objects that the documents create without disturbance."""
         namespace = f"{self.scenario.name}-wanted"
         with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
             if self.scenario.start:
@@ -161,7 +162,7 @@ class World:
         return outcomes
 
     def killed_at_every_call(self) -> list[str]:
-        """What was wrong in any of the runs that are killed."""
+        """Return what was wrong in any of the killed runs."""
         problems = self._undisturbed()
         some = sorted({1, self.calls["look"] // 2, self.calls["look"]} - {0})
         after = [
@@ -170,7 +171,7 @@ class World:
         return problems or self._all({"write": "before"}, [partial(self.looks, "before", some)], after)
 
     def interrupted_at_every_call(self) -> list[str]:
-        """What was wrong in any of the runs that are interrupted."""
+        """Return what was wrong in any of the interrupted runs."""
         first = range(1, PLACES + 1)
         looks = [partial(self.looks, "interrupt", count(number, PLACES)) for number in part_of(first, PLACES)]
         return self._undisturbed() or self._all({"write": "interrupt", "read": "interrupt"}, looks)
@@ -181,7 +182,9 @@ class World:
     def _all(
         self, ways: dict[Kind, str], looks: Sequence[Callable[[], list[Outcome]]], more: Iterable[Call] = ()
     ) -> list[str]:
-        """What was wrong in any of the runs that end at calls of these kinds, from the first to the last, or at others."""
+        """Return what was wrong in any of the runs that end at calls of these kinds, from the first to the last, or at
+        others.
+        """
         # Some runs need a call more than the first did: until one does not, there are more to come.
         calls = [
             Call(kind, number, way)
@@ -220,7 +223,7 @@ class World:
         return old
 
     def _disturbed(self, place: Site, call: Call) -> tuple[Result, Counter]:
-        """What became of the command that was ended at a call, and of the call."""
+        """Return the result of the command that was ended at a call, and that of the call."""
         counter = Counter(call)
         arguments = place.recover_arguments if self.scenario.wrecked else place.apply_arguments
         return place.disturb(arguments, lambda victim: self._policy(counter, victim)), counter
@@ -232,7 +235,7 @@ class World:
         return first_of(*policies)
 
     def _afterwards(self, place: Site, old: Snapshot) -> list[str]:
-        """What is wrong after the recovery, after an apply, and after yet another."""
+        """Return what is wrong after the recovery, after an apply, and after another one."""
         recovered = place.snapshot()
         problems = [*lost(recovered, old, self.new), *rest(recovered), *touched(recovered, old)]
         problems = [f"afterwards: {problem}" for problem in problems]

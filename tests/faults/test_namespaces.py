@@ -1,7 +1,8 @@
-"""The namespace goes while a command is at work in it: the command says so and ends, and nothing is left to recover.
+"""The namespace is deleted while a command works in it: the command reports it and ends, and nothing is left to
+recover.
 
-At each write of an apply, and at each look after the first one, somebody deletes the namespace. In one form something
-holds it, so that it is being terminated for as long as anybody looks; in the other it has gone when the server acts.
+At each write of an apply, and at each read after the first write, another process deletes the namespace. In one form a
+finalizer keeps it terminating; in the other it has gone when the server acts.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from fault_tools.site import TIMEOUT, Base, Site, site
 
 WORKERS = 6
 WRITES = 10
-"""Of the apply, when nothing is in the way."""
+"""The objects of the apply without disturbance."""
 LOOKS = 8
 """Every third of the requests of a delete."""
 FALSE = ("Traceback", "gpuctl recover", "metadata.namespace", "another client")
-"""What is not so, or says nothing to anybody."""
+"""Words that must not be in the output: false here, or without meaning for a user."""
 DELETE = ("delete", "job", "train")
 HELD = {"name": "held", "finalizers": ["example.com/stays"]}
 
@@ -35,7 +36,7 @@ def _phase(base: Base, namespace: str) -> str:
 
 
 def _terminate(place: Site, *, held: bool) -> None:
-    """Somebody deletes the namespace, and it is known to be leaving, or has gone."""
+    """Delete the namespace, and wait until it is terminating or gone."""
     if held:
         place.base.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": HELD}, place.namespace)
     place.base.api.call("DELETE", f"/api/v1/namespaces/{place.namespace}")
@@ -49,7 +50,7 @@ def _release(place: Site) -> None:
 
 
 class Run(NamedTuple):
-    """How it went: whether the call was reached, the exit code, and what was wrong."""
+    """The result of a run: whether it reached the call, the exit code, and what was wrong."""
 
     reached: bool
     code: int
@@ -108,7 +109,9 @@ def test_it_goes_while_an_apply_is_at_work(base: Base, tmp_path: Path, held: boo
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("held", FORMS)
 def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) -> None:
-    """What is to go goes; where all has gone before anybody looked, there is no such job."""
+    """Objects to delete are deleted; if all had gone before the command read them, it reports that the job does not
+    exist.
+    """
 
     def run(number: int) -> list[Run]:
         return [_run(base, tmp_path, DELETE, Call("call", 3 * number - 2, ""), held=held)]
@@ -123,7 +126,7 @@ def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_objects")
 def test_it_goes_while_an_old_job_is_waited_for(base: Base, tmp_path: Path) -> None:
-    """Its pod resists, for longer than anybody waits: that nothing comes in its place is known before."""
+    """Its pod resists longer than the command waits: the command knows before that it cannot create the new job."""
     with site(base, "waiting", tmp_path / "waiting", ("--yes", "--timeout", "1h")) as place:
         place.prepare(OLD)
         place.file.write_text(NEW)

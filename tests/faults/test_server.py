@@ -1,7 +1,7 @@
-"""Servers and networks that fail: nothing is lost, and what is said is said clearly.
+"""Failing servers and networks: nothing is lost, and messages are clear.
 
-What must hold after any failure: the exit code tells what kind it was, there is no traceback and no raw answer on the
-screen, and after `gpuctl recover` every object is the old or the new one.
+After any failure the exit code has the kind of error, there is no traceback and no raw response in the output, and
+after `gpuctl recover` every object is the old or the new one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from fault_tools.world import Snapshot, lost, path_of, rest, touched
 from fault_tools.zygote import Result, Running
 
 SOON = 45.0
-"""Seconds for what goes on at once: less than a client gives a server that does not answer, on a machine with other work."""
+"""Time limit in seconds for work that runs at the same time: shorter than a client waits for a silent server."""
 
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
@@ -167,7 +167,7 @@ CREATES: dict[str, Action] = {
 
 @pytest.mark.parametrize("form", CREATES)
 def test_the_answer_to_a_create_is_lost(place: Site, wanted: Snapshot, form: str) -> None:
-    """The old object is gone and nobody knows whether the new one is there."""
+    """The old object is gone, and it is unknown whether the new one exists."""
     old = place.snapshot()
     place.proxy.reset(on(nth(1, makes_job("v2")), CREATES[form]))
     place.apply()
@@ -267,7 +267,7 @@ def test_ctrl_c_while_planning(place: Site) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
 def test_interrupted_after_the_first_delete(place: Site, wanted: Snapshot, number: int) -> None:
-    """What was deleted is created again before the end, and nothing is left for `recover`."""
+    """Deleted objects are created again before the command ends, and nothing is left for `recover`."""
     old = place.snapshot()
     result = _signalled(place, ends_workload, number, _act_then)
     assert_clear(result, 130 if number == signal.SIGINT else 143)
@@ -315,7 +315,7 @@ def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_ctrl_c_while_recovering(place: Site, wanted: Snapshot, number: int) -> None:
-    """It ends at once, and nothing of it goes on behind the lease that is given back: not what has just begun."""
+    """The recovery ends at once, and none of its work continues after the lease is released."""
     old = place.snapshot()
     api = place.base.api
     api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": ["example.com/backup"]}})
@@ -401,7 +401,7 @@ def test_the_second_apply_waits_for_the_first(place: Site, wanted: Snapshot) -> 
 
 @pytest.mark.slow
 def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> None:
-    """Nothing is deleted, so nothing is locked: whoever creates an object, it is the same one."""
+    """Nothing is deleted, so nothing is locked: both runs create the same object."""
     for round in range(6):
         with site(base, f"two-at-once-{round}", tmp_path / str(round)) as place:
             place.file.write_text(OLD)
@@ -418,7 +418,7 @@ def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> No
 
 
 def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) -> None:
-    """In the middle of a replace: the apply waits for it and goes on."""
+    """In the middle of a replacement: the apply waits for the server and continues."""
     old = place.snapshot()
     plane = place.base.plane
     down = threading.Event()

@@ -78,7 +78,7 @@ def test_only_the_chosen_request_fails(proxy: Proxy) -> None:
 
 
 def _as_written(now: Snapshot) -> dict[tuple[str, str], object]:
-    """Who has written what in a namespace, apart from the controllers."""
+    """Return the writers of objects in a namespace and what they wrote, without controllers."""
     return {
         key: (
             live.spec,

@@ -1,7 +1,7 @@
-"""Servers and networks that fail, where what takes time is that a command waits: for a server, a lease, a timeout.
+"""Failing servers and networks, in cases that take time: the command waits for a server, a lease or a timeout.
 
-All of it goes on at once, begun with the first of these tests; each test then has what became of its own. What must
-hold after any failure is as in ``test_server``.
+All cases run at the same time, started by the first of these tests; each test then checks its own result. The
+conditions after a failure are those of ``test_server``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from properties.scale import part_of
 WORKERS = 6
 
 Check = Callable[[Site, Snapshot], None]
-"""What is done where the old documents run and the file holds the new ones; also given what these bring about."""
+"""The cases that start with the old documents running and a file with the new ones; they also get the expected objects.
+"""
 CHECKS: dict[str, Check] = {}
 """By the names of tests. The longest are the first."""
 
@@ -93,7 +94,7 @@ def begun(
 
 @pytest.fixture
 def outcome(begun: Begun, request: pytest.FixtureRequest) -> Future[None]:
-    """What becomes of this test's check."""
+    """Return the result of this test's case."""
     return begun.of(request.node.name)
 
 
@@ -210,7 +211,9 @@ def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_is_away_when_the_time_is_over(outcome: Future[None]) -> None:
-    """All deletes were answered, and whether the objects are gone nobody knows: it is not said that they are there."""
+    """All deletes were answered, and it is unknown whether the objects are gone: the output does not claim that they
+    exist.
+    """
     outcome.result()
 
 
@@ -236,7 +239,7 @@ def test_what_went_unnoticed_goes_on_when_the_time_is_over(outcome: Future[None]
 CHECKS["test_what_went_unnoticed_goes_on_when_the_time_is_over"] = _unnoticed
 
 
-# Passing failures: the command goes on.
+# Temporary failures: the command continues.
 
 
 def _half(request: Request) -> bool:

@@ -25,7 +25,7 @@ GOLDEN = ROOT / "golden"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed and how it ended."""
+    """The output and exit code of a command."""
 
     stdout: str
     stderr: str
@@ -71,7 +71,7 @@ def run(name: str, args: list[str] | None = None) -> Outcome:
 
 
 def expected(name: str) -> Outcome:
-    """What the case's files say."""
+    """Return the expected outcome from the case's files."""
     case = GOLDEN / name
     return Outcome(_read(case / "expected" / "stdout"), _read(case / "expected.stderr"), int(_read(case / "exit") or 0))
 

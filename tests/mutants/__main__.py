@@ -1,12 +1,12 @@
-"""Whether the tests notice mistakes: a sample of small changes of the code, and for each the test that fails.
+"""Mutation tests: small changes of a sample of the code, and for each the test that fails.
 
     python -m mutants [--count 100] [--seed 1] [--workers 3] [--only PATH[:LINE]]
 
-First all of unit, golden and properties run once, to see which test runs which line (kept until the code changes). Then
-each change of a function is made in a fork, which runs the tests of its line, the quickest first, and then what names its
-module. What stands outside of functions is changed in a copy of the tree. What no test notices is printed with its
-difference, unless ``equivalent.yaml`` says why nobody could notice it; then the exit code is 1. A test that fails without
-any change notices nothing: the run stops and names it.
+First, the unit, golden and property tests run once, to record the lines that each test runs (kept until the code
+changes). A change in a function is made in a fork, which runs the tests of its line, the fastest first, and then the
+tests that name its module. A change outside of functions is made in a copy of the tree. A change that no test notices
+is printed with its difference, unless ``equivalent.yaml`` explains it; then the exit code is 1. If a test fails without
+a change, the run stops and names it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SUBJECTS = (
     "apply/run/journal.py",
     "apply/run/journal_secrets.py",
 )
-"""What is changed, below the package: the pure half, and what decides what is done to a cluster."""
+"""The modules that are changed, below the package: the pure half, and the decisions about a cluster."""
 
 NO_SUBJECTS = frozenset({"frontend/codes.py"})
 """Explanations for people."""
@@ -202,7 +202,7 @@ def first_tests(chosen: Iterable[Change]) -> list[str]:
 
 
 def explained(change: Change) -> str | None:
-    """Why a change cannot be noticed, if somebody has found that."""
+    """Return the recorded reason why a change cannot be noticed; None without one."""
     wanted = described(change)
     for entry in yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or ():
         if {key: str(value).split() for key, value in entry.items() if key != "because"} == {
@@ -247,7 +247,7 @@ def tell(change: Change, failed: str) -> Outcome:
 
 
 class Survey:
-    """Which tests run which lines."""
+    """The lines that each test runs."""
 
     def __init__(self, forks: Forks) -> None:
         digest = hashlib.sha256()
@@ -278,7 +278,7 @@ class Survey:
         return sorted(ranks, key=lambda name: (ranks[name], seconds.get(name, 0)))
 
     def is_run(self, change: Change) -> bool:
-        """Whether any test runs the line, after everything has been imported."""
+        """Return True if a test runs the line after all modules were imported."""
         return bool(self._found["lines"].get(str(change.path), {}).get(str(change.line)))
 
 
@@ -332,7 +332,7 @@ def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
 
 
 def main() -> int:
-    """Try the sample; 1 when something that nobody has explained was not noticed."""
+    """Try the sample; return 1 if an unexplained change was not noticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

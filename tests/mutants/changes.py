@@ -1,4 +1,4 @@
-"""Small changes of Python code that somebody might make by mistake, and that a test should notice."""
+"""Small changes of Python code, such as a programmer's mistakes, that a test should notice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Change:
         return text[: self.start] + self.now.encode() + text[self.end :]
 
     def is_program(self, text: bytes) -> bool:
-        """Whether Python reads the file with the change; a function's only statement may be one that cannot go."""
+        """Return True if Python can parse the file with the change; a function's only statement may not be removable."""
         try:
             ast.parse(self.applied(text))
         except SyntaxError:

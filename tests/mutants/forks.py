@@ -1,7 +1,7 @@
 """Many runs of tests from one process that has imported everything: a fork has a changed function at once.
 
-What is changed is code of functions, in memory: the tree stays as it is. What stands outside of functions, and what was
-computed when modules were imported, needs a process of its own, see :mod:`mutants.__main__`.
+Only functions are changed, in memory; the tree is not modified. Code outside of functions, and values computed at
+import, need a process of their own, see :mod:`mutants.__main__`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from _pytest.runner import runtestprotocol
 from mutants.changes import Change
 
 CPU_SECONDS = 240
-"""Of one run of tests, a few times what the longest takes. Of time that a busy machine takes nothing is concluded."""
+"""Time limit of a run of tests, a few times the longest. A run that exceeds it on a busy machine proves nothing."""
 ENDLESS = "a test that did not end"
 
 
@@ -52,7 +52,7 @@ class Forks:
         return True
 
     def survey(self) -> dict[str, Any]:
-        """Which tests run which lines, and how long each takes: ``{"lines": {file: {line: [test]}}, "seconds": ...}``."""
+        """Return the lines that each test runs, and its time: ``{"lines": {file: {line: [test]}}, "seconds": ...}``."""
         names = list(self.items)
         parts = [names[number :: self.workers] for number in range(self.workers)]
         lines: dict[str, dict[str, list[str]]] = {}
