@@ -293,7 +293,7 @@ def _alias(generator: random.Random, lines: list[str]) -> None:
 
 
 def _deep(generator: random.Random, lines: list[str]) -> None:
-    """A value nested deeper than anybody wants, or aliases that multiply."""
+    """Return a value that is nested too deeply, or aliases that multiply."""
     chosen = [index for index, line in enumerate(lines) if _KEY.match(line)]
     if not chosen:
         return

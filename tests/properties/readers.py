@@ -34,7 +34,7 @@ def read_ruamel(text: str, version: str = "1.2") -> Any:
 
 
 def read_go(texts: Sequence[str]) -> list[Any]:
-    """What kubectl reads, for many texts at once; one process serves all calls."""
+    """Return what kubectl reads from many texts at once; one process serves all calls."""
     reader = _go_reader()
     assert reader.stdin is not None, "it is a pipe"
     assert reader.stdout is not None, "it is a pipe"
@@ -58,9 +58,9 @@ def read_all(texts: Sequence[str], *, both: bool = True) -> list[dict[str, Any]]
 
 
 def same(one: Any, two: Any) -> bool:
-    """Equality of JSON that tells ``True`` from ``1`` and ``1`` from ``"1"``; numbers are equal by value.
+    """Return True if JSON values are equal, with ``True``, ``1`` and ``"1"`` distinct; numbers are equal by value.
 
-    Kubectl's reader prints ``1.0`` as ``1``, ``1e20`` in digits, and an integer beyond 64 bits as the float it is to Go.
+    Kubectl's reader prints ``1.0`` as ``1``, ``1e20`` in digits, and an integer beyond 64 bits as a Go float.
     """
     if isinstance(one, dict) and isinstance(two, dict):
         return one.keys() == two.keys() and all(same(value, two[key]) for key, value in one.items())

@@ -1,9 +1,9 @@
-"""How much random tests try: 1 is a whole run (`make test-all`, and pytest by itself), ``GPUCTL_PROPERTIES=50`` fifty times
-as much. `make test` and `make test-fast` have less.
+"""The number of random examples: 1 is a whole run (`make test-all`, and pytest by default), ``GPUCTL_PROPERTIES=50``
+fifty times as many. `make test` and `make test-fast` use less.
 
-hypothesis makes new examples in each run. Fixed cases are always tried in full, except those that take minutes: random
-clusters, calls at which a command is killed, and large documents. Of these a smaller run takes a part (:func:`part_of`)
-that depends on the commit, never on the date: the same commit has the same tests on every day.
+hypothesis makes new examples in each run. Fixed cases are always tested in full, except those that take minutes:
+random clusters, calls at which a command is killed, and large documents. Of these a smaller run takes a part
+(:func:`part_of`) that depends on the commit, never on the date: the same commit has the same tests every day.
 """
 
 from __future__ import annotations

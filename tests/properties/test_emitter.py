@@ -1,4 +1,4 @@
-"""Whatever the emitter writes, PyYAML, ruamel.yaml (1.2 and 1.1) and kubectl's reader read back exactly."""
+"""PyYAML, ruamel.yaml (1.2 and 1.1) and kubectl's reader read the emitter's output back exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured once stays measured, whatever Prometheus has lost since; and it is packed and unpacked the same."""
+"""Measurements survive, whatever Prometheus has lost since; packing and unpacking does not change them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_no_loss_lowers_what_a_pod_was_measured(world: World, chance: random.Ran
 @examples(60)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
 def test_sums_after_a_loss_are_those_of_the_seconds(world: World, chance: random.Random) -> None:
-    """Where the same measurements are lost and kept, the hour is what it was: second by second."""
+    """If the same measurements are lost and kept, the hour is unchanged, second by second."""
     combined = merge_measurements(world.samples, with_losses(world.samples, chance), START, reach(world.interval))
     truth = Oracle(
         START, world.seconds, pods_alone(world.holdings), world.capacities, world.samples, world.interval, (), ()

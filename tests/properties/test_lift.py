@@ -308,7 +308,7 @@ def test_objects_of_others_are_passed_over() -> None:
 
 
 def test_what_a_server_filled_in_is_nobodys_patch() -> None:
-    """Neither in the pod nor in its containers; what somebody wrote beside it stays."""
+    """Neither in the pod nor in its containers; fields that a user wrote stay."""
     patch = {"hostNetwork": True, "containers": [{"name": "main", "stdin": True}]}
     scaling = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}
     document = {

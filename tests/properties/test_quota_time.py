@@ -1,4 +1,4 @@
-"""What a namespace might hold over a time is what it might hold from each moment to the next, whatever quotas there were."""
+"""A namespace's quota over a time equals the sum of its quota at each moment, for any quotas."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_a_namespace_may_hold(data: st.DataObject, begin: float) -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    """Where none may be held as long as the cluster has GPUs, what additions lose is none either."""
+    """If no GPU may be held while the cluster has GPUs, the loss by additions is zero too."""
     random = Random(1)
 
     def cuts() -> Iterator[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""What an hour adds up to is what it adds up to second by second, whatever happened in it."""
+"""The sums of an hour equal the sums of its seconds, for any events."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_digest_is_one_result(world: World, chance: random.Random) -> None:
 @examples(3)
 @given(worlds(st.just(2 * HOUR)))
 def test_a_day_is_that_of_its_seconds(world: World) -> None:
-    """As if it was rolled up as one: also what overlaps the full hour, and workloads that are in both hours."""
+    """A day equals the sum of its hours: also for intervals across the full hour, and workloads in both hours."""
     hours = [rolled(world, START + number * HOUR, HOUR) for number in (1, 0)]
     day, truth = add_up(hours, world.holdings), oracle(world)
     compare(day, truth)

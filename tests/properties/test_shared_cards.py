@@ -1,4 +1,4 @@
-"""What pods do that take turns on a card, whatever the exporter tells of them: compared second by second."""
+"""Time slices of pods on a shared card, for any metrics of the exporter: compared second by second."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Card:
         self.random, self.gpu, self.turns = random, f"GPU-{gpu}", turns
         self.times = [time for time in range(random.randint(-20, 0), SECONDS + 40, interval) if random.random() < 0.97]
         self.pods = [f"pod-{gpu}-{number}" for number in range(random.randint(1, turns))]
-        # Now and then it is updated meanwhile, and then tells something else.
+        # Sometimes the exporter is updated in between, and its metrics change.
         self.turn = random.choice([-math.inf, math.inf, random.randint(0, SECONDS)])
         self.names_itself = random.random() < 0.5
         self.levels = random.choice([[0], [0, 10], [20, 80, 100], [0, 5, 33.25, 50, 100]])
@@ -53,7 +53,9 @@ class Card:
         return found
 
     def series(self) -> list[GpuSeries]:
-        """Those of each pod, each time either all the card's or each its own, and perhaps that of the card."""
+        """Return the series of each pod, each time either all the card's or each pod's own, and perhaps that of the
+        card.
+        """
         values: dict[str, list[tuple[float, float]]] = {pod: [] for pod in ["", *self.pods]}
         for time in self.times:
             apart = time >= self.turn or self.random.random() < 0.03

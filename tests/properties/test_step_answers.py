@@ -54,7 +54,7 @@ def oracle(world: World, start: int, end: int) -> Oracle:
 
 
 def alike(told: Any, expected: Any) -> bool:
-    """To hundredths, as it is told."""
+    """Return the rows rounded to hundredths, as they are answered."""
     return told == expected if expected is None or told is None else told == pytest.approx(expected, abs=0.0051)
 
 
@@ -94,7 +94,7 @@ def check_rows(database: Database, hours: HoursQuery, oracles: dict[str, Oracle]
         for row in rows:
             name = names.get(level, "dimension_value")
             found[row["stat_hour"], "" if name is None else row[name]].append(row)
-        # Two workloads may have one uid here; of those it is told which are the others by their names.
+        # Two workloads may have one uid here; the answer identifies them by their names.
         assert found.keys() == groups.keys(), level
         for place, sums in groups.items():
             if len(found[place]) == 1:

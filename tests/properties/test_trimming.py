@@ -1,4 +1,4 @@
-"""What the service keeps of objects says the same as the whole objects: of jobs, nodes, pools and quotas."""
+"""The objects that the service keeps in part give the same answers as whole objects: jobs, nodes, pools and quotas."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def lowered() -> dict[str, list[Object]]:
 
 
 def created(obj: Object, number: int, namespace: str = "team-a") -> Object:
-    """An object as an API server has it, with all that it adds and that nobody reads."""
+    """Return an object as an API server has it, with all the fields that it adds."""
     obj = copy.deepcopy(obj)
     obj["metadata"] |= {
         "uid": f"uid-{obj['kind']}-{number}",
@@ -229,7 +229,7 @@ def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
 
 
 def of_jobs(objects: list[Object]) -> list[Any]:
-    """Everything that is told of jobs."""
+    """Return all answers about jobs."""
     jobs = group_by_job(of_kind(objects, *WORKLOADS), of_kind(objects, "Pod"), KEYS)
     told: list[Any] = [job_rows(rows_of_jobs(jobs, NAMES, by_job=by_job)).as_json() for by_job in (True, False)]
     for job in jobs:
@@ -245,7 +245,7 @@ def of_jobs(objects: list[Object]) -> list[Any]:
 
 
 def of_nodes(objects: list[Object]) -> list[Any]:
-    """Everything that is told of nodes, pools, quotas and namespaces."""
+    """Return all answers about nodes, pools, quotas and namespaces."""
     nodes, pods = of_kind(objects, "Node"), of_kind(objects, "Pod")
     states = read_nodes(nodes, pods, KEYS, GPUS)
     quotas, ranges = of_kind(objects, "ResourceQuota"), of_kind(objects, "LimitRange")
@@ -323,7 +323,7 @@ def test_nodes_pools_and_quotas(objects: list[Object], data: st.DataObject) -> N
 
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda path: path.stem)
 def test_jobs_of_a_real_cluster(path: Path) -> None:
-    """What was recorded from control planes: whatever a controller or kubelet writes."""
+    """Recorded from control planes: all fields that controllers and kubelet write."""
     evidence, _ = load(path)
     job = evidence.job
     nodes = [node for node in evidence.nodes.values() if node is not None]

@@ -9,11 +9,11 @@ from pathlib import Path
 from support.go_programs import built_program, named_program
 
 RELEASE = "v1.7.7"
-"""The actionlint that is built when there is none."""
+"""The actionlint that is built if none is installed."""
 
 
 def run_actionlint(repository: Path) -> list[str]:
-    """What actionlint has against the workflows of a repository, one line each."""
+    """Return actionlint's complaints about the workflows of a repository, one line each."""
     command = [str(find_actionlint()), "-oneline", "-no-color", "-shellcheck=", "-pyflakes="]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):

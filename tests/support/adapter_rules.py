@@ -18,7 +18,7 @@ class AdapterRule(NamedTuple):
     template: str
 
     def query(self, namespace: str, *pods: str) -> str:
-        """What the adapter asks Prometheus for some pods: by the labels that stand for them here."""
+        """Return the adapter's Prometheus query for some pods, by the labels that represent them here."""
         matchers = f'{self.labels["namespace"]}="{namespace}",{self.labels["pod"]}=~"{"|".join(pods)}"'
         name = self.series.partition("{")[0] or self.series.split('"')[1]
         query = self.template.replace("<<.LabelMatchers>>", matchers).replace("<<.GroupBy>>", self.labels["pod"])

@@ -1,4 +1,4 @@
-"""Requests that nobody thought of: schemathesis' of the OpenAPI document, with names of what is there among them."""
+"""Generated requests: schemathesis reads the OpenAPI document, and existing names are mixed in."""
 
 from __future__ import annotations
 
@@ -193,8 +193,9 @@ def refill(served: Served) -> None:
 
 
 class Walk:
-    """Requests to one operation as somebody. ``statuses`` counts the answers, ``wrong`` tells of those that are not as
-    the document has them."""
+    """Requests to one operation as one user. ``statuses`` counts the responses, ``wrong`` lists those that differ from
+    the document.
+    """
 
     def __init__(self, served: Served, operation: APIOperation, user: str) -> None:
         self.statuses: Counter[int] = Counter()
@@ -205,7 +206,7 @@ class Walk:
         self._session = requests.Session()
 
     def send(self, mode: GenerationMode, number: int) -> None:
-        """As many requests as that in a normal run, always the same."""
+        """Send as many requests as in a normal run, always the same."""
         if mode is GenerationMode.NEGATIVE and not (self._operation.body or any(self._operation.iter_parameters())):
             # Nothing of it can be wrong.
             return
@@ -241,7 +242,7 @@ class Walk:
 
 
 def _is_one_text(operation: APIOperation) -> bool:
-    """Whether all that can be wrong with a request is one text of any characters, in its path."""
+    """Return True if a request can only be wrong by one free text in its path."""
     parameters = [parameter.definition for parameter in operation.iter_parameters()]
     return not operation.body and [(item["in"], item["schema"]["type"]) for item in parameters] == [("path", "string")]
 
@@ -272,14 +273,14 @@ def requests_of(draw: Callable[..., Any], operation: APIOperation, mode: Generat
             if sound or draw(st.integers(0, 2)):
                 place[name] = draw(st.sampled_from(NAMES[name][:2] if sound else NAMES[name]))
     if sound and operation.path.endswith(("/hourly-stats", "/ledger")):
-        # What contradicts another is left out, and which hours are meant is said.
+        # Leave out parameters that contradict another, and always state the hours.
         apart = ("hours", "cursor", "key", "namespace", "exclude_namespaces", "by")
         rest = {name: value for name, value in (case.query or {}).items() if name not in apart}
         case.query = {**rest, "start_time": NAMES["start_time"][0], "end_time": NAMES["end_time"][0]}
     if draw(st.booleans()):
         case.headers["Accept"] = draw(st.sampled_from(_ACCEPTED))
     if case.media_type == "application/yaml" and isinstance(case.body, str):
-        # Bytes are sent as they are.
+        # Bytes are sent unchanged.
         case.body = draw(_SOUND.map(str.encode) if sound else DOCUMENTS.map(_encoded) | _BYTES)
     elif isinstance(case.body, dict):
         fields = _fields(operation)

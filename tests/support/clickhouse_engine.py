@@ -1,5 +1,6 @@
-"""The engine of ClickHouse as a library (chdb), fetched once into the cache outside the tree: 0.5 GB are too much for
-everybody who develops. It runs in a process of its own, with a directory of its own."""
+"""ClickHouse's engine as a library (chdb), downloaded once into the cache outside the tree: 0.5 GB are too much for
+every developer. It runs in a process and a directory of its own.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def _found() -> Path:
         unpacked = Path(temporary) / "unpacked"
         with ZipFile(wheels[0]) as wheel:
             wheel.extractall(unpacked)
-        # Moved as a whole: whoever does not wait never sees half of it.
+        # Moved as a whole, so that another process never reads a part of it.
         os.replace(unpacked, directory)
     return directory
 

@@ -35,7 +35,7 @@ _NAMESPACES = itertools.count(1)
 
 
 class Outcome(NamedTuple):
-    """What a command answered."""
+    """The output and exit code of a command."""
 
     code: int
     out: str
@@ -116,7 +116,7 @@ class Place:
         return str(self.get(kind, name)["metadata"]["uid"])
 
     def exists(self, kind: str, name: str) -> bool:
-        """Whether there is such an object."""
+        """Return True if the object exists."""
         return self.api.request("GET", Key(kind, self.namespace, name).path)[0] == 200
 
     def patch(self, kind: str, name: str, patch: Object, *, manager: str = "somebody", subresource: str = "") -> Object:
@@ -168,7 +168,7 @@ class Place:
         return found
 
     def until(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
-        """Wait until a condition holds; a failure tells what stands in the namespace and on the nodes."""
+        """Wait until a condition holds; a failure lists the objects in the namespace and on the nodes."""
         try:
             return self.plane.wait_for(condition, what, timeout)
         except TimeoutError as error:
@@ -208,7 +208,7 @@ class Place:
         return 30_066 + int(self.namespace.rpartition("-")[2]) % 20
 
     def state(self) -> str:
-        """What keeps pods from running, as far as it can be seen: pods, events, nodes, and who else is on them."""
+        """Return what may keep pods from running: pods, events, nodes, and other pods on them."""
         events = self.api.call("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"] or []
         events.sort(key=lambda event: event["metadata"]["creationTimestamp"])
         return "\n".join(
@@ -277,7 +277,7 @@ def _gpus(pod: Object) -> int:
 
 
 def is_history(obj: Object) -> bool:
-    """Whether an object is a Secret with an earlier document of a job."""
+    """Return True if an object is a Secret with an earlier document of a job."""
     return f"{DOMAIN}/history" in (obj["metadata"].get("labels") or {})
 
 

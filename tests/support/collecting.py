@@ -70,7 +70,7 @@ class Collecting:
         self._reader.start()
 
     def said(self, message: str) -> int:
-        """How often its log has had a message."""
+        """Return the number of times that its log contains a message."""
         return sum(line["message"] == message for line in self.log)
 
     def pause(self) -> None:
@@ -79,7 +79,7 @@ class Collecting:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
@@ -93,7 +93,7 @@ class Collecting:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not been ended."""
+        """Return True if it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -109,11 +109,11 @@ class Collecting:
         return sorted(found, key=lambda item: (item.start, item.pod))
 
     def of(self, namespace: str, pod: str) -> list[Holding]:
-        """What a pod held, in order."""
+        """Return the holdings of a pod, in order."""
         return [item for item in self.holdings(namespace) if item.pod == pod]
 
     def capacities(self, node: str) -> list[Capacity]:
-        """What a node had, in order."""
+        """Return the capacities of a node, in order."""
         return sorted(
             (item for item in self.database.capacities(1, 0, 2**40) if item.node == node), key=lambda item: item.start
         )

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, for tests of those that go on until something happens."""
+"""Commands in processes of their own, for tests of commands that run until an event."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _connected(pid: int) -> set[int]:
     """The remote ports of a process's open connections."""
     sockets = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
-        # What is closed meanwhile is none.
+        # A stream that was closed has no output.
         with contextlib.suppress(OSError):
             sockets.add(os.readlink(f"/proc/{pid}/fd/{name}"))
     rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
@@ -86,9 +86,9 @@ def _connected(pid: int) -> set[int]:
 def on_a_terminal(
     *arguments: str, answer: str | None = None, meanwhile: Callable[[], None] | None = None
 ) -> tuple[int, str]:
-    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed.
+    """Run a command on a terminal, and answer its question; return its exit code and the screen.
 
-    :param meanwhile: what happens between the question and the answer.
+    :param meanwhile: called between the question and the answer.
     """
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "gpuctl", *arguments]

@@ -1,4 +1,4 @@
-"""What was rolled up, held against what it is, and against itself."""
+"""Comparisons of rolled-up sums with the expected ones, and with each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_ledger(result: RolledUp, truth: Oracle) -> None:
 
 
 def check_parts(result: RolledUp) -> None:
-    """What the cluster is divided into adds up to it, and no part is more than it can be."""
+    """Check that the parts of the cluster add up to its sums, and that no part exceeds its maximum."""
     parts: dict[tuple[Level, str], list[Sums]] = defaultdict(list)
     for group, sums in result.sums.items():
         if group.level is not Level.CLUSTER:

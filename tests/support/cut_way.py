@@ -28,7 +28,7 @@ class CutWay:
                 one.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Take no connections any more, and end those that there are."""
+        """Accept no further connections, and end the open ones."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -1,4 +1,4 @@
-"""What deploy/ puts into a cluster, as kustomize makes it, and whether an API server takes it."""
+"""The manifests in deploy/ as kustomize builds them, and their validation by an API server."""
 
 from __future__ import annotations
 

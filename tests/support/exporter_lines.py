@@ -1,4 +1,4 @@
-"""What exporters of GPUs tell, as the history of a Prometheus."""
+"""The metrics of GPU exporters as the history of a Prometheus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UTIL, ACTIVE, USED, FREE, TOTAL = (
 )
 Line = tuple[str, dict[str, Any], float, float]
 OWN = {"pod": "dcgm-exporter-x", "namespace": "monitoring"}
-"""What Prometheus writes of the exporter where it does not honour its labels."""
+"""Labels that Prometheus sets for the exporter if it does not honor the exporter's own."""
 
 
 def dcgm(metric: str, value: float, when: float, gpu: int = 0, node: str = "n1", **labels: str) -> Line:

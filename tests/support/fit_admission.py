@@ -39,7 +39,7 @@ class AdmissionWorld:
 
     @property
     def namespace(self) -> str:
-        """Where everything of it is."""
+        """The namespace of all its objects."""
         return f"admission-{self.seed}"
 
     @property

@@ -50,7 +50,7 @@ class _Oddities(Maker):
         self._crowd(full=contest)
         if not contest and self.random.random() < 0.5:
             for pod, _ in self.world.fillers:
-                # Whoever is promised a node waits on.
+                # Pods that nominated the node keep waiting.
                 pod["metadata"]["finalizers"] = ["example.com/held"]
         for number in range(self.random.choice((1, 1, 2))):
             pod = self._job(0)["spec"]["template"]
@@ -60,7 +60,7 @@ class _Oddities(Maker):
             )
             size = self.random.choice(("2", "4", "8", "8"))
             if contest:
-                # It evicts nobody, and comes before the job that does.
+                # It preempts no pods, and is scheduled before the job that does.
                 pod["spec"]["priorityClassName"] = "world-polite"
             pod["spec"]["containers"][0]["resources"] = resources_of({GPU: size})
             if self.random.random() < 0.3:

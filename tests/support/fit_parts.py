@@ -63,7 +63,7 @@ class World:
 
     @property
     def namespace(self) -> str:
-        """Where everything of it is."""
+        """The namespace of all its objects."""
         return f"world-{self.seed}"
 
 

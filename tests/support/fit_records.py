@@ -41,7 +41,7 @@ _QUEUES_TOGETHER = 3
 
 
 class Seeds(NamedTuple):
-    """Which worlds a set has, by generator."""
+    """The seeds of a set of worlds, by generator."""
 
     worlds: Iterable[int]
     oddities: Iterable[int]
@@ -66,7 +66,7 @@ SETS = {
         range(502_000, 502_006),
     ),
 }
-"""``held-out`` are worlds that nobody looks at while ``fit`` is changed: they tell whether it has learned the others."""
+"""``held-out`` worlds are not read while ``fit`` is changed: they show whether it is fitted to the others."""
 
 
 def versions() -> dict[str, str]:

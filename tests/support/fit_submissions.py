@@ -16,8 +16,10 @@ _FULL = ("preempting", "apart", YIELDING)
 
 
 def submission(seed: int, kind: str | None = None) -> World:
-    """The world of a seed: all jobs in one pool, each in one of its own, in several, above what others run;
-    of pods that mind each other; or each above what others run in a pool of its own. Or of a kind that is asked for."""
+    """Return the world of a seed: all jobs in one pool, each in its own, in several, or with a higher priority than
+    running jobs; with pod affinity; or each with a higher priority than the jobs of its own pool. Or the world of a
+    given kind.
+    """
     return _Maker(seed, kind or KINDS[seed % len(KINDS)]).make()
 
 
@@ -114,7 +116,9 @@ class _Maker:
         }
 
     def _wish(self, spec: Object, number: int) -> None:
-        """What pods want of others, or prefer: of their own job's, of those of a team, or of what is there."""
+        """Return the affinity of pods, required or preferred: to their own job, to those of a team, or to existing
+        pods.
+        """
         draw = self.random
         label = draw.choice(({"app": f"job-{number}"}, {"team": f"team-{draw.randrange(3)}"}, {"app": "owner-1"}))
         topology = draw.choice((HOST_NAME, HOST_NAME, f"example.com/zone-{self.world.seed}"))

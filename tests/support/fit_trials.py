@@ -30,10 +30,11 @@ QUIET = 4.0
 """Seconds without a change after which the scheduler is done: it repeats an attempt after one second."""
 PATIENCE = 600.0
 STILL = 15.0
-"""Seconds without any change of a pod after which whoever still waits with a node promised is not tried again for minutes:
-another has taken that room, or the last of its victims was gone already when it was to be deleted, so that no event came
-after the preemption had ended. A scheduler that starts anew tries all pods, as this one would after five minutes
-(``DefaultPodMaxInUnschedulablePodsDuration`` of pkg/scheduler/backend/queue)."""
+"""Seconds without any change of a pod. After that, a pod that still waits with a nominated node is not retried for
+minutes: another pod has taken the room, or the last victim had gone before its deletion, so that no event followed the
+preemption. A restarted scheduler tries all pods, as this one would after five minutes
+(``DefaultPodMaxInUnschedulablePodsDuration`` of pkg/scheduler/backend/queue).
+"""
 MERGE_PATCH = "application/merge-patch+json"
 _SHORT = ("fits-when-empty", "never")
 _PLURALS = {
@@ -49,7 +50,7 @@ _PLURALS = {
 
 
 class Seen(NamedTuple):
-    """What the scheduler did with a world: bound pods of each job, and the fillers that were evicted."""
+    """The scheduler's decisions in a world: the bound pods of each job, and the evicted fillers."""
 
     bound: dict[str, int]
     evicted: frozenset[str]
@@ -201,7 +202,7 @@ class Trials:
             time.sleep(min(max(1.0, LOOKS * (time.monotonic() - began_look)), QUIET - 1))
 
     def _version(self) -> str:
-        """What every change of a pod changes: the pods of all worlds are some megabytes."""
+        """Return a value that changes with every change of a pod: the pods of all worlds are several megabytes."""
         nobody = "/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dnobody"
         return str(self.api.call("GET", nobody)["metadata"]["resourceVersion"])
 
@@ -215,7 +216,7 @@ class Trials:
             here = pods.get(item.namespace, [])
             names = {pod["metadata"]["name"] for pod in here}
             bound = dict.fromkeys((job["metadata"]["name"] for job in item.jobs), 0)
-            # Whoever is promised room that others do not leave, or take, keeps the promise and waits for ever.
+            # A pod keeps its nominated node and waits for ever if other pods do not leave the room, or take it.
             held = is_held(item) or bool(item.waiting)
             for pod in here:
                 name = pod["metadata"]["name"].rsplit("-", 1)[0]
@@ -230,7 +231,7 @@ class Trials:
 
 
 def is_held(item: World) -> bool:
-    """Whether pods that are being deleted never end."""
+    """Return True if pods that are being deleted never end."""
     return any("finalizers" in pod["metadata"] for pod, _ in item.fillers)
 
 
@@ -239,14 +240,16 @@ def _place_of(pod: Object) -> tuple[str, str]:
 
 
 def _tells_when_empty(item: World, snapshot: Snapshot) -> bool:
-    """Whether what the scheduler does when the fillers are gone says something: of one job that no quota keeps out."""
+    """Return True if the scheduler's decision without the fillers is conclusive: for a single job that no quota
+    refuses.
+    """
     if item.waiting or is_held(item):
         return False
     return len(item.jobs) == 1 and not item.quotas and fit(snapshot, item.jobs)[0].verdict in _SHORT
 
 
 def _is_refused(pod: Object, held: bool) -> bool:
-    """Whether the scheduler has said that a pod stays where it is, and makes no room for it that ever comes."""
+    """Return True if the scheduler has rejected a pod, and will make no room for it."""
     status = pod.get("status") or {}
     conditions = status.get("conditions") or []
     told = any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
@@ -271,7 +274,7 @@ def _part(whole: Snapshot, item: World) -> Snapshot:
 
 
 def disagreements(trial: Trial) -> list[str]:
-    """Where our answers are not what the scheduler did."""
+    """Return the differences between our answers and the scheduler's decisions."""
     result = []
     answers = trial.answers()
     asked = {job["metadata"]["name"]: job["spec"]["parallelism"] for job in trial.world.jobs}

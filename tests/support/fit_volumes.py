@@ -31,7 +31,7 @@ class VolumeWorld:
 
     @property
     def namespace(self) -> str:
-        """Where everything of it is, and what the names of the rest begin with."""
+        """The namespace of all its objects, and the prefix of other names."""
         return f"volumes-{self.seed}"
 
     @property
@@ -154,7 +154,7 @@ def _add_volumes(world: VolumeWorld, draw: random.Random) -> None:
 
 
 def affinity(key: str, value: str) -> Object:
-    """Where a volume is reached from."""
+    """Return the node affinity of a volume."""
     return {
         "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]}
     }

@@ -22,7 +22,7 @@ from support.fit_parts import (
 
 
 def shared_objects() -> list[Object]:
-    """What all worlds need."""
+    """Return the objects that all worlds need."""
     classes = [
         {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -61,7 +61,7 @@ class Maker(Parts):
         return self.world
 
     def _make_duel(self) -> None:
-        """Nodes alike, full of pods that one job may evict: whom it takes is all that matters."""
+        """Add equal nodes full of pods that one job may evict: only the choice of victims matters."""
         self.about = set()
         gpus = {"cpu": "64", "memory": "256Gi", "pods": "30", GPU: "8", CARD: "8", "ephemeral-storage": "1Ti"}
         ranks = self.random.sample(("world-least", "world-low", "world-mid"), self.random.choice((1, 2, 3, 3)))

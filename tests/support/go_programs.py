@@ -17,7 +17,7 @@ class ProgramMissing(Exception):
 
 
 def cache_directory() -> Path:
-    """Where builds and derived files live that outlast a test run, in no tree of the project."""
+    """Return the directory for builds and derived files that outlast a test run, outside of the project's trees."""
     chosen = os.environ.get("GPUCTL_CACHE")
     if chosen:
         return Path(chosen)
@@ -33,7 +33,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def is_program(path: Path) -> bool:
-    """Whether a file can be run."""
+    """Return True if a file is executable."""
     return path.is_file() and os.access(path, os.X_OK)
 
 
@@ -65,6 +65,6 @@ def built_program(package: str, release: str) -> Path:
         )
         if done.returncode != 0:
             raise ProgramMissing(f"{name} {release} cannot be built: {done.stderr.strip()}")
-        # Moved as a whole: whoever does not wait never sees half a program.
+        # Moved as a whole, so that another process never runs a part of it.
         os.replace(Path(directory) / name, built)
     return built

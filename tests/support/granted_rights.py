@@ -1,4 +1,4 @@
-"""What RBAC grants a service account, and which of it was used."""
+"""The rights that RBAC grants to a service account, and those that were used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Grant(NamedTuple):
     names: frozenset[str] = frozenset()
 
     def allows(self, asked: Asked) -> bool:
-        """Whether a request is allowed by this."""
+        """Return True if this grant allows a request."""
         return (
             (self.group, self.resource, self.verb) == (asked.group, asked.resource, asked.verb)
             and self.namespace in ("", asked.namespace)
@@ -35,7 +35,7 @@ class Grant(NamedTuple):
 
 
 def grants_of(plane: ControlPlane, namespace: str, account: str) -> list[Grant]:
-    """Everything that is granted to a service account by its name, as it is in the cluster."""
+    """Return all grants to a service account by its name, from the cluster."""
     objects = plane.get(_ROLES, "-A")["items"]
     roles = {(item["kind"], _place(item), item["metadata"]["name"]): item for item in objects}
     return [

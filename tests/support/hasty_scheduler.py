@@ -52,10 +52,10 @@ def hasten(plane: ControlPlane) -> None:
 
 
 def has_tried_all(plane: ControlPlane) -> bool:
-    """Whether a scheduler that was hastened waits for something to happen.
+    """Return True if a scheduler with short intervals waits for an event.
 
-    That nothing changes for some seconds says less: beside other work a round over a thousand pods that wait takes
-    longer, and each may be the one that finds room.
+    A few seconds without a change are not enough: on a busy machine a round over a thousand pending pods takes longer,
+    and each of them may be schedulable.
     """
     # It has made its certificate itself, for this process only.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -21,7 +21,7 @@ from typing import Any
 from support.go_programs import built_program, cache_directory, is_program, named_program
 
 RELEASE = "v0.7.0"
-"""The kubeconform that is built when there is none."""
+"""The kubeconform that is built if none is installed."""
 
 JOBSET = Path(__file__).parents[2] / "compiler" / "gpuctl" / "backend" / "schemas" / "jobset.json"
 LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
@@ -29,11 +29,11 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def run_kubeconform(yaml_text: str, version: str, *extra_schemas: str) -> list[str]:
-    """What kubeconform has against the objects in ``yaml_text``, one sentence for each bad one.
+    """Return kubeconform's complaints about the objects in ``yaml_text``, one sentence for each invalid one.
 
-    All documents go to one process. ``version`` is a minor version such as ``1.36``. ``extra_schemas`` are
-    further places where kubeconform may find schemas, each what its option ``-schema-location`` takes. An
-    object of which there is no schema is reported, and so is a text without any object.
+    All documents go to one process. ``version`` is a minor version such as ``1.36``. ``extra_schemas`` are further
+    schema locations, in the format of the option ``-schema-location``. An object without a schema is reported, and so
+    is a text without any object.
     """
     command = [
         str(find_kubeconform()),
@@ -73,9 +73,9 @@ def find_kubeconform() -> Path:
 
 @cache
 def schema_directory(version: str) -> Path:
-    """A directory with one file a kind of Kubernetes ``version``, each complete in itself, in ``LAYOUT``.
+    """Return a directory with one self-contained file for each kind of Kubernetes ``version``, in ``LAYOUT``.
 
-    Made once for each state of its sources and kept in the cache. Its name tells that state.
+    Made once for each state of its sources and kept in the cache; its name identifies the state.
     """
     package = Path(str(importlib.resources.files("kubernetes_validate")))
     source = package / "kubernetes-json-schema" / f"v{version}.0-local-strict" / "_definitions.json"

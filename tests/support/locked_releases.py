@@ -1,4 +1,4 @@
-"""Which releases of the dependencies are installed: what is generated with the locked ones differs with others."""
+"""The installed releases of the dependencies: files that are generated with the locked ones differ with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What works, or does not, for somebody who is not root."""
+"""Code that runs without the rights of root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NOBODY = 65534
 
 
 def as_nobody(work: Callable[[], object]) -> int:
-    """Run in a child without root's rights, whoever runs the tests; 0 where nothing went wrong."""
+    """Run in a child process without root's rights, also if root runs the tests; return 0 on success."""
     pid = os.fork()
     if pid == 0:
         code = 1

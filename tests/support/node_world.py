@@ -59,7 +59,7 @@ def running() -> Iterator[ControlPlane]:
 def place(
     plane: ControlPlane, directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    """Where commands run: ``anywhere`` of it, as no namespace belongs to it alone."""
+    """Return the place where commands run: use ``anywhere``, because no namespace belongs to it alone."""
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig()))
     monkeypatch.chdir(directory)
     return Place(plane, Api(plane), "default", directory, capsys)
@@ -96,7 +96,7 @@ def labels_of(place: Place, name: str) -> dict[str, str]:
 
 
 def managers(place: Place, name: str, label: str) -> set[str]:
-    """Who holds a label of a node."""
+    """Return the field managers of a label of a node."""
     entries = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["managedFields"]
     return {
         entry["manager"]

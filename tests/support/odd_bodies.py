@@ -8,7 +8,7 @@ JSON, YAML = "application/json", "application/yaml"
 
 
 class OddBody(NamedTuple):
-    """A body, what it says it is, and a part of what is said of it where fields are expected."""
+    """A body, its declared content type, and a part of the error if fields are expected."""
 
     kind: str
     body: bytes

@@ -36,7 +36,7 @@ class Block:
     text: str
 
     def note_after(self, prefix: str) -> str | None:
-        """What the note says after ``prefix``, or None when it is another note."""
+        """Return the text of the note after ``prefix``; None for another note."""
         return self.note.removeprefix(prefix).strip() if self.note.startswith(prefix) else None
 
 

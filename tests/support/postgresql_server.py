@@ -78,12 +78,12 @@ def _fetch(temporary: Path, target: Path) -> None:
         done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ProgramMissing(f"PostgreSQL cannot be fetched: {done.stderr.strip()[-300:]}")
-    # Moved as a whole: whoever does not wait never sees half of it.
+    # Moved as a whole, so that another process never reads a part of it.
     os.replace(temporary / "unpacked", target)
 
 
 class PostgresqlServer:
-    """A server with a data directory and a port of its own. It refuses root, so that root starts it as nobody."""
+    """A server with its own data directory and port. It refuses to run as root, so root starts it as the user `nobody`."""
 
     def __init__(self) -> None:
         programs = postgresql_programs()
@@ -112,7 +112,7 @@ class PostgresqlServer:
         return self.directory / "data"
 
     def _readable(self, programs: Path) -> Path:
-        """The programs where nobody can run them: a home directory often is its owner's alone."""
+        """Copy the programs to a directory that the user `nobody` can read: home directories often are private."""
         found = subprocess.run([*self._as, "test", "-x", str(programs / "initdb")], check=False)
         if found.returncode == 0:
             return programs
@@ -138,7 +138,7 @@ class PostgresqlServer:
         given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         environment = [f"{name}={value}" for name, value in self._environment.items()]
         command = ["env", *environment, str(self.programs / "postgres"), "-D", str(self._data), *given]
-        # What the kernel is asked for before the user changes is forgotten then.
+        # The parent-death signal is cleared when the user changes, so it is set afterwards.
         before = [*self._as, "--pdeathsig=KILL"] if self._as else []
         end = time.monotonic() + _STARTS_IN
         while True:
@@ -158,13 +158,13 @@ class PostgresqlServer:
         self._process.stop(kill=True)
 
     def stop(self) -> None:
-        """End it in order, without waiting for whoever is connected."""
+        """Stop it cleanly, without waiting for connected clients."""
         if self._process is not None and not self._process.ended:
             self._process.process.send_signal(2)
             self._process.process.wait(30)
 
     def url(self, database: str, password: str = PASSWORD) -> str:
-        """How a database is reached."""
+        """Return the URL of a database."""
         return f"postgresql://{USER}:{password}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self) -> str:

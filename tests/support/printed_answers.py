@@ -13,14 +13,14 @@ from typing import Any
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 NAMES = ("nodeName", "name", "key", "gpuId", "timestamp", "type")
-"""What an item of a list is called, the first of them that it has."""
+"""Fields that name an item of a list; the first one present is used."""
 FREE_TEXTS = frozenset({"message"})
 
 
 def differences(printed: Any, real: Any, otherwise: Mapping[str, str] = {}) -> list[str]:
-    """Where an answer is not as printed, one line each.
+    """Return the differences between an answer and the printed one, one line each.
 
-    :param otherwise: place (``items[node-1].cpu``) -> a regular expression of what stands there instead.
+    :param otherwise: place (``items[node-1].cpu``) -> a regular expression for its value.
     """
     unused = dict(otherwise)
     found = list(_differences(printed, real, "", unused))

@@ -36,9 +36,9 @@ def prometheus_programs() -> Path:
 
 
 def find_prometheus() -> Path:
-    """The same for whoever can do without.
+    """Return the directory of Prometheus, for tests that are skipped without it.
 
-    :raises ProgramMissing: it is not there, and cannot be fetched.
+    :raises ProgramMissing: it is not installed, and cannot be downloaded.
     """
     named = [named_program(name) for name in PROGRAMS]
     if named[0] is not None and named[1] is not None and named[0].parent == named[1].parent:
@@ -62,12 +62,12 @@ def _fetch(temporary: Path, directory: Path) -> None:
         if done.returncode != 0:
             raise ProgramMissing(f"prometheus cannot be fetched: {done.stderr.strip()[-300:]}")
     for name in PROGRAMS:
-        # Moved as a whole: whoever does not wait never sees half a program.
+        # Moved as a whole, so that another process never runs a part of it.
         os.replace(temporary / "unpacked" / "usr" / "bin" / name, directory / name)
 
 
 class Exporter:
-    """What says how GPUs are used, and can be told what to say."""
+    """An exporter of GPU metrics with values that tests set."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -143,7 +143,7 @@ def set_up_prometheus(
 
 
 class PrometheusServer:
-    """A Prometheus that may be killed and started again, as it is set up in its directory."""
+    """A Prometheus that can be killed and started again, with the configuration in its directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

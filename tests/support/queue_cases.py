@@ -1,4 +1,4 @@
-"""Small worlds of Kueue's queues, written out by hand, and what is told of jobs in them."""
+"""Small worlds of Kueue queues, written by hand, and the answers for jobs in them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pod_of(name: str, priority: int = 0) -> Object:
 
 
 def snapshot(trial: QueueTrial, *workloads: Object, pods: tuple[Object, ...] = ()) -> Snapshot:
-    """The snapshot of a world with these Workloads, as it is read back from its file."""
+    """Return the snapshot of a world with these Workloads, read back from its file."""
     found = trial.snapshot()
     lists = {**(found.kueue or {}), "workloads": [workload_entry(item) for item in workloads]}
     return load(render(replace(found, pods=list(pods), kueue=lists)))

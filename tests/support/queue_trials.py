@@ -20,7 +20,7 @@ Object = dict[str, Any]
 _GROUP = f"/apis/{API}"
 _PATIENCE = 240
 _TRIES = 4
-"""So often Kueue has tried in vain whom it tries again and again."""
+"""Number of failed attempts after which a Workload that Kueue retries for ever counts as waiting."""
 _METRIC = re.compile(
     r"^kueue_(pending_workloads|reserving_active_workloads|admission_attempts_total){(.*)} (\S+)$", re.MULTILINE
 )
@@ -43,7 +43,7 @@ class Seen:
 
 
 class _Queued(NamedTuple):
-    """The jobs of a world that have quota, and of those that Kueue has stopped when that was told, or taken back."""
+    """The jobs of a world that have quota, and those that Kueue had stopped or requeued at that time."""
 
     held: set[str]
     stopped: dict[str, str]
@@ -59,7 +59,9 @@ class _Job(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """How many Workloads have quota of each ClusterQueue, would be tried now, and wait in all, and Kueue's tries."""
+    """For each ClusterQueue, the numbers of Workloads that have quota, are active, and are pending, and Kueue's
+    attempts.
+    """
 
     held: dict[str, int]
     active: dict[str, int]
@@ -68,7 +70,7 @@ class _Counts(NamedTuple):
 
 
 def run_trials(plane: ControlPlane, trials: list[QueueTrial]) -> list[Seen]:
-    """Make the queues, let jobs settle, look, let the others come, and see whom Kueue admits."""
+    """Make the queues, let jobs settle, read the state, add the other jobs, and read which ones Kueue admits."""
     api = Api(plane)
     for item in priorities():
         # Earlier trials on the same control plane have made them.
@@ -92,7 +94,7 @@ def _seen(item: QueueTrial, whole: Snapshot, before: _Queued, after: _Queued) ->
 
 
 def _placed(whole: Snapshot, item: QueueTrial) -> Snapshot:
-    """The snapshot as it would be with nodes for everybody: each pod on that of its flavor."""
+    """Return the snapshot with enough nodes: each pod is on a node of its flavor."""
     pods = [pod for pod in whole.pods if pod["namespace"] == item.namespace]
     return replace(
         whole, nodes=item.nodes, pods=[{**pod, "node": pod["wants"]["nodeSelector"]["card"]} for pod in pods]
@@ -131,7 +133,7 @@ def _submit(api: Api, namespace: str, jobs: list[Object]) -> None:
 
 
 def _quiet(plane: ControlPlane, api: Api, trials: list[QueueTrial], wanted: dict[str, int]) -> dict[str, _Queued]:
-    """Wait until nothing happens any more; the jobs by namespace."""
+    """Wait until nothing changes; return the jobs by namespace."""
     last: object = None
     since, rests = 0, False
     began = time.monotonic()
@@ -168,7 +170,7 @@ def _found(api: Api, spaces: set[str]) -> dict[str, dict[str, _Job]]:
 
 
 def _counts(metrics: str) -> _Counts:
-    """What Kueue says of itself. Source: Kueue 0.15, ``pkg/metrics/metrics.go``."""
+    """Return Kueue's own metrics. Source: Kueue 0.15, ``pkg/metrics/metrics.go``."""
     held: dict[str, int] = {}
     active: dict[str, int] = {}
     waiting: dict[str, int] = {}
@@ -188,9 +190,9 @@ def _counts(metrics: str) -> _Counts:
 
 
 def _unrest(counts: _Counts, trials: list[QueueTrial], found: dict[str, dict[str, _Job]], since: int) -> str:
-    """What Kueue does not know yet of the jobs, or would try with them; "" where it would do nothing more.
+    """Return a job that Kueue has not seen yet, or would still act on; "" if it would do nothing more.
 
-    The first of a ClusterQueue with StrictFIFO that has to wait is tried again and again: a few times are enough.
+    The head of a ClusterQueue with StrictFIFO is retried for ever while it waits: a few attempts are enough.
     """
     tries = ""
     for item in trials:

@@ -38,7 +38,7 @@ class QueueTrial:
 
     @property
     def nodes(self) -> list[Object]:
-        """Nodes of a snapshot that have room for everybody in each flavor."""
+        """Return the nodes of a snapshot with room for all pods in each flavor."""
         room = {"cpu": "100000", "memory": "100Ti", "pods": "10000", GPU: "10000"}
         return [
             {
@@ -51,7 +51,7 @@ class QueueTrial:
         ]
 
     def snapshot(self) -> Snapshot:
-        """The world before anybody comes."""
+        """Return the world before any job is submitted."""
         lists = {
             "workloads": [],
             "localqueues": list(map(local_queue_entry, self.local_queues)),

@@ -10,7 +10,7 @@ from support.cluster_tools import GPU, Object, Place
 API = "kueue.x-k8s.io/v1beta2"
 _GROUP = f"/apis/{API}"
 ROOM = {"cpu": "1000", "memory": "10Ti"}
-"""Of what no test runs short."""
+"""Amounts that are more than any test uses."""
 
 
 class Queues:
@@ -92,7 +92,7 @@ class Queues:
         return dict(self.place.until(lambda: self._workload(job, kind), f"the Workload of {job}"))
 
     def has_workload(self, job: str, kind: str = "Job") -> bool:
-        """Whether Kueue has a Workload of a job."""
+        """Return True if Kueue has a Workload for a job."""
         return self._workload(job, kind) is not None
 
     def path(self, workload: Object) -> str:
@@ -100,7 +100,7 @@ class Queues:
         return f"{_GROUP}/namespaces/{self.place.namespace}/workloads/{workload['metadata']['name']}"
 
     def condition(self, job: str, which: str, kind: str = "Job") -> Object:
-        """A condition of a job's Workload, {} when there is none."""
+        """Return a condition of a job's Workload; {} without one."""
         workload = self._workload(job, kind) or {}
         conditions = (workload.get("status") or {}).get("conditions") or []
         return next((item for item in conditions if item["type"] == which), {})
@@ -123,7 +123,7 @@ class Queues:
         self.place.api.call("PATCH", path, {"spec": patch}, "application/merge-patch+json")
 
     def remove(self) -> None:
-        """Delete what belongs to no namespace; it goes when nothing uses it any more."""
+        """Delete the cluster-scoped objects; each goes when it is no longer in use."""
         for path in reversed(self._made):
             self.place.api.request("DELETE", path)
 

@@ -1,4 +1,4 @@
-"""The command line of somebody who has no kubeconfig, beside that of somebody who has."""
+"""The command line of a user without a kubeconfig, compared with that of a user with one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIKE_IN = 30.0
 
 
 class Remote:
-    """The command line of somebody who has no kubeconfig."""
+    """The command line of a user without a kubeconfig."""
 
     def __init__(self, place: Place, served: Served, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.place = place
@@ -55,7 +55,7 @@ class Remote:
 
     @property
     def port(self) -> int:
-        """That of the service."""
+        """Return the port of the service."""
         port = urlsplit(self.served.url).port
         assert port is not None
         return port
@@ -77,8 +77,8 @@ class Remote:
         return self.same_anywhere(*arguments, "-n", self.place.namespace, code=code)
 
     def same_anywhere(self, *arguments: str, code: int | None = 0, server: str = "") -> Outcome:
-        """Like :meth:`same`, in no namespace. What only reads, or is refused, is tried again while the world goes on
-        between the two.
+        """Compare as :meth:`same`, without a namespace. Commands that only read, or are refused, are retried if the
+        cluster changes between the two runs.
 
         :param server: URL of the service; default: the one of the last login.
         """

@@ -16,7 +16,7 @@ from gpuctl.cli.main import run
 
 
 class Outcome(NamedTuple):
-    """What a command line printed and how it ended."""
+    """The output and exit code of a command."""
 
     code: int
     out: str

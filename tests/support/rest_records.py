@@ -40,7 +40,7 @@ _MAPPINGS = frozenset(
         *("numbers", "object", "perPod", "requests", "resources", "restarts", "summary", "to", "working"),
     }
 )
-"""Fields whose keys are names, or whose values are shown as they are."""
+"""Fields whose keys are names, or whose values are recorded unchanged."""
 _LONG = 120.0
 
 COMMANDS: dict[str, str] = {

@@ -42,11 +42,11 @@ _PODS = (
     ("queued-abcde", OTHER, "queued", "training-pool", "", 64),
 )
 _SECRETS = ("wide", "stranger", "queued", OTHER)
-"""Words that whoever sees only the first team must not meet."""
+"""Words that a user who sees only the first team must not receive."""
 
 
 def hidden_words() -> tuple[str, ...]:
-    """What of the second team has a name."""
+    """Return the names of the second team's objects."""
     return _SECRETS
 
 

@@ -26,7 +26,7 @@ from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
 STARTS_IN = 180.0
 READY_IN = 120.0
 PATIENCE = 120.0
-"""Seconds until what goes on by itself is seen, on a machine with other work."""
+"""Seconds until a change in the cluster is visible, on a busy machine."""
 
 
 class Untidied(NamedTuple):
@@ -37,7 +37,7 @@ class Untidied(NamedTuple):
 
 
 class Served:
-    """A service and its tokens: ``client`` gives a client of somebody's."""
+    """A service and its tokens: ``client`` returns the client of a user."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Served:
         self._clients: dict[str, httpx.Client] = {}
 
     def client(self, name: str = "admin") -> httpx.Client:
-        """Somebody's client; "" has no token."""
+        """Return the client of a user; "" has no token."""
         if name not in self._clients:
             headers = {"Authorization": f"Bearer {self.tokens[name]}"} if name else {}
             self._clients[name] = httpx.Client(
@@ -64,21 +64,21 @@ class Served:
         return self._clients[name]
 
     def own_client(self, name: str = "admin") -> httpx.Client:
-        """A client of somebody's, for a thread of its own; it goes away with the process."""
+        """Return a client of a user for another thread; it ends with the process."""
         return httpx.Client(base_url=f"{self.url}/api/v1", headers=self.client(name).headers, timeout=120)
 
     def get(self, path: str, name: str = "admin", *, status: int = 200, **query: Any) -> Any:
-        """What a path answers."""
+        """Return the JSON of a path."""
         return self.call("GET", path, name, status=status, params=query)
 
     def call(self, method: str, path: str, name: str = "admin", *, status: int = 200, **rest: Any) -> Any:
-        """What a request is answered with, as JSON."""
+        """Send a request and return the JSON of its response."""
         response = self.client(name).request(method, path, **rest)
         assert response.status_code == status, f"{method} {path}: {response.status_code}\n{response.text}"
         return response.json()
 
     def untidied(self, method: str, path: str, name: str = "admin", body: Any = None) -> Untidied:
-        """What a path is answered with that is sent as it is: httpx would tidy ``..`` and the like away."""
+        """Send a path unchanged and return the response: httpx would normalize ``..`` and similar parts."""
         where = urlsplit(self.url)
         connection = http.client.HTTPConnection(where.netloc, timeout=60)
         headers = {"Authorization": f"Bearer {self.tokens[name]}", "Content-Type": "application/json"}
@@ -90,7 +90,7 @@ class Served:
             connection.close()
 
     def until(self, path: str, condition: Any, name: str = "admin", **query: Any) -> Any:
-        """What a path answers, once it is there and meets a condition."""
+        """Return the JSON of a path when it exists and meets a condition."""
         end = time.monotonic() + PATIENCE
         while True:
             response = self.client(name).get(path, params=query)
@@ -100,7 +100,7 @@ class Served:
             time.sleep(0.1)
 
     def until_running(self, name: str, namespace: str, pods: int = 1) -> Any:
-        """What a job is, once it runs, and so many of its pods are known to run."""
+        """Return a job when it is running with a number of pods."""
 
         def runs(value: Any) -> bool:
             running = [pod for pod in value["pods"] if pod["status"] == "Running"]
@@ -109,7 +109,7 @@ class Served:
         return self.until(f"/jobs/{name}", runs, namespace=namespace)
 
     def until_gone(self, path: str, name: str = "admin", **query: Any) -> None:
-        """Wait until nothing is at a path any more."""
+        """Wait until a path returns 404."""
         end = time.monotonic() + PATIENCE
         while (response := self.client(name).get(path, params=query)).status_code != 404:
             assert time.monotonic() < end, f"{path} stays {response.status_code} {response.text[:2000]}"
@@ -147,13 +147,13 @@ def serving(
     fresh: bool = False,
     **settings: str,
 ) -> Iterator[Served]:
-    """A service that is ready, for as long as the block lasts.
+    """Yield a service that is ready, until the end of the block.
 
-    :param users: name -> rights; each has a token.
-    :param verify: whom to trust.
-    :param ready: without it, one that listens.
-    :param fresh: a Python of its own, which starts as a user starts it, not a fork of one that has imported everything.
-    :param settings: of the service, as in the environment but for the prefix.
+    :param users: name -> rights; each user has a token.
+    :param verify: trusted certificates.
+    :param ready: False: it only listens.
+    :param fresh: start a new Python process as a user does, not a fork of one that has imported everything.
+    :param settings: of the service, as environment variables without the prefix.
     """
     made: dict[str, tuple[str, TokenEntry]] = {
         name: new_token(name, role, namespaces=namespaces, pools=pools)

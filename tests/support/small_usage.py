@@ -23,15 +23,15 @@ from gpuctl_usage.store.database import Database, open_database
 
 INTERVAL = 600.0
 STRANGE = "<script>alert('|x|')</script> & =1+1"
-"""What an annotation may be."""
+"""Annotations that may be collected."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A pod of a workload on some GPUs of a node, and how many percent of them it used, hour by hour from ``start``.
+    """A pod of a workload on some GPUs of a node, and its utilization in percent, hour by hour from ``start``.
 
-    :param use: None in an hour in which nothing measured it; the last one goes on.
-    :param end: None while it lasts.
+    :param use: None for an hour without measurements; the last value holds for all later hours.
+    :param end: None while it runs.
     """
 
     workload: WorkloadKey
@@ -49,14 +49,14 @@ class Worker:
         return f"{self.workload.name}-0"
 
     def holding(self, model: str) -> Holding:
-        """As it was collected."""
+        """Return its holding as the collector stores it."""
         return Holding(
             f"uid-{self.pod}-{self.start:.0f}", self.workload.namespace, self.pod, self.workload, self.node,
             float(self.gpus), model, self.labels, self.annotations, self.start, self.start, self.end,
         )  # fmt: skip
 
     def series(self, first: float, last: float) -> Iterator[GpuSeries]:
-        """What was measured after a time, until another."""
+        """Return its measurements after one time, until another."""
         times = [time for time in _ticks(first, last) if time > self.start and (self.end is None or time <= self.end)]
         known = [(time, use) for time in times if (use := self._use(time)) is not None]
         for number in range(self.gpus):
@@ -64,7 +64,7 @@ class Worker:
             yield GpuSeries(self.node, f"{self.pod}-{number}", self.workload.namespace, self.pod, *made)
 
     def _use(self, time: float) -> float | None:
-        # One on the full hour speaks of the time before it.
+        # A measurement at a full hour belongs to the time before it.
         hour = int((time - self.start - 1) // HOUR)
         return self.use[min(hour, len(self.use) - 1)]
 
@@ -119,7 +119,7 @@ class UsageWorld:
 
     @property
     def gpus(self) -> int:
-        """That there are."""
+        """The number of GPUs."""
         return sum(number for _, _, number, _ in self.nodes)
 
 

@@ -1,9 +1,9 @@
-"""What GitOps controllers do with a revision, as far as it decides which objects are made anew.
+"""Models of GitOps controllers that process a revision, as far as they decide which objects are recreated.
 
 Argo CD: gitops-engine's ``pkg/sync/sync_context.go`` of December 2025 (``getSyncTasks``, ``filterOutOfSyncTasks``,
-``runTasks``, ``applyObject``, ``pruneObject``) and ``sync_tasks.go``; since 2026 Argo CD reads ``Replace`` and ``Force``
-from the live object too. Flux: ``ssa/manager_apply.go`` (``ApplyAll``) and kustomize-controller's ``reconcile``, which
-prunes when all is applied.
+``runTasks``, ``applyObject``, ``pruneObject``) and ``sync_tasks.go``; since 2026 Argo CD reads ``Replace`` and
+``Force`` from the live object too. Flux: ``ssa/manager_apply.go`` (``ApplyAll``) and kustomize-controller's
+``reconcile``, which prunes after everything is applied.
 """
 
 from __future__ import annotations

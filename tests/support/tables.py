@@ -1,4 +1,4 @@
-"""What commands print for people, taken apart."""
+"""Parsing of the tables that commands print."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def facts(text: str) -> dict[str, str]:
 
 
 def job_rows(place: Place, *arguments: str, code: int | None = 0) -> list[dict[str, str]]:
-    """What `get jobs` prints in the place."""
+    """Return the rows of `get jobs` in the place."""
     return table(place.gpuctl("get", "jobs", *arguments, code=code).out)

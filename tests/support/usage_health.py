@@ -10,7 +10,7 @@ BEGIN = 1_717_236_000
 
 
 def held(pod: str = "p", gpus: float = 2, **labels: str) -> Holding:
-    """What a pod of the Deployment `w` holds; of a label, two underscores are a dash."""
+    """Return the holding of a pod of the Deployment `w`; two underscores in a label's name are a dash."""
     workload = WorkloadKey("a", "Deployment", "w", "u")
     texts = {key.replace("__", "-"): value for key, value in labels.items()}
     return Holding(pod, "a", pod, workload, "n1", gpus, "H100", texts, {}, BEGIN, BEGIN, None)

@@ -129,7 +129,7 @@ def answers_over_time(database: Database) -> dict[str, Any]:
 
 
 def all_answers(database: Database) -> dict[str, Any]:
-    """What each endpoint answers about it."""
+    """Return the answer of each endpoint about it."""
     found: dict[str, Any] = {"clusters": name_answers.cluster_names(database)}
     for cluster in CLUSTERS:
         hours = HoursQuery(cluster, float(BEGIN), float(END))

@@ -1,4 +1,4 @@
-"""What an hour adds up to, second by second and by hand: slow, simple, and nothing of it shared with what it checks.
+"""The sums of an hour, added second by second: slow, simple, and sharing nothing with the code that it checks.
 
 All times are whole seconds. Second ``s`` is the time from ``s`` on, before ``s + 1``.
 """
@@ -20,7 +20,7 @@ Place = tuple[str, str, str]
 
 
 class Point(NamedTuple):
-    """A measurement; memory is None, or used and total. Whether it is of the pod's processes: its value, its memory."""
+    """A measurement: memory is None, or used and total. For the pod's own processes also their value and memory."""
 
     value: float
     memory: tuple[float, float] | None
@@ -29,10 +29,10 @@ class Point(NamedTuple):
 
 
 class Oracle:
-    """The sums of a time of any length, from ``start`` on, and what does not add up in it.
+    """The sums of a time of any length, from ``start`` on, and the inconsistencies in it.
 
-    :ivar groups: the sums of every group, by the names of the fields.
-    :ivar dropped: measurements of nobody; ``excess``: nodes that held more than they had at any second.
+    :ivar groups: the sums of every group, by field name.
+    :ivar dropped: measurements without a holder; ``excess``: nodes on which more was held than they had at some second.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class Oracle:
         ]
 
     def _owner(self, place: Place, time: float) -> Holding | None:
-        """Whose a measurement is: it was made when the second before it was over."""
+        """Return the holder of a measurement: it was made at the end of the second before."""
         pods = [pod for pod in self.held.get(int(time) - 1, {}).values() if (pod.node, pod.namespace, pod.pod) == place]
         return max(pods, key=lambda pod: (pod.start, pod.pod_uid), default=None)
 
     def _told(self, second: int, uid: str, pod: Holding) -> list[Point]:
-        """Of each GPU that is measured, what the next measurement says of this second."""
+        """Return, for each measured GPU, the next measurement for this second."""
         found = []
         place = pod.node, pod.namespace, pod.pod
         for of_gpu in self.points.get(place, {}).values():
@@ -129,7 +129,7 @@ class Oracle:
 
 
 def account(sums: dict[str, Any], has_capacity: bool) -> dict[str, float | None]:
-    """What became of the GPU-seconds of a group; of what has no GPUs of its own None where there are none."""
+    """Return the GPU-seconds of a group by use; None for amounts that a group without GPUs of its own does not have."""
     busy = sums["util_gpu_s"] / 100
     return {
         "capacity_gpu_seconds": sums["cap_gpu_s"] if has_capacity else None,
@@ -144,7 +144,7 @@ def account(sums: dict[str, Any], has_capacity: bool) -> dict[str, float | None]
 
 
 def shown(sums: dict[str, Any], seconds: float) -> dict[str, float | None]:
-    """What rows tell of a group over a time."""
+    """Return the row of a group for a time."""
     alloc, obs = sums["alloc_gpu_s"], sums["obs_gpu_s"]
     minutes = sorted(percent for percent, count in (sums["histogram"] or {}).items() for _ in range(count))
     ranked = {rank: minutes[math.ceil(rank * len(minutes) / 100) - 1] if minutes else None for rank in (50, 95)}
@@ -182,7 +182,7 @@ def allowed(
 
 
 def quota_at(quotas: Iterable[GpuQuota], second: float) -> float | None:
-    """Of a namespace: what began last, if it has not ended."""
+    """Return the quota of a namespace that began last, if it has not ended."""
     begun = [quota for quota in quotas if quota.start <= second and quota.start < _end(quota)]
     latest = max(begun, key=lambda quota: quota.start, default=None)
     return None if latest is None or _end(latest) <= second else latest.gpus
@@ -230,7 +230,7 @@ def processes(found: dict[Place, dict[str, dict[float, Point]]], samples: list[G
 
 
 def judged(values: dict[tuple[str, str, str], dict[float, float]], of: tuple, how: str) -> Callable[[float], bool]:
-    """By time, whether what one exporter tells of a node is of processes."""
+    """Return, by time, whether an exporter's metrics of a node are per process."""
     signs = []
     for time in sorted({time for of_gpu in values.values() for time in of_gpu if of[0] < time <= of[1]}):
         said = set()
@@ -270,7 +270,7 @@ def holding_at(holdings: Iterable[Holding], second: int) -> dict[str, Holding]:
 
 
 def capacity_at(capacities: Iterable[Capacity], second: int) -> list[Capacity]:
-    """Of each node: what began last, if it has not ended."""
+    """Return the capacity of each node that began last, if it has not ended."""
     latest: dict[str, Capacity] = {}
     for capacity in capacities:
         if capacity.start <= second and capacity.start < _end(capacity):

@@ -23,7 +23,7 @@ class UsageScript:
         self.lines = os.fdopen(reading)
 
     def kill(self) -> list[str]:
-        """End it as a machine does that fails; what it had printed and nobody has read."""
+        """Kill it as a machine failure would; return its output that was not read yet."""
         self.process.kill()
         with self.lines:
             rest = self.lines.read().splitlines()

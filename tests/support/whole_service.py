@@ -31,7 +31,7 @@ STUCK = {"annotations": {"gpuctl.test/termination": "stuck"}}
 PATIENCE = 120.0
 GPUS_OF_ALL = 100
 QUEUED = f"training: {{queue: {{{POOL}: rights}}, backend: jobset}}"
-"""What of a platform sends trainings to the queue."""
+"""The platform settings that send trainings to the queue."""
 CLAIM = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
@@ -56,7 +56,7 @@ def operations() -> dict[tuple[str, str], str]:
 
 
 def _pattern(path: str) -> str:
-    """What a path of the document matches: a label's key has slashes."""
+    """Return the pattern of a path of the document: a label's key contains slashes."""
     return re.sub(r"\\\{(\w+)\\\}", lambda match: ".+" if match[1] == "key" else "[^/]+", re.escape(path)) + "$"
 
 
@@ -74,7 +74,7 @@ class WholeTour:
         self._paths = [(method, _pattern(path), name) for (method, path), name in operations().items()]
 
     def call(self, method: str, path: str, body: Any = None, *, name: str = "", status: int = 0, **query: Any) -> Any:
-        """A request of the member, or of whom is named; any success will do unless a status is given."""
+        """Send a request of the member, or of another user; any success is accepted unless a status is given."""
         client = self.served.client(name or self.member)
         response = client.request(method, path, json=body, params={**query})
         good = response.status_code == status if status else response.status_code < 300
@@ -88,7 +88,7 @@ class WholeTour:
         return self.call(method, path, body, name=self.keeper, **rest)
 
     def until(self, path: str, holds: Callable[[Any], bool], **query: Any) -> Any:
-        """What a path answers, once that is as wanted."""
+        """Return the JSON of a path when it meets a condition."""
         end = time.monotonic() + PATIENCE
         while not holds(value := self.call("GET", path, **query)):
             assert time.monotonic() < end, f"{path} stays {json.dumps(value)[:1500]}"
@@ -206,13 +206,13 @@ class WholeTour:
             self.call("GET", f"/jobs/{name}{path}", **({"tail": 5} if path == "/logs" else {}))
 
     def typed(self, *arguments: str, text: str = "", code: int = 0) -> None:
-        """A command of somebody who has no kubeconfig."""
+        """Run a command of a user without a kubeconfig."""
         environment = {**os.environ, "XDG_CONFIG_HOME": str(self.directory), "KUBECONFIG": str(self.directory / "none")}
         found = shared().run(arguments, env=environment, cwd=self.directory, stdin=text)
         assert found.code == code, f"gpuctl {' '.join(arguments)}: {found.code}\n{found.stdout}{found.stderr}"
 
     def commands(self) -> None:
-        """What the command line asks a service: the operations are noted from the log of its requests."""
+        """Run the commands that use a service, and record their operations from its request log."""
         begun = len(self.served.log)
         file = self.directory / "typed.yaml"
         file.write_text(text_of(inference("typed"), namespace=TEAM))
@@ -306,7 +306,7 @@ class WholeTour:
         thread.join()
 
     def recovered(self, by: str) -> None:
-        """What was left is found and finished, by whoever may."""
+        """Find and finish an interrupted run, as a user with the right to do so."""
         found = self.call("GET", "/recoveries", name=by, namespace=TEAM)
         assert [step["name"] for step in found["planned"]] == ["cut"], found
         self.call("POST", "/recoveries", name=by, namespace=TEAM, confirm=True)
@@ -329,7 +329,7 @@ def queue(gpus: int) -> dict[str, Any]:
 
 
 def prepare(plane: ControlPlane) -> None:
-    """What the tour needs beside the service: nodes, a Secret and a claim that jobs name, a queue of Kueue's."""
+    """Create the objects that the tour needs: nodes, a Secret and a claim of jobs, a queue of Kueue."""
     room = {"labels": {"runwhere.ai/pool": POOL}, "gpus": 64, "cpu": "512", "memory": "4Ti"}
     plane.add_nodes({f"{POOL}-{number}": room for number in range(2)} | {name: {"gpus": 8} for name in NODES})
     plane.wait_for_nodes()

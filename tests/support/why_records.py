@@ -1,7 +1,7 @@
-"""What ``gpuctl why`` knew of jobs on the control plane, kept for tests of its rules without one.
+"""The evidence of ``gpuctl why`` for jobs on the control plane, recorded for tests of its rules without one.
 
-``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py tests/cluster/test_queues.py`` writes what each told cause rests
-on; nothing in the files is made up by hand.
+``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py tests/cluster/test_queues.py`` writes the evidence of each
+cause; nothing in the files is written by hand.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _written(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def dump(evidence: Evidence, cause: str) -> str:
-    """Evidence as JSON, with the cause that was told. What only the API server needs is left out."""
+    """Return evidence as JSON, with the resulting cause. Fields that only the API server needs are left out."""
     value = {
         "cause": cause,
         "identity": [part for part in evidence.job.identity if part],
@@ -69,7 +69,7 @@ def _device_claims(evidence: Evidence) -> dict[str, Any]:
 
 
 def load(path: Path) -> tuple[Evidence, str]:
-    """Evidence that was recorded, and the cause that was told then."""
+    """Return recorded evidence, and the cause at that time."""
     value = json.loads(path.read_text())
     settings = Settings()
     evidence = Evidence(
