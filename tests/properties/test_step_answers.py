@@ -54,7 +54,7 @@ def oracle(world: World, start: int, end: int) -> Oracle:
 
 
 def alike(told: Any, expected: Any) -> bool:
-    """Return the rows rounded to hundredths, as they are answered."""
+    """Return True if two values are equal to hundredths, the precision of answers."""
     return told == expected if expected is None or told is None else told == pytest.approx(expected, abs=0.0051)
 
 

@@ -116,7 +116,7 @@ class _Maker:
         }
 
     def _wish(self, spec: Object, number: int) -> None:
-        """Return the affinity of pods, required or preferred: to their own job, to those of a team, or to existing
+        """Set the affinity of pods, required or preferred: to their own job, to those of a team, or to existing
         pods.
         """
         draw = self.random

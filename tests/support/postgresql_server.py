@@ -112,7 +112,7 @@ class PostgresqlServer:
         return self.directory / "data"
 
     def _readable(self, programs: Path) -> Path:
-        """Copy the programs to a directory that the user `nobody` can read: home directories often are private."""
+        """Return the programs where the user `nobody` can run them: copied, if they are in a private home directory."""
         found = subprocess.run([*self._as, "test", "-x", str(programs / "initdb")], check=False)
         if found.returncode == 0:
             return programs
