@@ -29,6 +29,7 @@ LONGEST = (
     "cluster/test_fit_admission.py",
     "cluster/test_fit_queues.py",
     "cluster/test_why.py",
+    "cluster/test_pages.py",
     "service/test_deploy_rights.py",
     "service/test_any_request.py",
     "faults/test_kill.py",

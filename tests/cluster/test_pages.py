@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import gpuctl
+from gpuctl.cli.overview import COMMANDS
 from support.page_runner import PageRunner, reader_environment
 from support.pages import ROOT, blocks, rows
 from support.sandboxes import running_sandbox
@@ -98,10 +99,7 @@ def test_variables_for_slurm_users_are_set_in_the_pods() -> None:
     assert "SLURM_" not in yaml.safe_dump(result.objects)
 
 
-def test_each_command_of_a_table_exists() -> None:
-    """The first words of each ``gpuctl ...`` in a table or a sentence are a command."""
-    from gpuctl.cli.overview import COMMANDS
-
+def test_commands_named_in_pages_exist() -> None:
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         for command in re.findall(r"`gpuctl ([a-z-]+)[^`]*`", text):
