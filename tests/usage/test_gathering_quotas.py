@@ -1,4 +1,4 @@
-"""Objects of quotas to intervals: whole objects as the API has them, no server."""
+"""Quota intervals from ResourceQuota and Node objects, without an API server."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ GPU = "requests.nvidia.com/gpu"
 
 
 def at(offset: float) -> str:
-    """A time of the API."""
+    """Return T0 + offset as an API timestamp."""
     return datetime.fromtimestamp(T0 + offset, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def quota(hard: Object, name: str = "q", *, namespace: str = "a", written: float | None = 0, **more: Any) -> Object:
-    """A quota whose limits were written at T0 and some seconds, and whose use long after that."""
+    """Return a ResourceQuota whose limits were written `written` seconds after T0, and whose usage long after that."""
     fields = [{"manager": "kube-controller-manager", "subresource": "status", "time": at(5000)}]
     if written is not None:
         fields.append({"manager": "kubectl", "time": at(written)})
@@ -46,8 +46,8 @@ def node(name: str, *resources: str, turns: int = 0) -> Object:
     }
 
 
-class Told:
-    """Quotas that are told of, some seconds after T0."""
+class QuotaEvents:
+    """Open quotas fed with cluster events at given seconds after T0."""
 
     def __init__(self, sharing: str = "none", known_until: float | None = None, *before: GpuQuota) -> None:
         weights = GpuWeights(
@@ -74,7 +74,7 @@ class Told:
             self.quotas.handle(ClusterEvent("LISTED", kind, T0 + heard))
 
     def take(self) -> list[tuple[str, float, float, float | None]]:
-        """What is new or different: namespace, GPUs, from when to when."""
+        """Return the new or changed intervals: namespace, GPUs, start and end in seconds after T0."""
         changed = sorted(self.quotas.take(), key=lambda item: (item.namespace, item.start))
         return [
             (item.namespace, item.gpus, item.start - T0, None if item.end is None else item.end - T0)
@@ -82,8 +82,8 @@ class Told:
         ]
 
 
-def most(told: Told, *quotas: Object) -> float | None:
-    """The GPUs of the namespace of some quotas."""
+def gpu_limit(told: QuotaEvents, *quotas: Object) -> float | None:
+    """Return the number of GPUs that the namespace of these quotas may hold."""
     for obj in quotas:
         told.put(obj, 10)
     told.listed(10)
@@ -107,28 +107,28 @@ CASES: dict[str, tuple[list[Object], float | None]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_counts(case: str) -> None:
+def test_namespace_limit_of_quotas(case: str) -> None:
     quotas, expected = CASES[case]
-    assert most(Told(), *quotas) == expected
+    assert gpu_limit(QuotaEvents(), *quotas) == expected
 
 
-def test_shares_of_a_platform() -> None:
-    """As many as there are shares, and as much as they are parts of, whichever is less."""
+def test_limit_with_hami_shares() -> None:
+    """The limit is the smaller of the number of shares and the number of cards that their cores add up to."""
     cores = "requests.nvidia.com/gpucores"
-    assert most(Told("hami"), quota({GPU: "8"})) == 8
-    assert most(Told("hami"), quota({GPU: "8", cores: "250"})) == 2.5
-    assert most(Told("hami"), quota({GPU: "2", cores: "250"})) == 2
-    assert most(Told("hami"), quota({cores: "250"})) == 2.5
-    assert most(Told(), quota({cores: "250"})) is None
+    assert gpu_limit(QuotaEvents("hami"), quota({GPU: "8"})) == 8
+    assert gpu_limit(QuotaEvents("hami"), quota({GPU: "8", cores: "250"})) == 2.5
+    assert gpu_limit(QuotaEvents("hami"), quota({GPU: "2", cores: "250"})) == 2
+    assert gpu_limit(QuotaEvents("hami"), quota({cores: "250"})) == 2.5
+    assert gpu_limit(QuotaEvents(), quota({cores: "250"})) is None
 
 
-def test_cards_that_are_shared_by_time() -> None:
-    """Most can be held where the fewest share a card; a cluster that has none now has them as before."""
-    told = Told()
+def test_limit_with_time_sliced_cards() -> None:
+    """The limit uses the smallest number of pods per card of any node. Without shared nodes, the last number is kept."""
+    told = QuotaEvents()
     told.put(node("n1", "nvidia.com/gpu", turns=4), 1)
     told.put(node("n2", "nvidia.com/gpu", turns=2), 1)
     told.put(node("n3", "amd.com/gpu"), 1)
-    assert most(told, quota({GPU: "8", "requests.nvidia.com/gpu.shared": "8"})) == 8 / 2 + 8
+    assert gpu_limit(told, quota({GPU: "8", "requests.nvidia.com/gpu.shared": "8"})) == 8 / 2 + 8
     told.put(node("n4", "nvidia.com/gpu"), 20)
     assert told.take() == [("a", 12, 0, 20), ("a", 16, 20, None)]
     for name in ("n4", "n2", "n1"):
@@ -136,9 +136,9 @@ def test_cards_that_are_shared_by_time() -> None:
     assert told.take()[-1] == ("a", 10, 30, None)
 
 
-def test_as_it_changes() -> None:
-    """Dated by when limits were written, not by when somebody used them; what goes, by when that was heard."""
-    told = Told()
+def test_intervals_of_a_changing_quota() -> None:
+    """An interval starts when the limits were written, not when the usage changed. A deletion is dated when received."""
+    told = QuotaEvents()
     told.put(quota({GPU: "8"}, written=-500), 1)
     told.put(quota({GPU: "1"}, namespace="b", written=-90), 1)
     assert told.take() == []
@@ -152,11 +152,11 @@ def test_as_it_changes() -> None:
     told.put(quota({GPU: "2"}, "small", written=70), 71.5)
     told.gone(quota({GPU: "2"}, "small"), 80.5)
     assert told.take() == [("a", 4, 60, 70), ("a", 2, 70, 80.5), ("a", 4, 80.5, None)]
-    # A clock that is ahead, and one that has no time.
+    # The writer's clock is ahead, or the write has no time.
     told.put(quota({GPU: "5"}, written=900), 90)
     told.put(quota({GPU: "6"}, written=None), 95)
     assert told.take() == [("a", 4, 80.5, 90), ("a", 5, 90, 95), ("a", 6, 95, None)]
-    # Made again in the second in which it went.
+    # Created again in the second of the deletion.
     told.gone(quota({GPU: "6"}), 99.75)
     told.put(quota({GPU: "7"}, "again", written=99), 99.9)
     assert told.take() == [("a", 6, 95, 99.75), ("a", 7, 99.75, None)]
@@ -165,9 +165,9 @@ def test_as_it_changes() -> None:
     assert told.take() == [("a", 7, 99.75, 100), ("b", 1, -90, 150)]
 
 
-def test_what_happened_while_nobody_looked() -> None:
+def test_changes_during_an_outage_are_dated() -> None:
     names = ("same", "lowered", "long-ago", "gone", "less", "undated")
-    told = Told("none", 100, *(GpuQuota(name, 8, T0 - 1000, None) for name in names))
+    told = QuotaEvents("none", 100, *(GpuQuota(name, 8, T0 - 1000, None) for name in names))
     for name, gpus, written in (("same", 8, 150), ("lowered", 4, 150), ("long-ago", 4, 50), ("new", 3, 160),
                                 ("old", 3, -50), ("less", 9, 20), ("undated", 4, None), ("new-undated", 4, None)):  # fmt: skip
         told.put(quota({GPU: str(gpus)}, namespace=name, written=written), 200)
@@ -179,10 +179,10 @@ def test_what_happened_while_nobody_looked() -> None:
         found.setdefault(name, []).append((rest[0], rest[1], rest[2]))
     assert found == {
         "lowered": [(8, -1000, 150), (4, 150, None)],
-        # It cannot have been before it was seen to be otherwise.
+        # The old value was seen at 100, so the new one cannot be older.
         "long-ago": [(8, -1000, 100), (4, 100, None)],
         "gone": [(8, -1000, 100)],
-        # A smaller one beside it has gone.
+        # A smaller quota of the namespace was deleted.
         "less": [(8, -1000, 100), (9, 100, None)],
         "undated": [(8, -1000, 100), (4, 100, None)],
         "new": [(3, 160, None)],
@@ -191,9 +191,9 @@ def test_what_happened_while_nobody_looked() -> None:
     }
 
 
-def test_where_quotas_may_not_be_read() -> None:
-    """What was known stays, until they may."""
-    told = Told("none", 100, GpuQuota("a", 8, T0, None))
+def test_unlisted_quotas_keep_their_intervals() -> None:
+    """Restored quotas stay unchanged until quotas can be listed."""
+    told = QuotaEvents("none", 100, GpuQuota("a", 8, T0, None))
     told.listed(200, "Node", "Pod", "Namespace")
     told.put(node("n1", "nvidia.com/gpu", turns=4), 210)
     assert told.take() == []
@@ -201,7 +201,7 @@ def test_where_quotas_may_not_be_read() -> None:
     assert told.take() == [("a", 8, 0, 100)]
 
 
-def test_objects_of_odd_forms() -> None:
+def test_malformed_quotas_are_rejected() -> None:
     maker = FactMaker(CollectedKeys((), ()), GpuWeights(Settings()))
     for hard in ({GPU: "many"}, {GPU: None}, {GPU: "1e999"}, [GPU], "8"):
         with pytest.raises(ValueError, match=r"."):
@@ -209,5 +209,5 @@ def test_objects_of_odd_forms() -> None:
     for spoiled in ({"kind": "ResourceQuota"}, quota({}) | {"metadata": {}}, quota({}) | {"status": 3}):
         with pytest.raises(ValueError, match=r"."):
             maker.of(spoiled)
-    assert most(Told(), quota({GPU: "-3"})) == 0
-    assert most(Told(), {key: value for key, value in quota({}).items() if key != "status"}) is None
+    assert gpu_limit(QuotaEvents(), quota({GPU: "-3"})) == 0
+    assert gpu_limit(QuotaEvents(), {key: value for key, value in quota({}).items() if key != "status"}) is None

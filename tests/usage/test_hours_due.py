@@ -1,4 +1,4 @@
-"""Which hours are rolled up when, and what they are then: the database and Prometheus are real, the time is given."""
+"""Due times and results of hourly rollups: real database and Prometheus, simulated time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END = BEGIN + HOUR
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The first hour whole, of the second a half, nothing of the third."""
+    """A Prometheus with samples of the whole first hour and half of the second."""
     labels = 'gpu="0",Hostname="n1",exported_namespace="a",exported_pod="p"'
     lines = [f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 40 {BEGIN + at}" for at in range(0, HOUR + HOUR // 2, 15)]
     text = "\n".join(["# TYPE DCGM_FI_DEV_GPU_UTIL gauge", *lines])
@@ -55,7 +55,7 @@ def state(database: Database, start: int = BEGIN) -> HourState:
     return database.hours(1, start, start + 1)[start]
 
 
-def test_a_measured_hour_is_final_after_a_quarter(database: Database, measured: str) -> None:
+def test_measured_hour_is_final_after_15_minutes(database: Database, measured: str) -> None:
     found = roller(database, measured, BEGIN + 1800)
     assert found.due(BEGIN + 1800) is None
     assert found.due(END + ROLL_UP_AFTER - 1) is None
@@ -71,9 +71,7 @@ def test_a_measured_hour_is_final_after_a_quarter(database: Database, measured: 
     assert found.due(again + 10) is None
 
 
-def test_an_hour_that_was_looked_at_while_it_ran_is_complete_90_seconds_after_its_end(
-    database: Database, measured: str
-) -> None:
+def test_hour_rolled_up_while_running_is_rolled_up_again(database: Database, measured: str) -> None:
     found = roller(database, measured, BEGIN + 60)
     found.roll(BEGIN, END - 300.0)
     assert (state(database).seconds, found.due(END - 1)) == (HOUR - 300, None)
@@ -82,7 +80,7 @@ def test_an_hour_that_was_looked_at_while_it_ran_is_complete_90_seconds_after_it
     assert (state(database).seconds, state(database).coverage) == (HOUR, 1)
 
 
-def test_what_lacks_measurements_is_waited_for(database: Database, measured: str) -> None:
+def test_hour_without_all_measurements_stays_provisional(database: Database, measured: str) -> None:
     start = BEGIN + HOUR
     found = roller(database, measured, start + 60)
     found.roll(start, start + HOUR + FINAL_AFTER)
@@ -94,7 +92,7 @@ def test_what_lacks_measurements_is_waited_for(database: Database, measured: str
     assert not state(database, start).provisional
 
 
-def test_an_hour_is_not_final_before_it_is_known_who_held_something(tmp_path: Path) -> None:
+def test_hour_is_provisional_until_its_holdings_are_known(tmp_path: Path) -> None:
     own = open_database(str(tmp_path / "usage.db"))
     own.cluster("uid", "lab")
     own.mark_seen(1, END - 1.0)
@@ -107,8 +105,8 @@ def test_an_hour_is_not_final_before_it_is_known_who_held_something(tmp_path: Pa
     own.close()
 
 
-def test_missed_hours_are_made_up(database: Database, measured: str) -> None:
-    """Those since the first one that is there, after whatever kept them from being rolled up."""
+def test_missed_hours_are_rolled_up(database: Database, measured: str) -> None:
+    """All hours since the first stored one are rolled up, whatever the reason for the gap."""
     now = BEGIN + 5 * HOUR + 200.0
     roller(database, measured, BEGIN + 60).roll(BEGIN, END + FINAL_AFTER)
     found = roller(database, measured, now)
@@ -120,7 +118,7 @@ def test_missed_hours_are_made_up(database: Database, measured: str) -> None:
     assert set(database.hours(1, 0, 2**40)) == {BEGIN + number * HOUR for number in range(5)}
 
 
-def test_what_becomes_known_late_opens_hours_again(database: Database, measured: str) -> None:
+def test_late_changes_make_hours_due_again(database: Database, measured: str) -> None:
     now = BEGIN + 2 * HOUR + FINAL_AFTER
     found = roller(database, measured, BEGIN + 60)
     for hour in (BEGIN, END):
@@ -139,15 +137,15 @@ def test_what_becomes_known_late_opens_hours_again(database: Database, measured:
     assert found.due(now) == END
 
 
-def test_prometheus_away_takes_nothing_from_an_hour(database: Database, measured: str) -> None:
-    """Neither while it does not answer, nor when it has forgotten."""
+def test_hour_keeps_measurements_without_prometheus(database: Database, measured: str) -> None:
+    """Stored measurements stay if Prometheus does not answer or has lost its data."""
     roller(database, measured, BEGIN + 60).roll(BEGIN, END + ROLL_UP_AFTER)
     before = state(database)
     away = roller(database, "http://127.0.0.1:9", END + FINAL_AFTER)
     assert not away.roll(BEGIN, END + FINAL_AFTER)
     assert state(database) == before._replace(provisional=False), "all of it had been measured"
     assert away.due(END + 2 * FINAL_AFTER) is None
-    # Of an hour that was never measured it tells at least who held what.
+    # An hour that was never measured still gets its allocated GPU-hours.
     assert away.roll(END, END + HOUR + ROLL_UP_AFTER)
     assert (state(database, END).coverage, state(database, END).provisional) == (0, True)
     forgetful = roller(database, None, END + GIVE_UP_AFTER)
@@ -155,8 +153,8 @@ def test_prometheus_away_takes_nothing_from_an_hour(database: Database, measured
     assert state(database).coverage == 1
 
 
-def test_a_ledger_that_does_not_close_is_told(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    """Nine GPUs are held of a node that has eight: that is said, and not corrected."""
+def test_open_ledger_is_logged(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """Nine GPUs are allocated on a node that has eight: this is logged, and the sums are not corrected."""
     more = HELD._replace(pod_uid="u2", pod="q", workload=WorkloadKey("a", "Pod", "q", "u2"), gpus=8)
     database.put_holdings(1, [more], BEGIN + 9.0 * HOUR)
     found = roller(database, None, END + ROLL_UP_AFTER)
@@ -169,7 +167,7 @@ def test_a_ledger_that_does_not_close_is_told(database: Database, caplog: pytest
     assert whole.sums[CLUSTER].alloc_gpu_s == 9 * HOUR
 
 
-def test_one_that_closes_is_not(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_closed_ledger_is_not_logged(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     found = roller(database, None, END + ROLL_UP_AFTER)
     assert found.roll(BEGIN, END + ROLL_UP_AFTER)
     assert not [record for record in caplog.records if "ledger" in record.message]

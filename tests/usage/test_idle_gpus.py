@@ -1,4 +1,4 @@
-"""What counts as idle: only what was measured, hour after hour, until now."""
+"""Idle workloads: only measured hours count, without a gap until now."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 START = 1_793_318_400
 KEY = WorkloadKey("team", "Job", "train", "uid-1")
 Hour = tuple[float, float] | None
-"""Percent of use, and the part of the hour that was measured; None is an hour that is not there."""
+"""Utilization in percent and the measured part of the hour; None is a missing hour."""
 
 
 def database_of(path: Path, hours: Sequence[Hour], *, held_from: float = START, running: float = HOUR) -> Database:
-    """One workload on 4 GPUs of one model and 4 of another; ``running`` seconds there have been of the last hour."""
+    """Return a database with one workload on 4 GPUs each of two models; the last hour is `running` seconds long."""
     database = open_database(str(path))
     cluster = database.cluster("uid", "prod")
     end = START + (len(hours) - 1) * HOUR + running
@@ -56,15 +56,15 @@ def database_of(path: Path, hours: Sequence[Hour], *, held_from: float = START, 
     ("hours", "running", "idle"),
     [
         ([(1, 1)] * 5, HOUR, 5.0),
-        # It was busy before: from then on.
+        # Busy before: idle from then on.
         ([(1, 1), (80, 1), (1, 1), (4.9, 1)], HOUR, 2.0),
         ([(1, 1), (5, 1)], HOUR, None),
-        # What was not measured is not known to be idle: neither now, nor further back.
+        # An hour with too few measurements is not idle, neither the last one nor an earlier one.
         ([(1, 1), (1, 1), (1, 0.49)], HOUR, None),
         ([(1, 1), (1, 0.0), (1, 0.5)], HOUR, 1.0),
-        # Nor is an hour that is not there.
+        # A missing hour is not idle either.
         ([(1, 1), None, (1, 1), (1, 1)], HOUR, 2.0),
-        # The hour that runs is measured late: it waits for that. But what is measured of it counts.
+        # The running hour counts only once enough of it is measured.
         ([(1, 1), (1, 1), (0, 0.1)], 600, 2.0),
         ([(1, 1), (1, 1), (0, 0.9)], 900, 2.25),
         ([(1, 1), (1, 1), (90, 0.9)], 900, None),
@@ -72,15 +72,15 @@ def database_of(path: Path, hours: Sequence[Hour], *, held_from: float = START, 
         ([(90, 1), (1, 1)], 1800, None),
     ],
 )
-def test_since_when_it_is_idle(hours: list[Hour], running: float, idle: float | None, tmp_path: Path) -> None:
+def test_start_of_idle_time(hours: list[Hour], running: float, idle: float | None, tmp_path: Path) -> None:
     database = database_of(tmp_path / "usage.db", hours, running=running)
     found = idle_workloads(database, "", START, START + 100 * HOUR)
     assert [(item.until - item.since) / HOUR for item in found] == ([] if idle is None else [idle])
     database.close()
 
 
-def test_it_is_idle_for_more_than_a_day(tmp_path: Path) -> None:
-    """Longer than what is asked about; and no longer than its oldest pod is there."""
+def test_idle_time_longer_than_the_range(tmp_path: Path) -> None:
+    """Idle time may begin before the requested range, but not before the oldest pod."""
     database = database_of(tmp_path / "usage.db", [(2.0, 1.0)] * 60, held_from=START + 4.5 * HOUR)
     (found,) = idle_workloads(database, "", START + 50 * HOUR, START + 60 * HOUR)
     assert (found.until - found.since) / HOUR == 55.5
@@ -91,7 +91,7 @@ def test_it_is_idle_for_more_than_a_day(tmp_path: Path) -> None:
     database.close()
 
 
-def test_what_it_costs(tmp_path: Path) -> None:
+def test_idle_cost(tmp_path: Path) -> None:
     database = database_of(tmp_path / "usage.db", [(0.0, 1.0)] * 4)
     asked = database, "", float(START), float(START + 2 * HOUR)
     found = waste(*asked, prices=PriceList({"A": 10.0, "B": 30.0}, "CNY"))
@@ -99,20 +99,20 @@ def test_what_it_costs(tmp_path: Path) -> None:
     assert (item["gpu_count"], item["gpu_models"], item["owner"], item["pod_count"]) == (8, {"A": 4, "B": 4}, "x", 2)
     assert (item["idle_gpu_hours"], item["idle_cost"]) == (16.0, 320.0)
     assert (found["total_idle_gpu_hours"], found["total_idle_cost"], found["currency"]) == (16.0, 320.0, "CNY")
-    # What has no price is not for nothing; nor is it known to somebody who does not see all.
+    # A missing price makes the cost unknown, not zero. A user limited to some namespaces gets no total.
     for prices in (PriceList({"A": 10.0}), PriceList({})):
         unpriced = waste(*asked, prices=prices)
         assert unpriced["total_idle_cost"] is unpriced["workloads"][0]["idle_cost"] is None
     assert waste(*asked, namespaces=["team"])["total_idle_gpu_hours"] is None
     assert cost({"A": 7200.0, "B": 0.0}, {"A": 2.5}) == 5.0
-    # Of a time in which nothing was measured nobody knows what was idle.
+    # Idle GPU-hours are unknown in a range without measurements.
     later = waste(database, "", START + 10 * HOUR, START + 11 * HOUR)["workloads"][0]
     assert (later["idle_gpu_hours"], later["coverage"], later["allocated_gpu_hours"]) == (None, None, 0.0)
     database.close()
 
 
-def test_what_is_used_now(tmp_path: Path) -> None:
-    """By measurements that reach the snapshot: of a GPU that was measured some minutes before it, nothing is known."""
+def test_latest_utilization_of_workloads(tmp_path: Path) -> None:
+    """Only measurements that reach the snapshot count; utilization is unknown if the last one is minutes older."""
     database = database_of(tmp_path / "usage.db", [(0.0, 1.0)])
     held = Holding("p", "team", "p", KEY, "n", 1.0, "A", {}, {}, START, START, None)
     for last, used in ((START + 30.0, None), (START + 280.0, 40.0)):
@@ -123,8 +123,8 @@ def test_what_is_used_now(tmp_path: Path) -> None:
     database.close()
 
 
-def test_what_can_be_paused_and_how_it_is_called() -> None:
-    """A name that means two jobs is told with the kind; what has ended, is paused or is being deleted is left out."""
+def test_names_of_pausable_jobs() -> None:
+    """An ambiguous job name gets its kind. Jobs that ended, are paused or are being deleted are omitted."""
     keys = records(Settings())
 
     def job(name: str, kind: str, uid: str, **metadata: Any) -> Job:

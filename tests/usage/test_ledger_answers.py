@@ -1,4 +1,4 @@
-"""Rows of steps and the ledger: what the hours are together, of days that are final or of hours."""
+"""Rows of steps and of the ledger, added up from hours and from final days."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ BEGIN = 1_762_300_800
 
 
 def pod(uid: str, name: str, gpus: float, begin: float, end: float | None, **labels: str) -> Holding:
-    """Of the team that its first letter says."""
+    """Return a pod's holding, `begin` and `end` in seconds after BEGIN; more than one GPU is namespace `red`, else
+    `blue`.
+    """
     workload = WorkloadKey("red" if gpus > 1 else "blue", "Job", name, f"uid-{name}")
     times = (BEGIN + begin, BEGIN + begin, None if end is None else BEGIN + end)
     return Holding(uid, workload.namespace, uid, workload, "n1", gpus, "A100", labels, {}, *times)
@@ -40,7 +42,7 @@ def pod(uid: str, name: str, gpus: float, begin: float, end: float | None, **lab
 PODS = [
     pod("p1", "train", 4, -HOUR, 30 * HOUR, team="x"),
     pod("p2", "serve", 1, 2.5 * HOUR, 40.25 * HOUR, team="y"),
-    # Twice the same workload, with hours between; and one that is re-labelled.
+    # The same workload twice, hours apart, and then with another label value.
     pod("p3", "batch", 2, 3 * HOUR, 4 * HOUR, team="x"),
     pod("p4", "batch", 2, 20 * HOUR, 20.5 * HOUR, team="x"),
     pod("p5", "batch", 2, 20.5 * HOUR, None, team="y"),
@@ -59,7 +61,7 @@ def rolled(number: int) -> Any:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """Two days and a quarter, of which the first day is final."""
+    """A database of two days and six hours; only the first day is final."""
     found = open_database(str(tmp_path_factory.mktemp("steps") / "usage.db"))
     cluster = found.cluster("uid", "lab")
     found.put_holdings(cluster, PODS, BEGIN + HOURS * HOUR)
@@ -76,7 +78,7 @@ ALL = HoursQuery("", BEGIN, BEGIN + HOURS * HOUR)
 
 
 def gpu_seconds(begin: float, end: float, *pods: Holding) -> float:
-    """What pods held from an hour on, before another."""
+    """Return the GPU-seconds that these pods held from hour `begin` to hour `end`."""
     low, high = BEGIN + begin * HOUR, BEGIN + end * HOUR
     return sum(max(0.0, min(item.end or high, high) - max(item.start, low)) * item.gpus for item in pods)
 
@@ -92,7 +94,9 @@ def gpu_seconds(begin: float, end: float, *pods: Holding) -> float:
         (StepUnit.TOTAL, "", [0, 54]),
     ],
 )
-def test_the_ledger_of_every_level(database: Database, step: StepUnit, tz: str, bounds: list[int]) -> None:
+def test_parts_of_every_level_add_up_to_the_cluster(
+    database: Database, step: StepUnit, tz: str, bounds: list[int]
+) -> None:
     hours = replace(ALL, step=step, tz=tz)
     rows = ledger(database, hours, Level.CLUSTER)
     assert [row["allocated_gpu_seconds"] for row in rows] == [
@@ -115,7 +119,7 @@ def rows_by(answer: Any, *names: str) -> dict[Any, Any]:
     return {tuple(row[name] for name in names): row for row in answer}
 
 
-def test_a_ledger_row(database: Database) -> None:
+def test_fields_of_a_ledger_row(database: Database) -> None:
     (row,) = ledger(database, replace(ALL, step=StepUnit.TOTAL, end=BEGIN + DAY), Level.CLUSTER)
     held = gpu_seconds(0, 24, *PODS)
     assert row == {
@@ -153,13 +157,13 @@ def test_a_ledger_row(database: Database) -> None:
     assert {row["namespace"] for row in rows} == {"red"}
 
 
-def test_workloads_are_counted_once(database: Database) -> None:
-    """However many hours and days they are in, and with every value of a label that they had."""
+def test_workload_counts_once_in_a_step(database: Database) -> None:
+    """A workload counts once in a step, however many hours it spans, and once for each label value it had."""
     week = replace(ALL, step=StepUnit.WEEK)
     assert rows_by(namespace_hours(database, week), "namespace")[("red",)]["active_workload_count"] == 2
     teams = rows_by(label_hours(database, week, Level.LABEL, "team"), "dimension_value")
     assert (teams[("x",)]["active_workload_count"], teams[("y",)]["active_workload_count"]) == (2, 2)
-    # Of a part of a day from its hours.
+    # A part of a day is added up from its hours.
     hours = replace(week, start=BEGIN + 3 * HOUR, end=BEGIN + 20 * HOUR)
     teams = rows_by(label_hours(database, hours, Level.LABEL, "team"), "dimension_value")
     assert (teams[("x",)]["active_workload_count"], teams[("y",)]["active_workload_count"]) == (2, 1)
@@ -169,7 +173,7 @@ def test_rows_of_steps(database: Database) -> None:
     first, second, last = cluster_hours(database, replace(ALL, step=StepUnit.DAY))
     assert [row["stat_hour"] for row in (first, second, last)] == [f"2025-11-0{day}T00:00:00Z" for day in (5, 6, 7)]
     assert [row["end_time"][8:13] for row in (first, second, last)] == ["06T00", "07T00", "07T06"]
-    # The mean over the day, and over the quarter of it that is kept.
+    # The mean over the day, and over the six hours that the last day has.
     assert first["allocated_gpu_count"] == round(gpu_seconds(0, 24, *PODS) / DAY, 2)
     assert last["allocated_gpu_count"] == 2.0
     assert last["total_gpu_capacity"] == 8
@@ -186,7 +190,7 @@ def test_rows_of_steps(database: Database) -> None:
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("step", [StepUnit.HOUR, StepUnit.DAY, StepUnit.TOTAL])
 def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, step: StepUnit) -> None:
-    """All pages together are all rows, each once, in one order; their ids are theirs alone."""
+    """The pages together are all rows, each once, in one order; row ids are unique."""
     asked: dict[str, Any] = {"order": order, "ascending": ascending}
     for level in (Level.WORKLOAD, Level.NODE):
         whole = ledger(database, replace(ALL, step=step), level, **asked)
@@ -206,7 +210,7 @@ def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, st
     assert all(0 < row["id"] < 2**53 for row in rows)
 
 
-def test_nothing_of_the_time(database: Database) -> None:
+def test_ranges_far_outside_the_data(database: Database) -> None:
     for step in StepUnit:
         before = replace(ALL, step=step, start=BEGIN - 900 * DAY, end=BEGIN - 800 * DAY)
         assert ledger(database, before, Level.CLUSTER) == []
@@ -217,7 +221,7 @@ def test_nothing_of_the_time(database: Database) -> None:
 
 @contextmanager
 def statements_of(database: Database) -> Iterator[list[str]]:
-    """What is asked of a database in a block."""
+    """Record the SQL statements that the database receives in this block."""
     with database.reading() as connection:
         engine = connection.engine
     found: list[str] = []
@@ -232,7 +236,7 @@ def statements_of(database: Database) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-def test_as_many_statements_whatever_the_number_of_steps(database: Database) -> None:
+def test_number_of_statements_is_independent_of_steps(database: Database) -> None:
     counts = {}
     for length in (24, 54):
         hours = replace(ALL, end=BEGIN + length * HOUR, step=StepUnit.DAY, tz="Asia/Kolkata")
@@ -245,8 +249,8 @@ def test_as_many_statements_whatever_the_number_of_steps(database: Database) -> 
     assert counts[2] == counts[3]
 
 
-def test_the_ledger_reads_no_more_than_it_tells(database: Database) -> None:
-    """Histograms, and who held what, are most of what there is."""
+def test_ledger_does_not_read_histograms_or_holders(database: Database) -> None:
+    """Histograms and holders are the largest columns, and the ledger does not need them."""
     hours = replace(ALL, step=StepUnit.TOTAL)
     with statements_of(database) as statements:
         for level in (Level.CLUSTER, Level.NAMESPACE, Level.WORKLOAD):
@@ -258,7 +262,7 @@ def test_the_ledger_reads_no_more_than_it_tells(database: Database) -> None:
     assert [text for text in statements if "sums.histogram" in text or "periods.holders" in text]
 
 
-def test_a_workload_counts_once_for_a_value_that_it_had_among_others(tmp_path: Path) -> None:
+def test_workload_with_two_values_counts_once_for_each(tmp_path: Path) -> None:
     pods = [
         pod("p1", "train", 2, 0, 2 * HOUR, team="x", app="one"),
         pod("p2", "train", 2, 2 * HOUR, 4 * HOUR, team="x", app="two"),
@@ -280,8 +284,10 @@ def test_a_workload_counts_once_for_a_value_that_it_had_among_others(tmp_path: P
     assert counts == {"app": [2, 1], "team": [2]}
 
 
-def test_what_was_held_for_a_moment(tmp_path: Path) -> None:
-    """A third of a GPU for half a second: its quotients are those of what was held, whoever makes them."""
+def test_ratios_of_a_very_short_holding(tmp_path: Path) -> None:
+    """A third of a GPU for half a second: coverage and utilization are not distorted by rounding, in the service and in
+    the client.
+    """
     moment = 1 / 6
     sums = Sums(alloc_gpu_s=moment, cap_gpu_s=HOUR, free_gpu_s=HOUR - moment, obs_gpu_s=moment, util_gpu_s=95 * moment)
     found = open_database(str(tmp_path / "usage.db"))

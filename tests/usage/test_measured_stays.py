@@ -1,4 +1,4 @@
-"""What was measured once is never replaced by less: the database and two Prometheus are real, the time is given."""
+"""A rollup never replaces measurements with fewer: real database, one Prometheus with several shards, simulated time."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PARTS: dict[str, Mapping[str, tuple[int, int]]] = {
     "without some minutes": {"p": (0, HOUR), "q": (600, HOUR), "r": (0, HOUR)},
     "the other half": {"p": (1800, HOUR), "q": (1800, HOUR), "r": (1800, HOUR)},
 }
-"""What a Prometheus has of each pod: seconds of the hour."""
+"""Shard -> pod -> the seconds of the hour that it has samples of."""
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
-    """One Prometheus, which has what each of several would have, each below a cluster's name."""
+    """One Prometheus with the samples of all shards, told apart by the label `shard`."""
     lines = ["# TYPE DCGM_FI_DEV_GPU_UTIL gauge"]
     for name, pods in PARTS.items():
         for pod, (first, last) in pods.items():
@@ -48,7 +48,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
 
 
 class OneShard(Prometheus):
-    """Asks about the series of one shard."""
+    """A Prometheus client that queries only the series of one shard."""
 
     def __init__(self, address: str, shard: str) -> None:
         super().__init__(address)
@@ -84,7 +84,7 @@ Roll = Callable[..., bool]
 
 @pytest.fixture
 def roll(database: Database, prometheus: Callable[[str], str]) -> Roll:
-    """A collector that has just begun, or `usage rollup` by hand, rolls the hour up."""
+    """Roll up the hour as a restarted collector or `usage rollup` does."""
 
     def rolled(shard: str, now: float, *, even_if_less: bool = False) -> bool:
         samples = GpuSamples(OneShard(prometheus(shard), shard)) if shard else None
@@ -96,7 +96,7 @@ def roll(database: Database, prometheus: Callable[[str], str]) -> Roll:
 
 
 def measured(database: Database) -> dict[str, float]:
-    """Node, workload -> measured GPU-hours; the ledger closes."""
+    """Return the measured GPU-hours by node and workload, and check that the ledger closes."""
     [hour] = database.rolled_up(1, BEGIN, END)
     assert discrepancies(hour) == []
     levels = (Level.NODE, Level.WORKLOAD)
@@ -110,10 +110,10 @@ LESS = [name for name in PARTS if name != "whole"]
 
 
 @pytest.mark.parametrize("less", [*LESS, ""])
-def test_of_an_hour_whose_measurements_are_kept(
+def test_lost_samples_do_not_lower_an_hour(
     less: str, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A shard, a block, a node's exporter, Prometheus itself is lost; or none is set any more."""
+    """A shard, a block, a node's exporter or all of Prometheus is lost, or its address is no longer set."""
     assert roll("whole", END + ROLL_UP_AFTER)
     assert measured(database) == pytest.approx(WHOLE)
     assert not roll(less, END + GIVE_UP_AFTER)
@@ -125,10 +125,10 @@ def test_of_an_hour_whose_measurements_are_kept(
 
 
 @pytest.mark.parametrize("less", LESS)
-def test_of_an_hour_whose_measurements_are_not_kept_any_more(
+def test_lost_samples_do_not_lower_an_hour_with_pruned_measurements(
     less: str, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It stays as a whole, whichever part of it is lost."""
+    """The hour stays whole, whichever part of it is lost."""
     roll("whole", END + GIVE_UP_AFTER)
     while database.prune(1, RetentionDays(3, 10, 40, 200), END + 2.0 * DAY):
         pass
@@ -138,8 +138,8 @@ def test_of_an_hour_whose_measurements_are_not_kept_any_more(
     assert [record.message for record in caplog.records if "Prometheus has lost" in record.message]
 
 
-def test_of_an_hour_that_ran_when_the_collector_ended(roll: Roll, database: Database) -> None:
-    """What the next one hears late counts, and so does what was measured before."""
+def test_hour_running_at_a_restart_keeps_its_measurements(roll: Roll, database: Database) -> None:
+    """The next collector applies late changes of holdings and keeps the earlier measurements."""
     roll("whole", BEGIN + 2700)
     assert measured(database) == pytest.approx({name: 0.75 * hours for name, hours in WHOLE.items()})
     database.put_holdings(
@@ -150,15 +150,17 @@ def test_of_an_hour_that_ran_when_the_collector_ended(roll: Roll, database: Data
     assert measured(database) == pytest.approx(expected)
 
 
-def test_halves_of_two_make_a_whole(roll: Roll, database: Database) -> None:
+def test_two_halves_make_a_whole_hour(roll: Roll, database: Database) -> None:
     roll("first half", END + ROLL_UP_AFTER)
     assert roll("the other half", END + GIVE_UP_AFTER)
     assert measured(database) == pytest.approx(WHOLE)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "pruned"])
-def test_less_if_that_is_wanted(kept: bool, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    """And what was lost by it is said; the day follows."""
+def test_even_if_less_replaces_measurements(
+    kept: bool, roll: Roll, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lost measurements are logged, and the day is rolled up again."""
     roll("whole", END + GIVE_UP_AFTER)
     days = DayRoller(database, 1)
     days.begin(END + GIVE_UP_AFTER)

@@ -1,5 +1,4 @@
-"""deploy/monitoring: every query of every dashboard answers, sums are what was put in, and each alert fires when it should
-and stays silent when it should not."""
+"""deploy/monitoring: every dashboard query returns data, sums are correct, and each alert fires only when it should."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ NAMESPACE, NODE = "monitored", "monitored-0"
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Every query of every dashboard, of variables as well, with where it stands."""
+    """Yield the place and text of every dashboard query, including those of variables."""
     for path in DASHBOARDS:
         dashboard = json.loads(path.read_text())
         for panel in dashboard["panels"]:
@@ -49,23 +48,23 @@ def expressions() -> Iterator[tuple[str, str]]:
                 yield f"{dashboard['title']}: ${variable['name']}", f"group by ({found[2]}) ({found[1]})"
 
 
-# What is shipped ------------------------------------------------------------------------------------------------
+# Shipped files --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_generated_is_what_it_is_made_of() -> None:
+def test_generated_files_are_current() -> None:
     assert monitoring.main(["--check"]) == 0
     for path in RULES:
         made = yaml.safe_load((DEPLOY / "monitoring" / "operator" / path.name).read_text())
         assert made["spec"] == yaml.safe_load(path.read_text())
 
 
-def test_promtool_takes_the_rules() -> None:
+def test_promtool_accepts_the_rules() -> None:
     command = [prometheus_programs() / "promtool", "check", "rules", *RULES]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_kustomize_makes_objects_of_it(plane: ControlPlane) -> None:
+def test_kustomize_builds_the_objects(plane: ControlPlane) -> None:
     made = list(yaml.safe_load_all(plane.kubectl("kustomize", str(DEPLOY / "monitoring"))))
     assert sorted(obj["kind"] for obj in made) == ["ConfigMap", "PrometheusRule", "PrometheusRule"]
     [boards] = [obj for obj in made if obj["kind"] == "ConfigMap"]
@@ -76,8 +75,10 @@ def test_kustomize_makes_objects_of_it(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
-def test_a_dashboard_is_well_formed(path: Path) -> None:
-    """Of any data source and any cluster; every panel has a unit, and its own place."""
+def test_dashboard_is_well_formed(path: Path) -> None:
+    """Queries use the dashboard's data source and cluster variable; every panel has a unit and does not overlap
+    another.
+    """
     dashboard = json.loads(path.read_text())
     assert (dashboard["uid"], dashboard["schemaVersion"]) == (path.stem, 39)
     variables = {item["name"]: item for item in dashboard["templating"]["list"]}
@@ -102,8 +103,8 @@ def test_a_dashboard_is_well_formed(path: Path) -> None:
     assert all(item["datasource"] == source for item in variables.values() if item["type"] == "query")
 
 
-def test_series_that_there_are() -> None:
-    """Nothing is asked of kube-state-metrics, and nothing of ours that nobody makes."""
+def test_queries_use_existing_series() -> None:
+    """No query uses kube-state-metrics, or a gpuctl series that neither the collector nor a recording rule produces."""
     recorded = {
         rule["record"]
         for path in RULES
@@ -124,8 +125,8 @@ def test_series_that_there_are() -> None:
         assert "kube_" not in text
 
 
-def test_panels_of_ten_have_ten_lines(tmp_path: Path) -> None:
-    """Over a range in which the order changes: the ten that are largest at its end, each from begin to end."""
+def test_top_ten_panels_show_ten_series(tmp_path: Path) -> None:
+    """The order changes within the range: the panel shows the ten largest at its end, each over the whole range."""
     begin, count = 1_717_236_000, 15
     names = {
         "namespace_held": 'namespace="n{0}"',
@@ -154,19 +155,19 @@ def test_panels_of_ten_have_ten_lines(tmp_path: Path) -> None:
 
 
 class Monitored(NamedTuple):
-    """A Prometheus that has it all."""
+    """A Prometheus that scrapes a collector and an exporter and evaluates the rules."""
 
     client: httpx.Client
     collector: Collecting
 
     def ask(self, query: str) -> list[dict[str, Any]]:
-        """The series of a query now."""
+        """Return the current series of a query."""
         answer = self.client.get("/api/v1/query", params={"query": query})
         assert answer.status_code == 200, f"{query}: {answer.text}"
         return list(answer.json()["data"]["result"])
 
     def value(self, query: str) -> float | None:
-        """The value of a query of one series; None without one."""
+        """Return the value of a query that returns one series; None if it returns no series."""
         found = self.ask(query)
         assert len(found) <= 1, found
         return float(found[0]["value"][1]) if found else None
@@ -190,7 +191,9 @@ def dcgm(name: str, value: float | str, gpu: int, **labels: str) -> str:
 
 
 def exported() -> list[str]:
-    """Two cards of `busy`, whose labels Prometheus has renamed, one of `lazy`, and one that nobody has."""
+    """Return exporter lines: two GPUs of pod `busy` with labels renamed by Prometheus, one of `lazy`, and one of no
+    pod.
+    """
     renamed = {"exported_namespace": NAMESPACE, "exported_pod": "busy", "namespace": "gpu-operator", "pod": "dcgm-1"}
     kept = {"namespace": NAMESPACE, "pod": "lazy"}
     exporters = {"namespace": "gpu-operator", "pod": "dcgm-1"}
@@ -210,8 +213,8 @@ def exported() -> list[str]:
     ]
 
 
-def with_a_past(path: Path, uid: str) -> None:
-    """A database in which hour rolled up, and the next one is not."""
+def write_rolled_up_hour(path: Path, uid: str) -> None:
+    """Write a database whose last hour is not rolled up yet, and the hour before it is."""
     database = open_database(str(path))
     number = database.cluster(uid, "lab")
     before = int(time.time()) // HOUR * HOUR - 2.0 * HOUR
@@ -236,13 +239,15 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
     for obj in (pod("busy", 2, team="vision"), pod("lazy", 1, team="speech"), pod("unseen", 1)):
         api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", obj)
     directory = tmp_path_factory.mktemp("monitored")
-    with_a_past(directory / "usage.db", api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"])
+    write_rolled_up_hour(
+        directory / "usage.db", api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
+    )
     exporter = Exporter()
     exporter.lines += exported()
     settings = {"usage_cluster": "lab", "usage_metrics": "127.0.0.1:0"}
     with collecting(directory, plane.kubeconfig(), **settings) as collector:
         [port] = [line["port"] for line in collector.log if line["message"] == "serving metrics"]
-        # As the Prometheus Operator labels what a pod tells.
+        # Relabel the targets as the Prometheus Operator does.
         operators = {"namespace": "monitoring", "pod": "some-pod", "service": "s", "endpoint": "e", "container": "c"}
         relabelled = [{"target_label": name, "replacement": text} for name, text in operators.items()]
         how = {"honor_labels": True, "relabel_configs": relabelled}
@@ -256,7 +261,7 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
     api.call("DELETE", Key("Node", "", NODE).path)
 
 
-def test_every_query_answers(world: Monitored) -> None:
+def test_every_query_returns_data(world: Monitored) -> None:
     filled = {"cluster": "lab", "namespace": NAMESPACE, "workload": ".*"}
     queries = {where: re.sub(r"\$(\w+)", lambda name: filled[name[1]], query) for where, query in expressions()}
     assert len(queries) == len(list(expressions())) > 40
@@ -272,8 +277,8 @@ def test_every_query_answers(world: Monitored) -> None:
         pytest.fail(f"no answer: {sorted(silent)}")
 
 
-def test_sums_are_what_was_put_in(world: Monitored) -> None:
-    """The first metric that measures a card counts; what is no measurement does not; what nobody measures is not idle."""
+def test_recorded_sums_match_the_input(world: Monitored) -> None:
+    """The first metric that measures a GPU counts, invalid values do not. A GPU without measurements is not idle."""
     one = f'{{namespace="{NAMESPACE}"}}'
     expected = {
         f"gpuctl:namespace_held:gpus{one}": 4,
@@ -308,8 +313,8 @@ def test_sums_are_what_was_put_in(world: Monitored) -> None:
     }
 
 
-def test_what_autoscalers_are_told(world: Monitored) -> None:
-    """Each of the adapter's rules serves the pods whose labels it is for, and no others."""
+def test_adapter_rules_return_metrics_of_their_pods(world: Monitored) -> None:
+    """Each adapter rule returns exactly the pods whose labels it matches."""
     found: dict[tuple[str, str], float] = {}
     for rule in adapter_rules():
         assert world.collector.until(lambda series=rule.series: world.ask(series), rule.series)
@@ -332,7 +337,9 @@ def test_what_autoscalers_are_told(world: Monitored) -> None:
 
 
 class Case(NamedTuple):
-    """Series (every minute, as promtool writes them), and with which labels and value an alert fires at a time."""
+    """Input series with one value a minute (promtool notation); the labels and value of the alert at time `at`, None if
+    silent.
+    """
 
     alert: str
     series: dict[str, str]
@@ -357,13 +364,13 @@ CASES = (
     Case("GpuctlIdleGpusHeld", {POD: "2x200", UTIL: "1x100 60x5 1x100", SHARED: "3x200"}, "2h10m", None),
     Case("GpuctlIdleGpusHeld", {POD: "2x200", UTIL: "1x200", SHARED: "40x200"}, "2h10m", None),
     Case("GpuctlIdleGpusHeld", {POD: "2x200"}, "2h10m", None),
-    # Of eight GPUs one is measured: what the others do is unknown.
+    # Only one of eight GPUs is measured: the others are unknown, not idle.
     Case("GpuctlIdleGpusHeld", {POD: "8x200", UTIL: "1x200"}, "2h10m", None),
-    # A quarter of a card whose processes use 4 % of the card is used by 16 %; another pod of the card uses more.
+    # Processes on a quarter of a card use 4 % of the card, which is 16 % of the quarter; another pod uses more.
     Case(
         "GpuctlIdleGpusHeld", {POD: "0.25x200", OTHER_POD: "0.25x200", UTIL: "4x200", OTHERS: "30x200"}, "2h10m", None
     ),
-    # Where the use of the card is copied to both, each quarter is used as much.
+    # The exporter copies the card's utilization to both pods: each quarter has the card's utilization.
     Case("GpuctlIdleGpusHeld", {POD: "0.25x200", UTIL: "4x200", OTHERS: "4x200"}, "2h10m", QUARTER),
     Case("GpuctlUsageNotCollected", {COLLECTING: "1x5 0x30"}, "20m", ({**LAB, "severity": "critical"}, "0")),
     Case("GpuctlUsageNotCollected", {"other": "1x30"}, "20m", ({"severity": "critical"}, "1")),
@@ -405,8 +412,8 @@ def promtool_test(case: Case, annotations: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def test_alerts(tmp_path: Path) -> None:
-    """Each fires in a case of its own, with labels and words that say of what, and does not in another that is like it."""
+def test_alerts_fire_only_when_they_should(tmp_path: Path) -> None:
+    """Each alert fires in a case with the expected labels and annotations, and is silent in a similar case."""
     rules = [rule for group in yaml.safe_load(RULES[1].read_text())["groups"] for rule in group["rules"]]
     annotations = {rule["alert"]: rule["annotations"] for rule in rules}
     for name in annotations:

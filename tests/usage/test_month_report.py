@@ -1,4 +1,4 @@
-"""``gpuctl usage report``: its numbers are the ledger's, they add up, and names do nothing in it."""
+"""``gpuctl usage report``: its numbers equal the ledger's and add up, and hostile names are harmless."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HELD = {"held": 1, "of capacity": 2, "busy": 3, "idle": 4, "unknown": 5}
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A day and two hours at the end of October, with thirty small workloads beside the others."""
+    """A database of 26 hours at the end of October with thirty small workloads beside the others."""
     path = tmp_path_factory.mktemp("report") / "usage.db"
     keys = [WorkloadKey("many", "Job", f"w{number:02}", f"uid-{number}") for number in range(30)]
     starts = [START + number * HOUR // 3 for number in range(30)]
@@ -61,7 +61,7 @@ Report = Callable[..., str]
 def report(
     database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Report:
-    """A report of October, with prices of the two models."""
+    """Run the report of October with prices of both models and return its output."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -78,7 +78,7 @@ def report(
 
 
 class Page(HTMLParser):
-    """Titles, and the rows of the tables below them; and every tag and attribute that the page has."""
+    """A parsed HTML page: the tables by title, and all tags and attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -110,12 +110,12 @@ class Page(HTMLParser):
 
 
 def tables_of_page(text: str) -> dict[str, Table]:
-    """Title -> the rows below the headings, as text."""
+    """Return title -> the text cells of the rows below the header."""
     return {title: rows[1:] for title, rows in Page(text).tables.items()}
 
 
 def ledger_of(database: Path, level: Level, key: str = "") -> dict[str, dict[str, float]]:
-    """Name -> GPU-hours, as the ledger has them."""
+    """Return name -> GPU-hours of the ledger."""
     opened = open_database(str(database))
     hours = HoursQuery("", START - 30 * 24 * HOUR, float(START + 48 * HOUR), step=StepUnit.TOTAL)
     rows = ledger(opened, hours, level, key)
@@ -131,7 +131,7 @@ def ledger_of(database: Path, level: Level, key: str = "") -> dict[str, dict[str
 
 
 @pytest.mark.parametrize("output", ["markdown", "html"])
-def test_its_numbers_are_the_ledgers_and_add_up(output: str, report: Report, database: Path) -> None:
+def test_report_numbers_equal_the_ledger_and_add_up(output: str, report: Report, database: Path) -> None:
     text = report("-o", output)
     tables = tables_of_page(text) if output == "html" else tables_of_markdown(text)
     whole = ledger_of(database, Level.CLUSTER)["all"]
@@ -150,14 +150,14 @@ def test_its_numbers_are_the_ledgers_and_add_up(output: str, report: Report, dat
         for row in rows:
             known = of_ledger.get(row[0])
             for name, column in HELD.items():
-                # A number is the ledger's, rounded up or down.
+                # A number equals the ledger's, rounded up or down.
                 if known is not None and name in known:
                     assert abs(float(row[column]) - known[name]) < 0.1, (title, row)
         for name, column in HELD.items():
             if name in whole:
                 total = sum(tenths(row[column]) for row in rows)
                 assert total == tenths(last[column]) == round(10 * whole[name]), (title, name)
-        # Hundredths of the money, likewise: one price for all.
+        # Costs are compared in hundredths; all models have one price.
         assert sum(cents(row[-2]) for row in rows) == cents(last[-2]) == round(100 * 20 * whole["held"])
         assert sum(cents(row[-1]) for row in rows) == cents(last[-1]) == round(100 * 20 * whole["idle"])
     assert len(tables["Workloads that held the most"]) == 22
@@ -172,7 +172,7 @@ def tenths(text: str) -> int:
 
 
 HELD_BY = {
-    # GPU-hours of n1 (A100-80G) and n2 (H20), then the idle ones: by hand, from `small_world`.
+    # GPU-hours on n1 (A100-80G) and n2 (H20), then the idle ones; computed by hand from `small_world`.
     "nlp": ((80.0, 48.0), (15.6, 45.36)),
     "serving": ((51.0, 0.0), (35.7, 0.0)),
     "vision": ((0.0, 23.0), (0.0, 0.3)),
@@ -181,7 +181,7 @@ HELD_BY = {
 
 @pytest.mark.parametrize("prices", [("20", "20"), ("20", "10"), ("12.5", "0.3")], ids=["one", "two", "broken"])
 def test_costs_of_several_models(prices: tuple[str, str], report: Report, database: Path) -> None:
-    """By namespace, label and workload: each adds up to what the models cost, and is what its models cost."""
+    """Costs of namespaces, labels and workloads add up to the costs of the models, and follow the models' prices."""
     text = report(a100=prices[0], h20=prices[1])
     tables = tables_of_markdown(text)
     models = tables["By model"]
@@ -202,15 +202,15 @@ def test_costs_of_several_models(prices: tuple[str, str], report: Report, databa
 
 
 def ledger_of_models(database: Path, name: str) -> dict[str, float]:
-    """Model -> GPU-hours."""
+    """Return model -> GPU-hours."""
     with closing(open_database(str(database))) as opened:
         rows = ledger(opened, HoursQuery("", START - DAY, float(START + 2 * DAY), step=StepUnit.TOTAL), Level.MODEL)
     assert isinstance(rows, list)
     return {row["value"]: row[f"{name}_gpu_seconds"] / HOUR for row in rows}
 
 
-def test_rules_for_paper(report: Report) -> None:
-    """Wide tables fit: the page is turned, names break before letters do, numbers never, and print rules come last."""
+def test_print_style_of_the_page(report: Report) -> None:
+    """Wide tables fit a printed page: landscape, names wrap, numbers do not, and print rules follow the screen rules."""
     page = report("-o", "html")
     style = page[page.index("<style>") : page.index("</style>")]
     screen, paper = style.split("@media print")
@@ -230,8 +230,8 @@ def test_rules_for_paper(report: Report) -> None:
     assert page.count("<table>") == page.count('<div class="wide"><table>') == page.count("</table></div>")
 
 
-def test_a_cost_that_is_not_known_is_none(report: Report, database: Path, tmp_path: Path) -> None:
-    """Where a model has no price, or intervals are not kept, as for days whose hours are pruned."""
+def test_unknown_cost_is_a_dash(report: Report, database: Path, tmp_path: Path) -> None:
+    """The cost is unknown if a model has no price, or if intervals are missing, as for days with pruned hours."""
     (last,) = [row for row in tables_of_markdown(report(a100="20, B200: 5", h20="10"))["By model"] if row[0] == "all"]
     assert "-" not in last[-3:], "a price of what is not there changes nothing"
     assert "A cost is `-`" not in report(h20="10")
@@ -257,7 +257,7 @@ def test_a_cost_that_is_not_known_is_none(report: Report, database: Path, tmp_pa
 
 
 def test_idle_costs_of_a_workload_with_several_prices(report: Report, tmp_path: Path) -> None:
-    """What it held has a cost; which of its GPUs were idle is not known."""
+    """Allocated GPUs have a cost, but which of the GPUs were idle is unknown."""
     both = WorkloadKey("nlp", "Job", "both", "w-both")
     workers = [
         Worker(both, node, 1, (50.0,), float(START), START + 4.0 * HOUR, {"team": team})
@@ -274,8 +274,8 @@ def test_idle_costs_of_a_workload_with_several_prices(report: Report, tmp_path: 
     assert tables["By team"][-1][-1] != "-"
 
 
-def test_names_do_nothing_in_it(report: Report) -> None:
-    """A value that would be a script, a row of its own, or a link."""
+def test_page_does_not_execute_names(report: Report) -> None:
+    """Annotation values that would be a script, a table row or a link."""
     page = report("-o", "html", "--by", "team")
     parsed = Page(page)
     assert parsed.tags.isdisjoint({"script", "link", "img", "a", "iframe", "object", "foreignobject", "use", "image"})
@@ -283,7 +283,7 @@ def test_names_do_nothing_in_it(report: Report) -> None:
     assert "url(" not in page
     assert "@import" not in page
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
-    # It is XML as well, with its plots.
+    # The page with its plots is well-formed XML.
     root = ElementTree.fromstring(page.split("\n", 1)[1])
     plots = [item for item in root.iter("{http://www.w3.org/2000/svg}svg") if item.get("role") == "img"]
     assert [plot.get("aria-label") for plot in plots] == ["Use of the capacity", "GPU-hours of each day"]
@@ -292,8 +292,10 @@ def test_names_do_nothing_in_it(report: Report) -> None:
     assert len(marks) == 29, "of October two days are known; of the others nothing is drawn"
 
 
-def test_by_an_annotation(report: Report, database: Path) -> None:
-    """Spelled as `usage labels KEY --annotation`; what has no such annotation is a row, so that the parts add up."""
+def test_report_by_annotation(report: Report, database: Path) -> None:
+    """Same options as `usage labels KEY --annotation`. Workloads without the annotation get a row, so that the parts
+    add up.
+    """
     text = report("--by", "cost-center", "--annotation")
     *rows, last = tables_of_markdown(text)["By cost-center"]
     assert {row[0] for row in rows} == {STRANGE, "__unset__"}
@@ -313,7 +315,7 @@ def test_by_an_annotation(report: Report, database: Path) -> None:
         (["--annotation"], 2, "--annotation needs --by KEY", "--by KEY"),
     ],
 )
-def test_a_key_by_which_nothing_is_collected_is_refused(
+def test_uncollected_key_is_rejected(
     arguments: list[str], code: int, said: str, fix: str, database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["usage", "report", "--month", "2026-10", "--database", str(database), *arguments]) == code
@@ -322,8 +324,8 @@ def test_a_key_by_which_nothing_is_collected_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["label", "annotation"])
-def test_a_key_that_was_collected_only_later(kind: str, report: Report, database: Path, tmp_path: Path) -> None:
-    """Hours before are `__unset__`; the ledger is not open."""
+def test_key_collected_only_since_later_hours(kind: str, report: Report, database: Path, tmp_path: Path) -> None:
+    """Earlier hours count as `__unset__`, and the ledger closes."""
     path = tmp_path / "later.db"
     path.write_bytes(database.read_bytes())
     key, more = ("project", []) if kind == "label" else ("project-id", ["--annotation"])
@@ -337,8 +339,8 @@ def test_a_key_that_was_collected_only_later(kind: str, report: Report, database
     assert "ledger is open" not in text
 
 
-def test_a_collector_without_the_default_label(report: Report, tmp_path: Path) -> None:
-    """The report has no part by label then."""
+def test_report_without_the_default_label(report: Report, tmp_path: Path) -> None:
+    """The report then has no table by label."""
     path = tmp_path / "bare.db"
     with closing(open_database(str(path))) as opened:
         cluster = opened.cluster("uid-1", "prod")
@@ -347,8 +349,8 @@ def test_a_collector_without_the_default_label(report: Report, tmp_path: Path) -
     assert "By team" not in report("--database", str(path))
 
 
-def test_a_strange_value(database: Path) -> None:
-    """As Markdown and HTML would show a value that anybody may have written into an annotation."""
+def test_hostile_values_are_escaped(database: Path) -> None:
+    """Markdown and HTML escape a value that any user may have written into an annotation."""
     from gpuctl.cli.output.usage_report import report_markdown, report_page
     from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
     from gpuctl.reading.month_report import MonthReport
@@ -387,7 +389,7 @@ def test_a_strange_value(database: Path) -> None:
     assert html.unescape(rows[0][0]) == STRANGE
 
 
-def test_a_report_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delitem(sys.modules, "gpuctl.cli.output.usage_report", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert run(["usage", "report", "--month", "2026-10"]) == 3
@@ -396,8 +398,8 @@ def test_a_report_without_jinja(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     )
 
 
-def test_the_same_month_is_the_same_page(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the line that tells when it was made, and with which prices."""
+def test_report_is_deterministic(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the line with the time and the prices differs."""
     for output in ("markdown", "html"):
         first = report("-o", output)
         with monkeypatch.context() as patch:
@@ -408,7 +410,7 @@ def test_the_same_month_is_the_same_page(report: Report, monkeypatch: pytest.Mon
         assert made.sub("", second) == made.sub("", first)
 
 
-def test_what_is_not_known_is_said(report: Report, capsys: pytest.CaptureFixture[str], database: Path) -> None:
+def test_report_states_the_known_hours(report: Report, capsys: pytest.CaptureFixture[str], database: Path) -> None:
     text = report("--tz", "Asia/Shanghai")
     known = "26 of 744 hours, 2026-10-30 08:00 to 2026-10-31 10:00"
     assert f"- Known: {known}\n- State: final\n" in text
@@ -417,7 +419,7 @@ def test_what_is_not_known_is_said(report: Report, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.startswith("error: no usage is known of 2026-09\n")
 
 
-def test_a_month_that_may_change_says_so(report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_provisional_month_is_marked(report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     opened = small_world(START).collected(path, START, END)
     opened.set_hour_provisional(1, END - HOUR, provisional=True)
@@ -428,8 +430,10 @@ def test_a_month_that_may_change_says_so(report: Report, monkeypatch: pytest.Mon
     assert "- State: provisional, the month is not over\n" in report(*where)
 
 
-def test_a_figure_is_the_same_in_all_tables(report: Report) -> None:
-    """What is divided over the parts of the capacity is not what stands in other tables, too."""
+def test_figures_agree_between_tables(report: Report) -> None:
+    """The capacity table and the tables by namespace, label and workload show the same busy, idle and unknown
+    GPU-hours.
+    """
     tables = tables_of_markdown(report())
     parts = {row[0]: row[2] for row in tables["GPU capacity and use"]}
     for title, column in (("By namespace", 2), ("By team", 2), ("Workloads that held the most", 4)):
@@ -438,14 +442,18 @@ def test_a_figure_is_the_same_in_all_tables(report: Report) -> None:
 
 
 @pytest.mark.parametrize("kept_days", [4, 2, 1], ids=["all hours", "hours of half of it", "only days"])
-def test_a_month_whose_hours_are_pruned(
+def test_report_is_unchanged_after_pruning(
     kept_days: int, address: str, report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Report, tables and SQL tell what they told before, of another year as well: all are made of the same rows."""
+    """Report, tables and SQL return the same as before pruning, also for an earlier year: all use the same rows."""
     start = int(datetime(2025, 10, 28, tzinfo=timezone.utc).timestamp())
     end = start + 4 * DAY
     world = small_world(start)
-    database = world.collected(Path(address), start, end) if "://" not in address else _in(address, world, start, end)
+    database = (
+        world.collected(Path(address), start, end)
+        if "://" not in address
+        else _in_postgresql(address, world, start, end)
+    )
     days = DayRoller(database, 1)
     days.begin(end + 7 * HOUR)
     days.roll_due(end + 7.0 * HOUR)
@@ -460,14 +468,14 @@ def test_a_month_whose_hours_are_pruned(
     assert made.sub("", report(*october)) == before
     assert "- Known: 96 of 744 hours, 2025-10-28 00:00 to 2025-11-01 00:00" in before
     assert (_usage(capsys, "models", address), _sql(capsys, address)) == totals
-    # Days of UTC that a zone's days cut are in the totals, and not among its days.
+    # UTC days that a zone's days cut are in the totals but not in the daily figures.
     text = report(*october, "--tz", "Asia/Shanghai")
     assert ("known hours are not drawn" in text) == (kept_days < 4)
     database.close()
 
 
-def _in(address: str, world: UsageWorld, start: int, end: int) -> Database:
-    """The same in PostgreSQL."""
+def _in_postgresql(address: str, world: UsageWorld, start: int, end: int) -> Database:
+    """Return the same data in PostgreSQL."""
     with TemporaryDirectory() as directory:
         file = Path(directory) / "usage.db"
         world.collected(file, start, end).close()
@@ -492,10 +500,10 @@ def _sql(capsys: pytest.CaptureFixture[str], address: str) -> object:
 
 @pytest.mark.parametrize("output", ["markdown", "html"])
 @pytest.mark.parametrize("by", [("team",), ("cost-center", "--annotation")], ids=["label", "annotation"])
-def test_a_report_in_chinese(
+def test_report_in_chinese(
     output: str, by: tuple[str, ...], report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """No English is left but names and units, and every figure stands at its place."""
+    """Only names and units stay English, and every figure is at its place."""
     monkeypatch.setattr("time.time", lambda: 4e9)
     (tmp_path / "other").mkdir()
     platform = tmp_path / "other" / "platform.yaml"
@@ -525,7 +533,7 @@ def _texts_of(text: str, output: str, names: set[str]) -> list[str]:
     return [re.sub(pattern, "", html.unescape(text)).strip(" #") for text in found]
 
 
-def test_translations_take_the_same_values() -> None:
+def test_translations_have_the_same_placeholders() -> None:
     """Missing translations are listed by ``tools/translations.py``."""
     for form, chinese in CHINESE.items():
         assert len(re.findall(r"\{\d?\}", form)) == len(re.findall(r"\{\d?\}", chinese)), form

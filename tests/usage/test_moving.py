@@ -1,4 +1,4 @@
-"""One store moved to another answers the same; months of Parquet add up to it, and are asked safely."""
+"""Stores copied between databases return the same answers; exported Parquet months add up and are queried safely."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATER = NOVEMBER + 100 * 86400.0
 
 
 def kept(database: Database) -> dict[str, list[object]]:
-    """Every row of every table."""
+    """Return every row of every table."""
     with database.reading() as connection:
         return {
             table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]
@@ -42,7 +42,7 @@ def kept(database: Database) -> dict[str, list[object]]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Database]:
-    """A store of SQLite with something in it, at ``usage.db``."""
+    """A SQLite store with data at ``usage.db``."""
     found = open_database(str(tmp_path / "usage.db"), lambda: 1_793_500_000.0)
     put_history(found)
     yield found
@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def gpuctl(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
-    """The command line, in a directory with ``usage.db``."""
+    """Run ``gpuctl usage`` in a directory with ``usage.db``."""
     monkeypatch.chdir(tmp_path)
 
     def ran(*arguments: str, code: int = 0) -> str:
@@ -63,8 +63,8 @@ def gpuctl(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytes
     return ran
 
 
-def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
-    """SQLite to PostgreSQL and back: every row with its number, and the same answers."""
+def test_copy_to_postgresql_and_back(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
+    """SQLite to PostgreSQL and back keeps every row with its id, and the answers."""
     url = postgresql.new_database()
     before = all_answers(store), answers_over_time(store)
     assert store.take_lease(1, store.lease(1), "somebody") is not None
@@ -77,7 +77,7 @@ def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpu
         assert kept(found) == kept(store)
         assert (all_answers(found), answers_over_time(found)) == before
         assert found.lease(1).holder == "", "who collects one database collects no other"
-        # What comes next gets numbers of its own.
+        # New rows get unused ids.
         other = found.cluster("uid-new", "new")
         rolled = RolledUp(BEGIN, 3600.0, {Group(Level.NODE, value="new"): Sums(cap_gpu_s=1.0)}, "d")
         assert found.put_rolled_up(other, rolled, False)
@@ -85,7 +85,7 @@ def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpu
         found.close()
 
 
-def test_what_is_there_is_left_alone(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
+def test_existing_targets_are_not_overwritten(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
     gpuctl("export", "copy.db", "--database", "usage.db")
     before = Path("copy.db").read_bytes()
     assert "copy.db already exists" in gpuctl("export", "copy.db", "--database", "usage.db", code=3)
@@ -105,11 +105,13 @@ def test_what_is_there_is_left_alone(store: Database, postgresql: PostgresqlServ
 
 
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
-def test_all_or_nothing(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke, target: str) -> None:
-    """Rows that cannot be copied leave a database that is as empty as it was; the next attempt finds no part."""
+def test_failed_copy_leaves_the_target_empty(
+    store: Database, postgresql: PostgresqlServer, gpuctl: Invoke, target: str
+) -> None:
+    """If rows cannot be copied, the target stays empty, and the next attempt starts from the beginning."""
     url = postgresql.new_database() if target == "postgresql" else "new.db"
     gpuctl("export", "copy.db", "--database", "usage.db")
-    # What no database takes: in the last table, when all others are copied.
+    # A violated foreign key in the table that is copied last.
     with sqlite3.connect("copy.db") as connection:
         connection.execute("UPDATE snapshots SET cluster_id = 99 WHERE id = 3")
     connection.close()
@@ -122,10 +124,10 @@ def test_all_or_nothing(store: Database, postgresql: PostgresqlServer, gpuctl: I
     assert [name for name in os.listdir() if "partial" in name] == []
 
 
-# Months.
+# Months as Parquet.
 
 
-def test_months_that_are_sealed(store: Database, tmp_path: Path) -> None:
+def test_only_sealed_months_are_exported(store: Database, tmp_path: Path) -> None:
     def export(**how: object) -> tuple[list[str], list[str], dict[str, str]]:
         found = export_months(store, tmp_path / "months", **how)  # type: ignore[arg-type]
         named = {str(month): reason for month, reason in found.open.items()}
@@ -140,13 +142,13 @@ def test_months_that_are_sealed(store: Database, tmp_path: Path) -> None:
         f"{table}/2026-10.parquet" for table in COLUMNS
     }
     assert export(now=LATER) == ([], ["2026-10"], provisional)
-    # One that was killed before the last file begins again; the same comes out.
+    # An export killed before the last file starts again and writes the same files.
     (tmp_path / "months" / "snapshot_workloads" / "2026-10.parquet").unlink()
     assert export(now=LATER) == (["2026-10"], [], provisional)
     assert {path: path.read_bytes() for path in (tmp_path / "months").rglob("*.parquet")} == files
     assert [path for path in (tmp_path / "months").rglob("*") if ".partial" in path.name] == []
     assert export(now=LATER, again=True) == (["2026-10"], [], provisional)
-    # All of November is sealed, but it does not go to its end.
+    # All hours of November are sealed, but the last ones are missing.
     for cluster in (1, 2):
         for rolled in store.rolled_up(cluster, NOVEMBER, NOVEMBER + 10 * HOUR):
             store.put_rolled_up(cluster, rolled, False)
@@ -155,7 +157,7 @@ def test_months_that_are_sealed(store: Database, tmp_path: Path) -> None:
 
 
 def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
-    """Every sum and every interval, whoever made up the names."""
+    """Every sum and every interval equals the store's, also with odd names."""
     export_months(store, tmp_path, unsealed=True)
     for number, cluster in enumerate(CLUSTERS, 1):
         rolled = store.rolled_up(number, BEGIN, NOVEMBER + 10 * HOUR)
@@ -169,7 +171,7 @@ def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
         held = "SELECT sum(gpus * epoch(end_time - start_time)), count(DISTINCT pod_uid) FROM holdings WHERE cluster = "
         [(seconds, pods)] = run_sql(tmp_path, f"{held} '{cluster}'", 1).rows
         whole = [
-            # What lasts is counted until the collector has last seen it, and no further.
+            # An open holding counts until the collector last saw it.
             item._replace(end=END if item.end is None else item.end)
             for item in store.holdings(number, 0, 2**40)
         ]
@@ -188,7 +190,7 @@ def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "section"), [("service.md", "Months as Parquet"), ("service.zh-CN.md", "按月导出 Parquet")]
 )
-def test_every_column_is_described(page: str, section: str) -> None:
+def test_every_column_is_documented(page: str, section: str) -> None:
     text = (ROOT / "docs" / page).read_text().partition(f"### {section}")[2].partition("\n## ")[0]
     for table, columns in COLUMNS.items():
         missing = [name for name in columns if f"`{name}`" not in text]
@@ -215,7 +217,7 @@ def test_every_column_is_described(page: str, section: str) -> None:
         "",
     ],
 )
-def test_a_question_can_do_nothing_but_read(months: Path, question: str) -> None:
+def test_sql_is_limited_to_reading_months(months: Path, question: str) -> None:
     before = sorted(months.rglob("*"))
     with pytest.raises(InvalidSql):
         run_sql(months, question.format(directory=months), 10)
@@ -232,7 +234,7 @@ def months(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "months"
 
 
-def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tmp_path: Path) -> None:
+def test_sql_command(store: Database, months: Path, gpuctl: Invoke, tmp_path: Path) -> None:
     by_team = (
         "SELECT value, count(*) AS n, sum(alloc_gpu_s) / 3600 AS hours, min(time) AS first, any_value(histogram) AS h "
         "FROM hours WHERE level = 'label' AND key = 'team' AND cluster = 'lab' GROUP BY value ORDER BY value"
@@ -244,14 +246,14 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     table = gpuctl("sql", by_team, *where).splitlines()
     assert table[0].split() == ["VALUE", "N", "HOURS", "FIRST", "H"]
     assert len(table) == len(listed) + 1
-    # Names come from strangers: neither a terminal nor a spreadsheet does what they say.
+    # Names are untrusted: control characters and spreadsheet formulas are neutralized.
     odd = "SELECT '=1+1' AS a, chr(27) || '[2J' AS b, 'x,\"y\"' AS c, -1.5 AS d, NULL AS e, 1 AS a"
     assert gpuctl("sql", odd, "-o", "csv", *where) == 'a,b,c,d,e,a_2\n\'=1+1,,"x,""y""",-1.5,,1\n'
     assert "\x1b" not in gpuctl("sql", odd, *where)
     assert len(gpuctl("sql", "SELECT * FROM range(10)", "--limit", "3", *where).splitlines()) == 4
     assert gpuctl("sql", "SELECT 1 AS a, 2 AS b", "--limit", "0", "-o", "csv", *where) == "a,b\n"
     assert json.loads(gpuctl("sql", "SELECT 1 AS a", "--limit", "0", "-o", "json", *where)) == []
-    # Without files all that the database has, sealed or not.
+    # Without Parquet files: the whole database, sealed or not.
     count = "SELECT count(DISTINCT time) AS n FROM hours WHERE cluster = 'lab'"
     assert json.loads(gpuctl("sql", count, "-o", "json", "--database", "usage.db")) == [{"n": 11}]
     assert json.loads(gpuctl("sql", count, "-o", "json", *where)) == [{"n": 7}]
@@ -260,7 +262,7 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
     )
     assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith("2026-10: exists already")
     assert "must be a single SELECT" in gpuctl("sql", "COPY (SELECT 1) TO 'x'", *where, code=2)
-    # Nothing is read before it is known to be a question.
+    # The query is checked before anything is read.
     missing = ["--database", "missing/usage.db"]
     assert "must be a single SELECT" in gpuctl("sql", "SELECT 1; SELECT 2", *missing, code=2)
     assert "syntax error" in gpuctl("sql", "SELCT 1", *missing, code=2)
@@ -279,7 +281,7 @@ def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tm
 ENDLESS = "SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(10000000) b"
 
 
-def test_a_question_ends_when_its_time_is_over(months: Path, gpuctl: Invoke) -> None:
+def test_sql_timeout(months: Path, gpuctl: Invoke) -> None:
     where = ["--parquet", str(months)]
     begun = time.monotonic()
     said = gpuctl("sql", ENDLESS, "--timeout", "1s", *where, code=2)
@@ -287,11 +289,11 @@ def test_a_question_ends_when_its_time_is_over(months: Path, gpuctl: Invoke) -> 
     assert "Traceback" not in said
     assert time.monotonic() - begun >= 1
     assert "not a time such as 90s" in gpuctl("sql", "SELECT 1", "--timeout", "soon", *where, code=2)
-    # What is quick has all the time that there is.
+    # A fast query accepts any timeout.
     assert gpuctl("sql", "SELECT 1 AS a", "--timeout", "999999999h", "-o", "csv", *where) == "a\n1\n"
 
 
-def test_a_question_ends_when_somebody_wants_it_to(months: Path, gpuctl: Invoke) -> None:
+def test_sql_is_interrupted_by_ctrl_c(months: Path, gpuctl: Invoke) -> None:
     interrupting = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     interrupting.start()
     assert gpuctl("sql", ENDLESS, "--parquet", str(months), code=130).strip() == "Interrupted."

@@ -1,4 +1,4 @@
-"""What namespaces may hold, over time: as it is second by second, whatever step and time zone is asked for."""
+"""GPUs that namespaces may hold over time, compared with sums over single seconds for all steps and time zones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.usage_oracle import allowed
 MIDNIGHT = 1_762_300_800
 """2025-11-05T00:00:00Z."""
 FIRST, LAST = MIDNIGHT + 20 * HOUR, MIDNIGHT + 51 * HOUR + 1800
-"""The last hours of a day, a whole one, and three hours and a half."""
+"""The last hours of a day, a whole day, and three and a half hours."""
 NAMESPACES = ("blue", "green", "red")
 SPLITS = [
     *((StepUnit.HOUR, ""), (StepUnit.DAY, ""), (StepUnit.DAY, "Asia/Kolkata"), (StepUnit.DAY, "America/New_York")),
@@ -39,7 +39,7 @@ SPLITS = [
 
 
 def history(random: Random) -> list[GpuQuota]:
-    """Quotas that come, change in the middle of an hour, and go; one namespace now and then has none at all."""
+    """Return quotas that are created, changed and deleted within hours; a namespace may have no quota for a while."""
     found = []
     for namespace in NAMESPACES[: random.randint(1, 3)]:
         times = sorted(random.sample(range(FIRST - 2 * HOUR, LAST + HOUR), random.randint(2, 9)))
@@ -55,7 +55,7 @@ def history(random: Random) -> list[GpuQuota]:
 
 
 def nodes(random: Random) -> list[Capacity]:
-    """One that stays, and one that joins and goes in the middle of hours."""
+    """Return a node that stays, and one that joins and leaves within hours."""
     come, go = sorted(random.sample(range(FIRST, LAST), 2))
     other = Capacity("n2", "H100", 4, CapacityState.READY, come, go)
     return [Capacity("n1", "A100", 8, CapacityState.READY, FIRST - DAY, None), other]
@@ -72,8 +72,8 @@ def pods(random: Random) -> list[Holding]:
     return found
 
 
-class Known:
-    """A store, and what is in it."""
+class KnownStore:
+    """A store and the facts in it."""
 
     def __init__(self, address: str, seed: int, quotas: list[GpuQuota] | None = None) -> None:
         random = Random(seed)
@@ -83,7 +83,7 @@ class Known:
         self.database = open_database(address)
         self.cluster = self.database.cluster("uid", "lab")
         self.database.put_quotas(self.cluster, self.quotas)
-        # Of another cluster nothing counts.
+        # Quotas of another cluster do not count.
         self.database.put_quotas(self.database.cluster("other", "other"), [GpuQuota("blue", 1000, FIRST - DAY, None)])
         hours = [self._rolled(start) for start in range(FIRST, LAST, HOUR)]
         for hour in hours:
@@ -96,26 +96,26 @@ class Known:
         return roll_up(start, min(HOUR, LAST - start), self.pods, self.nodes, [], 15)
 
     def forget_hours(self) -> None:
-        """Keep the days alone, as after a year."""
+        """Delete the hours and keep the days, as pruning does after a year."""
         engine = engine_of(url_of(self.address))
         with write_transaction(engine) as connection:
             connection.execute(delete(periods).where(periods.c.span == "hour", periods.c.start < MIDNIGHT + 2 * DAY))
         engine.dispose()
 
     def most(self) -> dict[str, list[float]]:
-        """GPU-seconds that namespaces may hold from the beginning until a second after it."""
+        """Return namespace -> cumulative GPU-seconds that it may hold, second by second."""
         each = allowed(self.quotas, self.nodes, NAMESPACES, FIRST, LAST)
         return {namespace: list(accumulate(of_second, initial=0.0)) for namespace, of_second in each.items()}
 
     def held(self, namespace: str, start: int, end: int) -> float:
-        """GPU-seconds."""
+        """Return the GPU-seconds that a namespace held."""
         theirs = [pod for pod in self.pods if pod.namespace == namespace]
         return sum(max(0.0, min(pod.end or end, end) - max(pod.start, start)) * pod.gpus for pod in theirs)
 
 
 @pytest.fixture(params=range(4))
-def known(request: pytest.FixtureRequest, address: str) -> Iterator[Known]:
-    found = Known(address, request.param)
+def known(request: pytest.FixtureRequest, address: str) -> Iterator[KnownStore]:
+    found = KnownStore(address, request.param)
     yield found
     found.database.close()
 
@@ -127,12 +127,12 @@ def rows(database: Database, hours: HoursQuery, **more: Any) -> list[dict[str, A
 
 
 def moment(text: str) -> int:
-    """A time of an answer."""
+    """Return an answer's timestamp in Unix seconds."""
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
 
 
-def check(known: Known, truth: dict[str, list[float]], step: StepUnit, tz: str) -> int:
-    """Compare every row with its seconds; how many there are."""
+def check(known: KnownStore, truth: dict[str, list[float]], step: StepUnit, tz: str) -> int:
+    """Compare every row with the sum of its seconds; return the number of rows."""
     hours = replace(HoursQuery("lab", MIDNIGHT, MIDNIGHT + 3 * DAY), step=step, tz=tz)
     found = {(row["namespace"], row["stat_hour"]): row for row in rows(known.database, hours)}
     for begin, finish in pairwise(bounds(hours.start, hours.end, step, zone_of(tz))):
@@ -161,7 +161,7 @@ def check(known: Known, truth: dict[str, list[float]], step: StepUnit, tz: str) 
 
 
 def accounts(database: Database) -> list[dict[str, Any]]:
-    """Of the cluster and of namespaces, without what is none of what became of GPUs."""
+    """Return the ledger rows of the cluster and of namespaces, without the column that quotas change."""
     found: list[dict[str, Any]] = []
     for level in (Level.CLUSTER, Level.NAMESPACE):
         of_level = ledger(database, HoursQuery("lab", FIRST, LAST), level)
@@ -170,19 +170,19 @@ def accounts(database: Database) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_row_is_that_of_its_seconds(known: Known) -> None:
+def test_rows_equal_sums_over_seconds(known: KnownStore) -> None:
     before = accounts(known.database)
     truth = known.most()
     counts = [check(known, truth, *split) for split in SPLITS]
     assert counts[0] > counts[1] > 0
-    # Whose time is whose is not touched by it.
+    # Quotas do not change the other columns of the ledger.
     known.database.put_quotas(known.cluster, [GpuQuota(name, 1.0, FIRST - DAY, None) for name in NAMESPACES])
     assert accounts(known.database) == before
     assert all(row["closes"] for row in before)
 
 
-def test_a_page_is_a_part_of_the_list(address: str) -> None:
-    known = Known(address, 2)
+def test_page_is_a_part_of_the_list(address: str) -> None:
+    known = KnownStore(address, 2)
     for step in (StepUnit.HOUR, StepUnit.DAY):
         hours = replace(HoursQuery("lab", FIRST, LAST), step=step)
         whole = rows(known.database, hours)
@@ -194,12 +194,12 @@ def test_a_page_is_a_part_of_the_list(address: str) -> None:
     known.database.close()
 
 
-def test_days_whose_hours_are_gone(address: str) -> None:
-    """A day that is cut has what the cluster had on the average of the day, and the first day is its last hours."""
+def test_days_with_pruned_hours(address: str) -> None:
+    """A cut day uses the cluster's average capacity over the day; the first day consists of its last hours."""
     change, end = FIRST + 1000, MIDNIGHT + DAY + 6 * HOUR
     quotas = [GpuQuota(name, 2, FIRST - DAY, change) for name in NAMESPACES]
     quotas += [GpuQuota(name, 6, change, end) for name in NAMESPACES]
-    known = Known(address, 1, quotas)
+    known = KnownStore(address, 1, quotas)
     database = known.database
     hours = replace(HoursQuery("lab", MIDNIGHT, MIDNIGHT + 2 * DAY), step=StepUnit.DAY)
     exact = rows(database, hours)
@@ -219,8 +219,8 @@ def test_days_whose_hours_are_gone(address: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1200, HOUR, HOUR + 1200])
-def test_a_day_of_little_time(address: str, seconds: int) -> None:
-    """It counts when it was, though nothing is known of the rest of its day."""
+def test_day_with_little_known_time(address: str, seconds: int) -> None:
+    """The known time counts, although the rest of the day is unknown."""
     database = open_database(address)
     cluster = database.cluster("uid", "lab")
     start = MIDNIGHT + 10 * HOUR
@@ -241,9 +241,9 @@ def test_a_day_of_little_time(address: str, seconds: int) -> None:
     database.close()
 
 
-def test_namespaces_without_pods(address: str) -> None:
-    """A namespace that has a quota and has never held anything is none of those that are told of."""
-    known = Known(address, 0)
+def test_namespace_without_holdings_has_no_row(address: str) -> None:
+    """A namespace with a quota that never held GPUs has no row."""
+    known = KnownStore(address, 0)
     known.database.put_quotas(known.cluster, [GpuQuota("never", 16, FIRST, None)])
     found = rows(known.database, HoursQuery("lab", FIRST, LAST), with_idle=True)
     assert {row["namespace"] for row in found} <= set(NAMESPACES)

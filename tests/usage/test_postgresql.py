@@ -1,4 +1,4 @@
-"""PostgreSQL that is not there, lets nobody in, or ends in the middle: what people are told, and what is kept."""
+"""PostgreSQL that is unreachable, denies access or stops during a write: error messages, and the data that remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.postgresql_server import PASSWORD, USER, PostgresqlServer, running_
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[PostgresqlServer]:
-    """One that may be ended."""
+    """A PostgreSQL server that the test may stop."""
     with running_postgresql() as running:
         yield running
 
@@ -38,7 +38,7 @@ def problem(url: str) -> str:
     return said
 
 
-def test_what_is_told_of_one_that_cannot_be_used(postgresql: PostgresqlServer) -> None:
+def test_errors_of_unusable_databases(postgresql: PostgresqlServer) -> None:
     address = f"127.0.0.1:{postgresql.port}"
     shown = f"the usage database postgresql://{USER}:***@{address}"
     [nobody] = free_ports(1)
@@ -54,13 +54,13 @@ def test_what_is_told_of_one_that_cannot_be_used(postgresql: PostgresqlServer) -
     assert "cannot be reached: its host name cannot be resolved" in problem(
         f"postgresql://{USER}:{PASSWORD}@db.invalid/x"
     )
-    # Where a password may stand as well.
+    # Other places in the URL where a password may stand.
     said = problem(f"postgresql://{address}/postgres?user={USER}&password={PASSWORD}x&sslpassword=never")
     assert "password=***" in said.replace("%2A", "*")
     assert "rejects this password" in said
 
 
-def test_rights_that_are_missing(postgresql: PostgresqlServer) -> None:
+def test_missing_permissions(postgresql: PostgresqlServer) -> None:
     url = postgresql.new_database()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'")
@@ -69,7 +69,7 @@ def test_rights_that_are_missing(postgresql: PostgresqlServer) -> None:
     open_database(url).close()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
-    # Who reads needs no more.
+    # Reading needs no other permission.
     reader = open_database(theirs)
     assert reader.last_seen(1) is None
     with pytest.raises(DatabaseProblem, match="denies this user permission"):
@@ -77,7 +77,7 @@ def test_rights_that_are_missing(postgresql: PostgresqlServer) -> None:
     reader.close()
 
 
-def test_somebody_elses_tables_are_left_alone(postgresql: PostgresqlServer) -> None:
+def test_foreign_tables_are_not_touched(postgresql: PostgresqlServer) -> None:
     url = postgresql.new_database()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE theirs (x int)")
@@ -85,10 +85,8 @@ def test_somebody_elses_tables_are_left_alone(postgresql: PostgresqlServer) -> N
 
 
 @pytest.mark.slow
-def test_one_who_stands_still_is_waited_for_only_so_long(
-    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever holds the lock loses it when it does nothing, and is told so."""
+def test_wait_for_a_lock_is_limited(postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle holder of the lock loses it and gets an error."""
     monkeypatch.setattr("gpuctl_usage.store.engines._LOCK_TIMEOUT", 0.2)
     url = postgresql.new_database()
     one, other = open_database(url), open_database(url)
@@ -96,15 +94,17 @@ def test_one_who_stands_still_is_waited_for_only_so_long(
     with pytest.raises(DatabaseProblem, match=r"was locked by another process for 0\.2 s"), one._writing():
         other.mark_seen(cluster, 1.0)
     with pytest.raises(DatabaseProblem, match="closed the connection"):
-        stand_still(one)
+        hold_lock_idle(one)
     other.mark_seen(cluster, 2.0)
     assert one.last_seen(cluster) == 2.0
     one.close()
     other.close()
 
 
-def test_whatever_somebody_writes_into_a_pod_can_be_kept(postgresql: PostgresqlServer) -> None:
-    """No text of PostgreSQL has a NUL, and its indexes take no long one: nothing could be written from then on."""
+def test_odd_pod_metadata_can_be_stored(postgresql: PostgresqlServer) -> None:
+    """PostgreSQL rejects NUL in text and long index entries; without care, one such value would block all further
+    writes.
+    """
     random = Random(1)
     odd = "\0" + "".join(chr(random.randint(0x10000, 0x10FFF)) for _ in range(300))
     owner = {"controller": True, "apiVersion": "v1", "kind": odd, "name": odd, "uid": odd}
@@ -137,7 +137,7 @@ def test_whatever_somebody_writes_into_a_pod_can_be_kept(postgresql: PostgresqlS
     database.close()
 
 
-def stand_still(database: Database) -> None:
+def hold_lock_idle(database: Database) -> None:
     with database._writing() as connection:
         time.sleep(0.5)
         connection.exec_driver_sql("UPDATE clusters SET last_seen = 7")
@@ -148,8 +148,8 @@ def hour(turn: int) -> RolledUp:
     return RolledUp(0, 3600.0, sums, f"digest-{turn}")
 
 
-def test_a_server_that_starts_again(own: PostgresqlServer) -> None:
-    """What was open is known to be gone, without an error."""
+def test_server_restart(own: PostgresqlServer) -> None:
+    """The next write replaces the lost connection without an error."""
     database = open_database(own.new_database())
     cluster = database.cluster("uid-1", "lab")
     database.put_rolled_up(cluster, hour(1), False)
@@ -163,8 +163,8 @@ def test_a_server_that_starts_again(own: PostgresqlServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_in_the_middle_of_a_write(own: PostgresqlServer) -> None:
-    """An hour is there whole, as it was or as it is, and is written once more."""
+def test_server_killed_during_a_write(own: PostgresqlServer) -> None:
+    """After the crash the hour is complete, with its old or its new values, and can be written again."""
     database = open_database(own.new_database())
     cluster = database.cluster("uid-1", "lab")
     done: list[int] = []
@@ -189,7 +189,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_write(own: PostgresqlServer)
     assert "closed the connection" in problems[0] or "connection refused" in problems[0]
     own.start()
     [found] = database.rolled_up(cluster, 0, 1)
-    # The last one may be there, although nobody was told so.
+    # The last commit may have succeeded although its confirmation was lost.
     assert found in (hour(done[-1]), hour(done[-1] + 1))
     last = done[-1] + 1
     database.put_rolled_up(cluster, hour(last), False)
@@ -197,8 +197,8 @@ def test_a_server_that_is_killed_in_the_middle_of_a_write(own: PostgresqlServer)
     database.close()
 
 
-def test_questions_are_planned_for_indexes(postgresql: PostgresqlServer) -> None:
-    # Whatever the server is set to: with its defaults a month of workloads was read out of all hours that there are.
+def test_planner_settings_prefer_indexes(postgresql: PostgresqlServer) -> None:
+    # Independent of the server's settings: with its defaults, a month of workloads was read by scanning all hours.
     database = open_database(postgresql.new_database())
     asked = "SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings WHERE name IN ('jit', 'random_page_cost')"
     with database.reading() as connection:

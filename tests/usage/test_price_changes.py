@@ -1,4 +1,4 @@
-"""Costs over a change of prices: what is used before and after it costs the prices of its time."""
+"""Costs over a price change: usage before and after it is charged at the price of its time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
 END = START + 26 * HOUR
 
 CASES: dict[str, tuple[str, dict[str, float], dict[str, dict[str, float]]]] = {
-    # A date begins at midnight in its zone; in Kathmandu, 5:45 east of Greenwich, with the whole hour after that.
+    # A date begins at midnight in its zone. In Kathmandu, UTC+5:45, new prices count from the next full UTC hour.
     "one change": ("UTC", {"A100-80G": 20, "H20": 10}, {"2026-10-31": {"A100-80G": 15.5}}),
     "several": (
         "Asia/Shanghai",
@@ -57,14 +57,14 @@ def prices_at(case: str, time: float) -> dict[str, float]:
 
 
 def stated(case: str) -> dict[str, Any]:
-    """Return the case as a platform states it."""
+    """Return the case as the `prices` of a platform document."""
     zone, prices, changes = CASES[case]
     later = [{"from": date, "models": models} for date, models in changes.items()]
     return {"timeZone": zone, "models": prices, "changes": later, "currency": "CNY"}
 
 
 def costs_of(workers: Sequence[Worker], case: str, group: Callable[[Worker], str]) -> dict[str, tuple[float, float]]:
-    """Return what the GPUs of workers cost while they were held, and while they were idle: added up by the minute."""
+    """Return the cost of allocated and of idle GPUs per group, added up minute by minute."""
     found: dict[str, tuple[float, float]] = {}
     for worker in workers:
         held, idle = found.get(group(worker), (0.0, 0.0))
@@ -83,7 +83,7 @@ REPORT = ("usage", "report", "--month", "2026-10")
 
 
 def free_gpus(world: UsageWorld) -> list[Worker]:
-    """Return the free GPUs of n1, each half hour as a worker; n2 takes no pods."""
+    """Return the free GPUs of n1, each half hour as a worker; n2 is not schedulable."""
     found = []
     for start in range(START, END, HOUR // 2):
         there = [one for one in world.workers if one.start <= start < (one.end or END) and one.node == "n1"]
@@ -123,7 +123,7 @@ def test_costs_when_prices_change(case: str, tz: str, tmp_path: Path, capsys: py
 
 @pytest.mark.parametrize("case", CASES)
 def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
-    """Of the whole cluster and of a workload, over a range that begins and ends within hours."""
+    """The cluster's and a workload's idle cost over ranges that begin and end within hours."""
     key = WorkloadKey("nlp", "StatefulSet", "lab", "w-lab")
     lab = Worker(key, "n2", 2, (60.0, 50.0, 1.0), START + 2.0 * HOUR, None, {"team": "research"})
     world = replace(WORLD, workers=(lab,))
@@ -147,7 +147,7 @@ def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
             )
 
 
-def test_each_price_is_shown_with_its_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_shows_prices_with_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
     WORLD.collected(path, START, END).close()
     platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": stated("several")}}))
@@ -157,8 +157,8 @@ def test_each_price_is_shown_with_its_date(tmp_path: Path, capsys: pytest.Captur
     assert rows["H20"][-4] == "11; 12 from 2026-10-30; 3 from 2026-10-31"
 
 
-def test_a_missing_price_counts_only_in_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The costs of what was held while a model had no price yet are unknown; others are not."""
+def test_missing_price_affects_only_its_period(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cost is unknown only for usage from the time when the model had no price."""
     path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
     WORLD.collected(path, START, END).close()
     prices = {"models": {"A100-80G": 20}, "changes": [{"from": "2026-10-31", "models": {"H20": 1}}]}
@@ -174,8 +174,8 @@ def test_a_missing_price_counts_only_in_its_time(tmp_path: Path, capsys: pytest.
     assert [row[-4] for row in tables["By model"][:2]] == ["20", "1 from 2026-10-31"]
 
 
-def test_a_change_within_a_day_without_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where only days of UTC are kept, costs over a change within such a day are unknown, and the page says so."""
+def test_price_change_within_a_day_with_pruned_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """If only UTC days are kept, the cost over a change within such a day is unknown, and the report says so."""
     path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
     with closing(WORLD.collected(path, START, END)) as database:
         cluster = database.cluster("uid-1", "prod")
@@ -200,7 +200,7 @@ def test_a_change_within_a_day_without_hours(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_periods_of_a_price_list() -> None:
-    """They cover the range once, and each minute of them has the prices of its hour."""
+    """Periods cover the range without overlap, and each minute has the prices of its hour."""
     for case in CASES:
         found = price_list(UsagePrices.model_validate(stated(case)))
         periods = list(found.periods(START, END))
