@@ -1,4 +1,4 @@
-"""What a real Prometheus has of an hour, as series of GPUs; its history is made, so that hours are fixed."""
+"""GPU series of one hour read from a real Prometheus; its history is written by the test, so that hours are fixed."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from support.prometheus_server import running_prometheus
 
 
 def lines() -> list[Line]:
-    """An hour, a measurement every minute on the full minute."""
+    """Return the samples of an hour, one a minute on the full minute."""
     found: list[Line] = []
     for minute in range(-2, 63):
         when = minute * 60.0
-        # GPU 0: the labels are renamed; with memory.
+        # GPU 0: labels renamed by Prometheus; with memory.
         found += [
             dcgm(UTIL, 40, when, 0, **exported("train")),
             dcgm(USED, 1024 * 30, when, 0, **exported("train")),
             dcgm(FREE, 1024 * 50, when, 0, **exported("train")),
         ]
-        # GPU 1: the exporter's own labels were kept.
+        # GPU 1: the exporter's own labels are kept.
         found.append(dcgm(UTIL, 60, when, 1, namespace="a", pod="serve"))
-        # GPU 2: nobody's, so that `pod` is the exporter's own.
+        # GPU 2: not allocated, so that `pod` is the exporter's own.
         found.append(dcgm(UTIL, 5, when, 2, **OWN))
-        # GPU 3: what is no measurement, and one that is a little more than all.
+        # GPU 3: invalid values, and one slightly above 100 %.
         odd = {0: math.nan, 1: -1.0, 2: 2.0**63, 3: 101.0, 4: 100.4}.get(minute, 10.0)
         found.append(dcgm(UTIL, odd, when, 3, **exported("odd")))
-        # GPU 4: away for twenty minutes.
+        # GPU 4: no samples for twenty minutes.
         if not 20 <= minute < 40:
             found.append(dcgm(UTIL, 50, when, 4, **exported("gap")))
-        # GPU 5: measured twice; the better one counts.
+        # GPU 5: two metrics; the better one counts.
         found += [
             dcgm(ACTIVE, 0.25, when, 5, **exported("both")),
             dcgm(UTIL, 99, when, 5, **exported("both")),
         ]
-        # GPU 0 of another node, whose exporter knows it by the name of its own pod; of AMD.
+        # GPU 0 of another node: an AMD exporter that reports its own pod's name as host name.
         amd = {"gpu_id": 0, "hostname": "exporter-7", **exported("other", "b")}
         found += [
             ("gpu_gfx_activity", amd, 70, when),
@@ -71,7 +71,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def asked(prometheus: Prometheus, start: float = 0, end: float = HOUR) -> dict[str, GpuSeries]:
-    """Pod -> its only series."""
+    """Return pod -> its only series."""
     found = GpuSamples(prometheus).series(BEGIN + start, BEGIN + end, NODES, HOLDERS)
     by_pod = {series.pod: series for series in found}
     assert len(by_pod) == len(found)
@@ -82,11 +82,11 @@ def minutes(series: GpuSeries) -> list[float]:
     return [(at - BEGIN) / 60 for at in series.times]
 
 
-def test_an_hour(address: str) -> None:
+def test_series_of_an_hour(address: str) -> None:
     found = asked(Prometheus(address))
     assert found.keys() == {"train", "serve", "odd", "gap", "both", "other"}
     whole = list(range(1, 61))
-    # One on the full hour is of the hour that ends, and of no other.
+    # A sample on the full hour belongs only to the hour that ends.
     assert minutes(found["train"]) == whole
     assert minutes(asked(Prometheus(address), HOUR, 2 * HOUR)["train"]) == [61, 62]
     assert (found["train"].node, found["train"].gpu, found["train"].namespace) == ("n1", "0", "a")
@@ -97,17 +97,17 @@ def test_an_hour(address: str) -> None:
     assert all(map(math.isnan, found["serve"].memory_used or ()))
 
 
-def test_what_is_no_measurement_is_dropped(address: str) -> None:
+def test_invalid_values_are_dropped(address: str) -> None:
     found = asked(Prometheus(address), -60)["odd"]
     assert minutes(found) == list(range(4, 61))
     assert list(found.utilization[:2]) == [100, 10]
 
 
-def test_a_gap_is_a_gap(address: str) -> None:
+def test_gap_is_not_filled(address: str) -> None:
     assert minutes(asked(Prometheus(address))["gap"]) == [*range(1, 20), *range(40, 61)]
 
 
-def test_the_first_adapter_that_has_measured_a_gpu(address: str) -> None:
+def test_better_metric_of_a_gpu_counts(address: str) -> None:
     found = asked(Prometheus(address))
     assert (len(found["both"].times), set(found["both"].utilization)) == (60, {25})
     other = found["other"]
@@ -117,8 +117,9 @@ def test_the_first_adapter_that_has_measured_a_gpu(address: str) -> None:
 
 
 def both_kinds() -> list[Line]:
-    """An hour of two exporters that are set up differently: one tells the activity of GPUs and the size of their memory,
-    the other their utilisation and what is left. A third has both, and never knows the activity."""
+    """Return an hour of three exporters: one with engine activity and total memory, one with utilization and free
+    memory, one with both metrics and invalid activity.
+    """
     found: list[Line] = []
     for minute in range(1, 61):
         when = minute * 60.0
@@ -137,8 +138,8 @@ def both_kinds() -> list[Line]:
 
 
 @pytest.mark.parametrize("without", ["", "n2", "n3"])
-def test_exporters_that_tell_different_things(without: str, tmp_path: Path) -> None:
-    """Each GPU has what was measured of it, whatever is measured of others."""
+def test_exporters_with_different_metrics(without: str, tmp_path: Path) -> None:
+    """Each GPU gets the metrics of its own exporter, whatever the others export."""
     there = [line for line in both_kinds() if line[1]["Hostname"] != without]
     places = {
         "one": PodPlace("n1", "a", "one"),
@@ -158,8 +159,8 @@ def test_exporters_that_tell_different_things(without: str, tmp_path: Path) -> N
             assert all(map(math.isnan, memory)) if value is None else list(memory) == [value] * 60
 
 
-def test_in_pieces_it_is_the_same(address: str) -> None:
-    """Whatever is read at once."""
+def test_result_does_not_depend_on_the_query_size(address: str) -> None:
+    """The result does not depend on the size of the queries."""
     whole = asked(Prometheus(address))
     for largest in (60_000, 12_000):
         small = asked(Prometheus(address, largest=largest))
@@ -172,12 +173,12 @@ def test_in_pieces_it_is_the_same(address: str) -> None:
         assert list(small["train"].memory_total or ()) == [80] * 60
 
 
-def test_more_than_is_ever_read(address: str) -> None:
+def test_too_large_answer_is_rejected(address: str) -> None:
     with pytest.raises(AnswerTooLarge, match="returned more than"):
         asked(Prometheus(address, largest=600))
 
 
-def test_without_an_answer_there_is_none() -> None:
+def test_unreachable_prometheus_and_interruption() -> None:
     prometheus = Prometheus("http://127.0.0.1:9")
     with pytest.raises(PrometheusProblem, match="cannot be reached"):
         GpuSamples(prometheus).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
@@ -185,6 +186,6 @@ def test_without_an_answer_there_is_none() -> None:
         GpuSamples(prometheus, lambda: False).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
 
 
-def test_nothing_is_measured(tmp_path: Path) -> None:
+def test_prometheus_without_gpu_metrics(tmp_path: Path) -> None:
     with running_prometheus(tmp_path) as url:
         assert GpuSamples(Prometheus(url)).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS) == []

@@ -1,4 +1,4 @@
-"""What is kept for how long: the rest goes in small pieces, and the file with it."""
+"""Retention: old rows are deleted in small pieces, and the file shrinks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def hour(start: int) -> RolledUp:
 
 
 def fill(path: Path) -> None:
-    """Six days; the fourth is not final."""
+    """Write six days; the fourth is not final."""
     database = open_database(str(path), clock=lambda: NOW)
     cluster = database.cluster("uid", "lab")
     held = [
@@ -105,7 +105,7 @@ def days_of(database: Database, span: PeriodLength) -> list[int]:
 
 
 def kept(database: Database) -> dict[str, Any]:
-    """All that there is, told by what asks for it."""
+    """Return all rows that queries can see."""
     snapshots = snapshot_list(database, HoursQuery("", 0, NOW, paging=Paging(1, 1000)), details=True).answer
     assert isinstance(snapshots, dict)
     days = [(item["snapshot_time"][8:10], bool(item["allocation_details"])) for item in snapshots["data"]]
@@ -120,27 +120,27 @@ def kept(database: Database) -> dict[str, Any]:
     }
 
 
-WHAT_IS_KEPT = {
-    # The fourth day is not final: its hours are what is known of it.
+EXPECTED = {
+    # The fourth day is not final, so its hours are kept.
     "hours": [3, 4, 5],
     "days": [1, 2, 3, 4, 5],
     "snapshots": [("07", False), ("08", False), ("09", False), ("10", False), ("10", True)],
     "holdings": [BEGIN + 0.0, *(BEGIN + day * DAY + 0.0 for day in (3, 4, 5))],
     "capacities": ["n1"],
-    # As long as there are days that are answered with them.
+    # Quotas are kept as long as a day needs them.
     "quotas": [1, 2, 1],
 }
 
 
 def check(found: dict[str, Any], before: list[dict[str, Any]]) -> None:
     told = found.pop("ledger")
-    # The first day is not kept as such; of all others the same is told as before.
+    # The first day is deleted; all other days return the same rows as before.
     assert told == [row for row in before if row["time"] > "2025-11-05T23"]
     assert {name: found[name] for name in ("hours", "days", "holdings", "capacities", "quotas")} == {
-        name: WHAT_IS_KEPT[name] for name in ("hours", "days", "holdings", "capacities", "quotas")
+        name: EXPECTED[name] for name in ("hours", "days", "holdings", "capacities", "quotas")
     }
-    # Days of snapshots end with the hour, not at midnight.
-    assert found["snapshots"] == WHAT_IS_KEPT["snapshots"]
+    # Snapshots are deleted by the hour, not at midnight.
+    assert found["snapshots"] == EXPECTED["snapshots"]
 
 
 def prune(database: Database) -> int:
@@ -150,11 +150,11 @@ def prune(database: Database) -> int:
     return pieces
 
 
-def test_what_is_not_kept_goes_and_the_file_shrinks(database: Database, path: Path) -> None:
+def test_pruning_deletes_old_rows_and_shrinks_the_file(database: Database, path: Path) -> None:
     before = ledger(database, ALL, Level.WORKLOAD)
     size = path.stat().st_size
     pieces = prune(database)
-    # What is free is given back in one.
+    # Free pages are released in one piece.
     assert 5 < pieces < 25
     check(kept(database), before)
     assert not database.prune(1, KEPT, NOW)
@@ -167,8 +167,8 @@ def test_what_is_not_kept_goes_and_the_file_shrinks(database: Database, path: Pa
     assert not path.with_name("usage.db-wal").exists()
 
 
-def test_a_row_says_how_much_of_its_time_is_known(database: Database) -> None:
-    """Of days of another time zone, that is less where hours are not kept; of every third hour something was known."""
+def test_known_seconds_before_and_after_pruning(database: Database) -> None:
+    """Days of another time zone have less known time if their hours are pruned. Every third hour is stored."""
 
     def known(zone: str) -> list[tuple[str, float]]:
         asked = replace(ALL, tz=zone)
@@ -186,13 +186,13 @@ def test_a_row_says_how_much_of_its_time_is_known(database: Database) -> None:
     assert known(zone) == [(ends[0], 6.0 * HOUR), *whole, ("2025-11-11T00:00:00Z", 2.0 * HOUR)]
     prune(database)
     assert known("") == [(f"2025-11-{day:02}T00:00:00Z", eight) for day in range(7, 12)]
-    # Half of it is of a day of UTC whose hours are gone.
+    # The first day is half of a UTC day whose hours are pruned.
     assert known(zone) == [(ends[3], 6.0 * HOUR), *whole[3:], ("2025-11-11T00:00:00Z", 2.0 * HOUR)]
 
 
 @pytest.mark.slow
-def test_whoever_reads_is_not_disturbed(database: Database) -> None:
-    """One moment is seen from the begin to the end of a reading, whatever goes meanwhile."""
+def test_pruning_does_not_disturb_readers(database: Database) -> None:
+    """A read transaction sees one state from begin to end while rows are pruned."""
     with database.reading() as connection:
         count = "SELECT (SELECT count(*) FROM sums), (SELECT count(*) FROM holdings), (SELECT count(*) FROM snapshots)"
         before = tuple(connection.execute(text(count)).one())
@@ -202,8 +202,8 @@ def test_whoever_reads_is_not_disturbed(database: Database) -> None:
         assert tuple(connection.execute(text(count)).one()) < before
 
 
-def test_pieces_are_small(database: Database) -> None:
-    """So that nobody who writes waits for more than one of them."""
+def test_pruning_deletes_small_pieces(database: Database) -> None:
+    """A writer waits for at most one piece."""
     count = "SELECT (SELECT count(*) FROM sums) + (SELECT count(*) FROM holdings) + (SELECT count(*) FROM snapshots)"
     rows = []
     for _ in range(200):
@@ -214,7 +214,7 @@ def test_pieces_are_small(database: Database) -> None:
     assert max(before - after for before, after in pairwise(rows)) <= 1000
 
 
-def test_another_cluster_is_left_alone(database: Database) -> None:
+def test_pruning_keeps_other_clusters(database: Database) -> None:
     other = database.cluster("uid-2", "other")
     database.put_rolled_up(other, hour(BEGIN), provisional=False)
     database.put_snapshot(other, AllocationSnapshot(BEGIN, 64, 60, ()))
@@ -223,7 +223,7 @@ def test_another_cluster_is_left_alone(database: Database) -> None:
     assert len(snapshot_list(database, HoursQuery("other", 0, NOW)).answer) == 1
 
 
-def test_everything_is_kept_that_is_younger(database: Database) -> None:
+def test_pruning_keeps_all_rows_within_retention(database: Database) -> None:
     before = kept(database)
     assert not database.prune(1, RetentionDays(details=7, snapshots=7, hours=7, days=7), NOW)
     assert kept(database) == before
@@ -241,8 +241,8 @@ while database.prune(1, RetentionDays(*map(int, sys.argv[3:])), float(sys.argv[2
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pieces", [2, 11])
-def test_killed_in_the_middle(path: Path, pieces: int) -> None:
-    """What has to be kept is there, and the next one goes on."""
+def test_killed_pruning_is_continued(path: Path, pieces: int) -> None:
+    """Rows within the retention remain, and the next run deletes the rest."""
     database = open_database(str(path))
     before = ledger(database, ALL, Level.WORKLOAD)
     pruning = UsageScript(SCRIPT, str(path), str(NOW), *map(str, KEPT))
@@ -251,7 +251,7 @@ def test_killed_in_the_middle(path: Path, pieces: int) -> None:
     pruning.kill()
     found = kept(database)
     for name in ("hours", "days", "holdings", "capacities", "snapshots"):
-        assert set(WHAT_IS_KEPT[name]) <= set(found[name]), name
+        assert set(EXPECTED[name]) <= set(found[name]), name
     assert [row for row in found["ledger"] if row["time"] > "2025-11-05T23"] == [
         row for row in before if row["time"] > "2025-11-05T23"
     ]

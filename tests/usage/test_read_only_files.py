@@ -1,4 +1,4 @@
-"""A file of SQLite in a directory of somebody else: who may only read it sees all that is in it."""
+"""A SQLite file in a directory of another user: with read permission alone, all committed data is visible."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpuctl_usage.store.engines import DatabaseProblem, engine_of, migrate, url_
 from support.nobody import as_nobody
 
 KNOWN = [GpuQuota(f"team-{number}", number, 0, None) for number in range(2000)]
-"""More than fits on a page, and less than is moved from the log to the file before it is closed."""
+"""More than one page holds, and less than a checkpoint moves from the log to the file."""
 
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """In a directory that everybody may enter: pytest's own are private."""
+    """Yield the path of a database in a directory that all users may enter; pytest's own directories are private."""
     directory = Path(tempfile.mkdtemp(prefix="gpuctl-test-"))
     directory.chmod(0o755)
     with closing(open_database(str(directory / "usage.db"))) as database:
@@ -33,7 +33,7 @@ def path() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def may_only_be_read(path: Path) -> None:
+def make_read_only(path: Path) -> None:
     for file in path.parent.iterdir():
         file.chmod(0o444)
     path.parent.chmod(0o555)
@@ -43,10 +43,10 @@ def quotas(database: Database) -> int:
     return len(database.quotas(1, 0, 1))
 
 
-def test_a_file_that_nobody_writes(path: Path) -> None:
+def test_file_without_a_writer(path: Path) -> None:
     with closing(open_database(str(path))) as database:
         database.put_quotas(1, KNOWN)
-    may_only_be_read(path)
+    make_read_only(path)
 
     def look() -> None:
         with closing(open_database(str(path))) as database:
@@ -58,11 +58,11 @@ def test_a_file_that_nobody_writes(path: Path) -> None:
     assert as_nobody(look) == 0
 
 
-def test_a_file_that_somebody_writes(path: Path) -> None:
-    """What is still in the log counts; and what is written while it is open is seen by the next question."""
+def test_file_with_a_writer(path: Path) -> None:
+    """Rows that are only in the write-ahead log are visible."""
     with closing(open_database(str(path))) as writer:
         writer.put_quotas(1, KNOWN[:5])
-        may_only_be_read(path)
+        make_read_only(path)
 
         def look() -> None:
             with closing(open_database(str(path))) as database:
@@ -72,8 +72,8 @@ def test_a_file_that_somebody_writes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_a_file_that_somebody_begins_to_write(path: Path, closes: bool) -> None:
-    """A question in whose midst the file was changed is not answered; the next one has the new state."""
+def test_file_that_is_written_during_a_query(path: Path, closes: bool) -> None:
+    """A query fails if the file changes while it runs; the next query returns the new state."""
     asked, written = os.pipe(), os.pipe()
 
     def write() -> None:
@@ -96,7 +96,7 @@ def test_a_file_that_somebody_begins_to_write(path: Path, closes: bool) -> None:
                 with pytest.raises(DatabaseProblem, match="changed while it was read; try again"):
                     meanwhile(database)
             else:
-                # All of that is in the log.
+                # The change is only in the log.
                 meanwhile(database)
             assert quotas(database) == len(KNOWN)
         os.write(asked[1], b"x")
@@ -108,7 +108,7 @@ def test_a_file_that_somebody_begins_to_write(path: Path, closes: bool) -> None:
             os.read(written[0], 1)
             assert connection.exec_driver_sql("SELECT count(*) FROM quotas").scalar_one() == found == 0
 
-    may_only_be_read(path)
+    make_read_only(path)
     writer = Thread(target=write)
     writer.start()
     try:
@@ -121,12 +121,12 @@ def test_a_file_that_somebody_begins_to_write(path: Path, closes: bool) -> None:
             os.close(end)
 
 
-def test_a_file_of_an_earlier_version(path: Path) -> None:
+def test_file_of_an_earlier_version(path: Path) -> None:
     engine = engine_of(url_of(str(path)))
     with write_transaction(engine) as connection:
         migrate(connection, "0001")
     engine.dispose()
-    may_only_be_read(path)
+    make_read_only(path)
 
     def look() -> None:
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""What an hour adds up to in cases with a name: each of them has come out wrong somewhere."""
+"""Rollups of an hour and a day in named cases; each of them was wrong in some implementation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLUSTER = Group(Level.CLUSTER)
 def holding(
     pod: str = "train-0", gpus: float = 8, start: float = -600, end: float | None = None, **more: Any
 ) -> Holding:
-    """Times are seconds since the hour began."""
+    """Return a pod's holding; times are seconds since the start of the hour."""
     name = more.pop("workload", pod)
     started = more.pop("started", start)
     of = Holding(
@@ -67,7 +67,7 @@ def series(
 
 
 def scrapes(start: float = 15, end: float = HOUR, every: float = 15) -> list[float]:
-    """Times from one to the other, with it."""
+    """Return the scrape times from `start` to `end`, both included."""
     return [start + every * turn for turn in range(int((end - start) // every) + 1)]
 
 
@@ -86,8 +86,8 @@ def cluster(*args: Any, **more: Any) -> Sums:
     return rolled(*args, **more).sums[CLUSTER]
 
 
-def test_the_mean_weighs_gpus_and_time_not_groups() -> None:
-    """64 GPUs at 95 % and one at 5 %: averages of averages make 50 % of it."""
+def test_mean_is_weighted_by_gpus_and_time() -> None:
+    """64 GPUs at 95 % and one at 5 %: the mean of the two means would be 50 %."""
     holdings = [holding("big", 64, node="node-64"), holding("small", 1)]
     samples = [series(gpu, scrapes(), 95, "big", node="node-64") for gpu in range(64)]
     sums = cluster(holdings, [*samples, series(0, scrapes(), 5, "small")])
@@ -96,16 +96,16 @@ def test_the_mean_weighs_gpus_and_time_not_groups() -> None:
 
 def test_a_pod_of_90_seconds_on_8_gpus_is_720_gpu_seconds() -> None:
     assert cluster([holding(start=100.25, end=190.25)]).alloc_gpu_s == 720
-    # Also when a full hour falls into it.
+    # Also if a full hour falls into it.
     both = [cluster([holding(start=HOUR - 30, end=HOUR + 60)], start=START + hour) for hour in (0, HOUR)]
     assert [sums.alloc_gpu_s for sums in both] == [240, 480]
 
 
-def test_while_prometheus_is_away_coverage_falls_and_the_mean_does_not() -> None:
+def test_prometheus_outage_lowers_coverage_but_not_the_mean() -> None:
     there = [time for time in scrapes() if not 600 < time <= 1800]
     whole, torn = (cluster([holding(gpus=1)], [series(0, times, 80)]) for times in (scrapes(), there))
     assert (coverage(whole), avg_utilization(whole)) == (1, 80)
-    # The first scrape after the gap speaks of two and a half intervals, not of twenty minutes.
+    # The first scrape after the gap covers two and a half intervals, not twenty minutes.
     assert torn.obs_gpu_s == HOUR - 1200 - 15 + 37.5
     assert avg_utilization(torn) == 80
     assert (torn.buckets, whole.buckets) == (9, 12)
@@ -116,34 +116,36 @@ def test_one_missing_scrape_is_no_gap() -> None:
     assert coverage(cluster([holding(gpus=1)], [series(0, times, 80)])) == 1
 
 
-def test_nothing_measured_is_unknown_not_zero() -> None:
+def test_unmeasured_utilization_is_unknown() -> None:
     sums = cluster([holding()])
     assert (avg_utilization(sums), sums.util_min, sums.util_max, sums.histogram) == (None, None, None, None)
     assert (coverage(sums), utilization_percentile(sums, 50), avg_gpu_memory_used(sums)) == (0, None, None)
     assert ledger(sums).held_unobserved == sums.alloc_gpu_s == 8 * HOUR
 
 
-def test_a_measurement_on_the_full_hour_counts_once() -> None:
+def test_sample_on_the_full_hour_counts_once() -> None:
     times = scrapes(0, 2 * HOUR)
     hours = [cluster([holding(gpus=1)], [series(0, times, 50)], start=START + hour) for hour in (0, HOUR)]
     assert [sums.samples for sums in hours] == [240, 240]
     assert [sums.obs_gpu_s for sums in hours] == [HOUR, HOUR]
 
 
-def test_a_measurement_after_the_hour_speaks_of_its_end() -> None:
-    """Scrapes seldom fall on the full hour: what is between the last and the first counts for both hours."""
+def test_sample_after_the_hour_covers_its_end() -> None:
+    """Scrapes seldom fall on the full hour: the time between the last scrape and the first of the next hour counts in
+    both hours.
+    """
     times = scrapes(10, 2 * HOUR + 10)
     value: Callable[[float], float] = lambda time: 90 if time > HOUR else 10  # noqa: E731
     one, two = (cluster([holding(gpus=1)], [series(0, times, value)], start=START + hour) for hour in (0, HOUR))
     assert one.obs_gpu_s == two.obs_gpu_s == HOUR
-    # The one at 3610 is of 5 s before the full hour and of 10 s after it, and is counted with the second hour.
+    # The scrape at 3610 covers 5 s before the full hour and 10 s after it; it is counted in the second hour.
     assert one.util_gpu_s == 3595 * 10 + 5 * 90
     assert (one.samples, two.samples) == (240, 240)
     assert cluster([holding(gpus=1)], [series(0, [t for t in times if t <= HOUR], 10)]).obs_gpu_s == 3595
 
 
-def test_nothing_counts_twice() -> None:
-    """Two Prometheus, a query that overlaps the one before it, two exporters that were scraped in turn."""
+def test_duplicate_samples_count_once() -> None:
+    """Two Prometheus servers, overlapping queries, and two exporters that are scraped in turn."""
     once = series(0, scrapes(), 80)
     later = series(0, scrapes(1800, HOUR), 80)
     between = series(0, scrapes(7.5, HOUR), 80)
@@ -153,8 +155,8 @@ def test_nothing_counts_twice() -> None:
     assert rolled([holding(gpus=1)], [once, once]) == rolled([holding(gpus=1)], [once])
 
 
-def test_pods_that_hold_nothing_there_are_dropped_and_counted() -> None:
-    """An exporter's own name, a pod of another node, and what is measured after a pod has gone."""
+def test_samples_without_a_holding_are_dropped_and_counted() -> None:
+    """The exporter's own pod, a pod of another node, and samples after a pod has ended."""
     exporter, elsewhere = series(0, scrapes(), 0, "dcgm-exporter"), series(0, scrapes(), 0, node="node-2")
     result = rolled([holding(gpus=1, end=1800)], [series(0, scrapes(), 60), exporter, elsewhere])
     sums = result.sums[CLUSTER]
@@ -162,8 +164,8 @@ def test_pods_that_hold_nothing_there_are_dropped_and_counted() -> None:
     assert (sums.obs_gpu_s, avg_utilization(sums)) == (1800, 60)
 
 
-def test_a_pod_named_like_the_one_before_it_inherits_nothing() -> None:
-    """A StatefulSet's pod comes back on its node: what the new one does in its first scrape was not done by the old one."""
+def test_recreated_pod_does_not_inherit_samples() -> None:
+    """A StatefulSet recreates its pod on the same node: the first scrape of the new pod does not count for the old one."""
     old, new = holding(gpus=1, end=1000, pod_uid="old"), holding(gpus=1, start=1002, pod_uid="new", workload="other")
     result = rolled([old, new], [series(0, scrapes(), lambda time: 10 if time < 1002 else 90)])
     before, after = (
@@ -174,7 +176,7 @@ def test_a_pod_named_like_the_one_before_it_inherits_nothing() -> None:
 
 
 def test_three_pods_on_a_time_sliced_card_are_one_card() -> None:
-    """The exporter gives each of them the whole card's value."""
+    """The exporter reports the whole card's value for each pod."""
     pods = [f"slice-{number}" for number in range(3)]
     sums = cluster(
         [holding(pod, 1 / 3) for pod in pods], [series(0, scrapes(), 90, pod) for pod in pods], [capacity(gpus=1)]
@@ -184,8 +186,8 @@ def test_three_pods_on_a_time_sliced_card_are_one_card() -> None:
     assert (sums.samples, sums.pods_max) == (720, 3)
 
 
-def test_more_gpus_measured_than_held_are_no_more_than_held() -> None:
-    """Two MIG instances, which are two GPUs for the exporter, and two sevenths of one for who counts GPUs."""
+def test_measured_gpus_do_not_exceed_held_gpus() -> None:
+    """Two MIG instances are two GPUs for the exporter, but two sevenths of a GPU in the allocation."""
     samples = [series(0, scrapes(), 100), series(1, scrapes(), 0)]
     sums = cluster([holding(gpus=2 / 7)], samples)
     assert sums.obs_gpu_s <= sums.alloc_gpu_s == pytest.approx(2 / 7 * HOUR)
@@ -193,12 +195,12 @@ def test_more_gpus_measured_than_held_are_no_more_than_held() -> None:
     assert avg_utilization(sums) == pytest.approx(50)
 
 
-def test_gpus_that_are_not_measured_are_not_idle() -> None:
+def test_unmeasured_gpus_are_not_idle() -> None:
     sums = cluster([holding(gpus=8)], [series(gpu, scrapes(), 100) for gpu in range(6)])
     assert (coverage(sums), avg_utilization(sums)) == (0.75, 100)
 
 
-def test_gpus_scraped_at_different_times_add_up_like_those_scraped_together() -> None:
+def test_scrape_offsets_do_not_change_the_sums() -> None:
     together = cluster(
         [holding(gpus=2)], [series(0, scrapes(15, HOUR + 15), 20), series(1, scrapes(15, HOUR + 15), 60)]
     )
@@ -208,7 +210,7 @@ def test_gpus_scraped_at_different_times_add_up_like_those_scraped_together() ->
     assert apart.histogram == together.histogram == {40: 60}
 
 
-def test_a_node_that_joins_in_mid_hour_is_there_for_its_time() -> None:
+def test_node_that_joins_within_the_hour() -> None:
     result = rolled([holding(gpus=4)], [], [capacity(), capacity("node-2", 8, start=1800)])
     sums = result.sums[CLUSTER]
     assert total_gpu_capacity(sums, HOUR) == 12
@@ -217,8 +219,8 @@ def test_a_node_that_joins_in_mid_hour_is_there_for_its_time() -> None:
     assert discrepancies(result) == []
 
 
-def test_what_nobody_holds_of_a_node_that_takes_no_pods_is_unusable() -> None:
-    """Its pods go on: what they hold is held, and the rate does not pass 100 %."""
+def test_unheld_gpus_of_unschedulable_nodes_are_unusable() -> None:
+    """GPUs that its running pods hold stay allocated, so that the rate does not exceed 100 %."""
     states = [
         capacity(end=1200),
         capacity(start=1200, end=2400, state=CapacityState.CORDONED),
@@ -230,20 +232,20 @@ def test_what_nobody_holds_of_a_node_that_takes_no_pods_is_unusable() -> None:
     assert discrepancies(result) == []
 
 
-def test_more_held_than_a_node_has_opens_the_ledger() -> None:
-    """The GPUs that another node has free make up for nothing."""
+def test_overallocated_node_opens_the_ledger() -> None:
+    """Free GPUs of another node do not compensate."""
     result = rolled([holding(gpus=9, end=100)], [], [capacity(), capacity("node-2")])
     opened = {(one.group.level, one.group.value): one.missing for one in discrepancies(result)}
     assert opened == {(Level.NODE, NODE): -100, (Level.CLUSTER, ""): -100, (Level.MODEL, "H100"): -100}
     assert not ledger(result.sums[CLUSTER]).closes
 
 
-def test_gpus_held_on_a_node_that_nobody_knows_open_the_ledger() -> None:
+def test_gpus_held_on_an_unknown_node_open_the_ledger() -> None:
     result = rolled([holding(gpus=1, node="node-9")])
     assert Group(Level.NODE, "", "node-9") in {one.group for one in discrepancies(result)}
 
 
-def test_sums_that_cannot_be_are_discrepancies() -> None:
+def test_inconsistent_sums_are_discrepancies() -> None:
     result = rolled([holding(gpus=4, end=100)], [series(0, scrapes(), 50)])
     result.sums[Group(Level.NAMESPACE, "", "red")].samples += 1
     result.sums[CLUSTER].obs_gpu_s += 1000
@@ -251,7 +253,7 @@ def test_sums_that_cannot_be_are_discrepancies() -> None:
     assert {(Level.NAMESPACE, "samples"), (Level.CLUSTER, "ledger"), (Level.NODE, "obs_gpu_s")} <= found
 
 
-def test_a_running_hour_is_as_long_as_it_has_been() -> None:
+def test_running_hour_has_its_elapsed_length() -> None:
     sums = cluster([holding(gpus=4, start=300)], [series(0, scrapes(), 50)], seconds=600)
     assert (sums.alloc_gpu_s, sums.cap_gpu_s, sums.pod_s) == (4 * 300, 8 * 600, 300)
     assert allocated_gpu_count(sums, 600) == 2
@@ -260,8 +262,8 @@ def test_a_running_hour_is_as_long_as_it_has_been() -> None:
     assert allocated_gpu_count(cluster(seconds=0), 0) is None
 
 
-def test_a_new_label_splits_the_hour_and_unset_closes_it() -> None:
-    """Also for a key that nobody has, and for a measurement that reaches over the change."""
+def test_changed_label_splits_the_hour() -> None:
+    """Also for a key that no pod has, and for a sample whose interval contains the change."""
     before = holding(gpus=1, end=1000, labels={"team": "vision"}, ending=EndReason.CHANGED)
     after = holding(gpus=1, start=1000, started=-600, labels={"project": "x"})
     result = rolled([before, after], [series(0, scrapes(), 40)], label_keys=["team", "env"])
@@ -274,13 +276,13 @@ def test_a_new_label_splits_the_hour_and_unset_closes_it() -> None:
         ("env", "__unset__"): HOUR,
     }
     assert all(sums.obs_gpu_s == sums.alloc_gpu_s == sums.running_gpu_s for sums in by_label.values())
-    # One pod of one workload all the time.
+    # One pod of one workload throughout.
     cluster = result.sums[CLUSTER]
     assert (cluster.pods_min, cluster.pods_max, cluster.workloads, cluster.running_gpu_s) == (1, 1, 1, HOUR)
 
 
-def test_pods_are_counted_at_moments_and_workloads_once() -> None:
-    """Three replicas, of which one is replaced in the same second and one goes away."""
+def test_concurrent_pods_and_distinct_workloads() -> None:
+    """Three replicas: one is replaced within the same second, and one ends."""
     pods = [
         *(holding("a", 1, workload="web"), holding("b", 1, end=1000, workload="web")),
         *(holding("b2", 1, start=1000, workload="web"), holding("c", 1, start=100, end=2000, workload="web")),
@@ -290,14 +292,14 @@ def test_pods_are_counted_at_moments_and_workloads_once() -> None:
     assert avg_replica_count(sums, HOUR) == (3600 + 1000 + 2600 + 1900) / 3600
 
 
-def test_held_before_it_runs() -> None:
-    """Images are pulled while the GPUs wait; and a pod that never started held them as well."""
+def test_pod_holds_gpus_before_it_runs() -> None:
+    """GPUs are allocated while images are pulled, and also for a pod that never starts."""
     sums = cluster([holding("slow", 2, start=0, started=600), holding("stuck", 1, started=None)])
     assert (sums.alloc_gpu_s, sums.running_gpu_s) == (3 * HOUR, 2 * 3000)
 
 
-def test_memory_is_the_mean_of_one_gpu_where_it_is_known() -> None:
-    """In GiB; half of the time one of the GPUs does not say."""
+def test_mean_memory_of_measured_gpus() -> None:
+    """In GiB; one of the GPUs has no memory samples in half of the hour."""
     times = scrapes()
     used = array("d", [30.0 if time <= 1800 else float("nan") for time in times])
     total = array("d", [80.0]) * len(times)
@@ -316,35 +318,35 @@ def test_memory_is_the_mean_of_one_gpu_where_it_is_known() -> None:
 
 
 def test_percentiles_are_by_nearest_rank_of_minutes() -> None:
-    """Of an hour, and of added histograms alike: no interpolation, no percentile of percentiles."""
+    """The same for an hour and for added histograms: no interpolation, and no percentile of percentiles."""
     sums = cluster([holding(gpus=1)], [series(0, scrapes(), lambda time: 100 if time > 3000 else 30.4)])
     assert sums.histogram == {30: 50, 100: 10}
     assert [percentile(sums.histogram, rank) for rank in (1, 50, 83.3, 83.4, 95, 100)] == [30, 30, 30, 100, 100, 100]
-    # Of a whole percent, but not less than the least.
+    # Whole percents, but not below the minimum.
     assert [utilization_percentile(sums, rank) for rank in (50, 95)] == [30.4, 100]
     assert percentile({7: 57, 8: 43}, 57) == 7
     assert percentile({}, 50) is None
 
 
-def test_half_a_percent_is_rounded_up() -> None:
+def test_half_percents_are_rounded_up() -> None:
     sums = cluster([holding(gpus=2)], [series(0, scrapes(), 30), series(1, scrapes(), 31)])
     assert sums.histogram == {31: 60}
     assert sums.util_min == sums.util_max == 30.5
-    # Also when it is 29.499999999999996 for the machine.
+    # Also if floating point yields 29.499999999999996.
     values = [29.0] * 6 + [32.5]
     sevenths = [holding(f"mig-{number}", 1 / 7) for number in range(7)]
     samples = [series(0, scrapes(), value, f"mig-{number}") for number, value in enumerate(values)]
     assert cluster(sevenths, samples).histogram == {30: 60}
 
 
-def test_a_minute_weighs_its_gpus() -> None:
-    """In the second half hour only one of the four is measured, which makes its minutes what it did."""
+def test_minute_mean_covers_its_measured_gpus() -> None:
+    """Only one of four GPUs is measured in the second half hour, so its minutes have that GPU's utilization."""
     samples = [series(gpu, scrapes(15, 1800), 0) for gpu in range(3)]
     sums = cluster([holding(gpus=4)], [*samples, series(3, scrapes(), 100)])
     assert (sums.util_min, sums.util_max, sums.histogram) == (25, 100, {25: 30, 100: 30})
 
 
-def test_a_day_counts_what_ran_for_three_hours_as_one() -> None:
+def test_day_counts_each_workload_once() -> None:
     holdings = [
         *(holding("long", 1, workload="long"), holding("short", 1, start=4000, end=5000, workload="short")),
         holding("label", 1, start=8000, end=9000, workload="long", labels={"team": "red"}),
@@ -354,7 +356,7 @@ def test_a_day_counts_what_ran_for_three_hours_as_one() -> None:
     sums = day.sums[CLUSTER]
     assert (day.start, day.seconds, sums.workloads) == (START // 86400 * 86400, 3 * HOUR, 2)
     assert sums.alloc_gpu_s == 3 * HOUR + 1000 + 1000
-    # Only the third hour knows that there is a team.
+    # Only the third hour has the key `team`.
     teams = {group.value: sums for group, sums in day.sums.items() if group.key == "team"}
     assert {team: (sums.alloc_gpu_s, sums.workloads, sums.pods_min) for team, sums in teams.items()} == {
         "red": (1000, 1, 1),
@@ -363,22 +365,22 @@ def test_a_day_counts_what_ran_for_three_hours_as_one() -> None:
     assert discrepancies(day) == []
 
 
-def test_an_hour_in_which_nobody_held_anything_adds_no_group_to_the_day() -> None:
+def test_hour_without_holdings_adds_no_group_to_the_day() -> None:
     holdings = [holding(gpus=1, start=HOUR, labels={"team": "red"})]
     day = add_up([rolled(holdings, start=START + number * HOUR) for number in range(2)], holdings)
     assert [group.value for group in day.sums if group.level is Level.LABEL] == ["red"]
     assert (day.sums[CLUSTER].cap_gpu_s, day.sums[CLUSTER].alloc_gpu_s) == (2 * 8 * HOUR, HOUR)
 
 
-def test_a_day_is_of_hours_of_one_day() -> None:
+def test_hours_of_different_days_are_rejected() -> None:
     hours = [rolled(start=START + number * HOUR) for number in (0, 24)]
     for wrong in ([], hours, [hours[0], hours[0]]):
         with pytest.raises(ValueError, match="must be distinct and of one day"):
             add_up(wrong, [])
 
 
-def test_the_digest_is_of_what_counts() -> None:
-    """What happens after the hour changes nothing in it; what happens in it does, and so do late measurements."""
+def test_digest_covers_only_the_hour() -> None:
+    """Events after the hour do not change the digest; events within it and late samples do."""
     samples = [series(0, scrapes(), 50)]
     held, there = holding(gpus=1), capacity()
     one = rolled([held], samples, [there])
@@ -402,23 +404,23 @@ def test_the_digest_is_of_what_counts() -> None:
     assert len(digests) == 1 + len(others)
 
 
-def test_a_pod_that_ends_soon_after_the_hour_takes_its_last_measurement_along() -> None:
-    """What is measured after it has gone says nothing of the end of the hour either; the digest knows that."""
+def test_sample_after_the_pods_end_does_not_cover_the_hour() -> None:
+    """A sample after the pod's end does not cover the end of the hour, and the digest differs."""
     samples = [series(0, scrapes(10, HOUR + 10), 50)]
     gone, stays = (rolled([holding(gpus=1, end=end)], samples) for end in (HOUR + 5, HOUR + 20))
     assert [result.sums[CLUSTER].obs_gpu_s for result in (gone, stays)] == [3595, HOUR]
     assert gone.digest != stays.digest
 
 
-def test_a_label_that_changes_soon_after_the_hour_leaves_no_hole() -> None:
-    """The pod goes on, and its next measurement is of the hour's end too."""
+def test_label_change_after_the_hour_keeps_full_coverage() -> None:
+    """The pod continues, so its next sample covers the end of the hour."""
     before = holding(gpus=1, end=HOUR + 5, ending=EndReason.CHANGED)
     after = holding(gpus=1, start=HOUR + 5, labels={"team": "vision"})
     assert cluster([before, after], [series(0, scrapes(10, HOUR + 10), 50)]).obs_gpu_s == HOUR
 
 
-def test_a_stale_reading_of_the_same_holding_counts_once() -> None:
-    """A collector that came back wrote the pod again, still open: what is known to have ended has ended."""
+def test_reopened_holding_counts_once() -> None:
+    """A restarted collector wrote the pod again as open: the recorded end stays valid."""
     ended = holding(gpus=2, end=1000)
     sums = cluster([ended._replace(end=None), ended])
     assert (sums.alloc_gpu_s, sums.pods_max) == (2000, 1)
@@ -433,20 +435,20 @@ def test_a_stale_reading_of_the_same_holding_counts_once() -> None:
         ([50.0], "must have equal lengths"),
     ],
 )
-def test_what_is_no_series_is_refused(values: list[float], message: str) -> None:
+def test_invalid_series_is_rejected(values: list[float], message: str) -> None:
     wrong = GpuSeries(NODE, "GPU-0", "red", "train-0", array("d", [START + 15.0, START + 30.0]), array("d", values))
     with pytest.raises(ValueError, match=f"GPU-0 of node-1 for red/train-0: .*{message}"):
         rolled([holding()], [wrong])
 
 
 @pytest.mark.parametrize(("start", "seconds"), [(START + 1, HOUR), (START, HOUR + 1), (START, -1)])
-def test_what_is_no_hour_is_refused(start: int, seconds: float) -> None:
+def test_invalid_hour_is_rejected(start: int, seconds: float) -> None:
     with pytest.raises(ValueError, match="are not an hour"):
         rolled(start=start, seconds=seconds)
 
 
-def test_times_of_milliseconds_are_conserved() -> None:
-    """Hours of a day add up to what the day's holdings are, however they are cut."""
+def test_millisecond_holdings_add_up() -> None:
+    """The hours of a day add up to the holdings of the day, wherever the holdings are split."""
     chance = random.Random(7)
     cuts = sorted(round(chance.uniform(-5000, 6 * HOUR), 3) for _ in range(60))
     holdings = [

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet opens: whatever somebody has called a thing."""
+"""CSV cells that are safe to open in a spreadsheet, whatever the names contain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpuctl_usage.answers.rows_as_csv import as_csv
         ({"b": "=1", "a": "研"}, '{"a": "研", "b": "=1"}'),
     ],
 )
-def test_cells(value: object, cell: str) -> None:
+def test_cells_are_escaped_for_spreadsheets(value: object, cell: str) -> None:
     text = as_csv(["name", "other"], [{"name": value, "more": "x"}])
     assert text.startswith("name,other\r\n")
     [_, row] = csv.reader(io.StringIO(text, newline=""))

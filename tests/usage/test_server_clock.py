@@ -1,4 +1,4 @@
-"""Which clock counts: the API server's, which dates its answers."""
+"""The collector's clock follows the API server's `Date` header."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl_usage.gathering.server_clock import ServerClock
 
 
 @pytest.mark.parametrize("wrong", [120.0, -3600.0])
-def test_a_clock_that_is_wrong(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, wrong: float) -> None:
+def test_wrong_local_clock_is_corrected(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, wrong: float) -> None:
     session = Session(connect(kubeconfig=str(plane.kubeconfig())), alone=True)
     true = time.time
     assert session.clock_ahead() == 0, "a date has whole seconds: they are no difference"

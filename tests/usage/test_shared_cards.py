@@ -1,4 +1,6 @@
-"""Pods that take turns on a card: whether what is told of them is the card's, or their own; with a real Prometheus."""
+"""Time-sliced pods on one card: detect whether the exporter reports each pod's own utilization or the card's; with a
+real Prometheus.
+"""
 
 from __future__ import annotations
 
@@ -64,27 +66,27 @@ def percents(found: RolledUp) -> dict[str, float | None]:
 THREE = [pod("one"), pod("two"), pod("three")]
 
 
-def test_copies_and_parts() -> None:
-    """Of a card that four may share, three do."""
+def test_copied_and_per_process_metrics() -> None:
+    """Three pods run on a card that four may share."""
     parts = [series("one", 60), series("two", 20), series("three", 0)]
     found = rolled(THREE, parts)
     assert percents(found) == {"one": 100, "two": 80, "three": 0}
     node = found.sums[Group(Level.NODE, value="n1")]
     assert (node.util_gpu_s / 100, node.by_process_gpu_s) == (pytest.approx(0.45 * HOUR), pytest.approx(0.75 * HOUR))
-    # 80 percent of the card, of which 35 are beyond the quarter of the first one.
+    # 80 percent of the card, 35 of which exceed the first pod's quarter.
     assert node.util_gpu_s / 100 + node.beyond_gpu_s == pytest.approx(0.8 * HOUR)
     assert of_pods(found)["one"].beyond_gpu_s == pytest.approx(0.35 * HOUR)
     copies = rolled(THREE, [series(name, 80) for name in ("one", "two", "three")])
     assert percents(copies) == {"one": 80, "two": 80, "three": 80}
     assert copies.sums[Group(Level.CLUSTER)].by_process_gpu_s == 0
-    # What is set holds, whatever the values say.
+    # The setting overrides the detection.
     assert percents(rolled(THREE, parts, COPIES)) == {"one": 60, "two": 20, "three": 0}
     whole = rolled(THREE, [series(name, 20) for name in ("one", "two", "three")], PER_PROCESS)
     assert percents(whole) == {"one": 80, "two": 80, "three": 80}
 
 
-def test_the_ledger_tells_of_it(tmp_path: Path) -> None:
-    """By whatever it is asked, of an hour and of a longer time, the parts add up."""
+def test_ledger_parts_of_shared_cards_add_up(tmp_path: Path) -> None:
+    """The parts of every level add up, for an hour and for a longer step."""
     parts = [series("one", 60), series("two", 20), series("three", 0)]
     database = open_database(str(tmp_path / "usage.db"))
     cluster = database.cluster("uid", "lab")
@@ -106,7 +108,7 @@ def test_the_ledger_tells_of_it(tmp_path: Path) -> None:
     database.close()
 
 
-def test_together_no_more_than_the_card() -> None:
+def test_pods_together_do_not_exceed_the_card() -> None:
     found = rolled([pod("one", 0.5), pod("two", 0.5)], [series("one", 90), series("two", 60)])
     whole = found.sums[Group(Level.CLUSTER)]
     assert whole.util_gpu_s / 100 + whole.beyond_gpu_s == pytest.approx(HOUR)
@@ -117,26 +119,26 @@ def test_together_no_more_than_the_card() -> None:
     ("uses", "expected"),
     [
         ({"one": 0, "two": 0}, {"one": 0, "two": 0}),
-        # Both have as much all the time: it might be either, and is what most exporters tell.
+        # Always equal values are ambiguous: assume copies, which most exporters report.
         ({"one": 50, "two": 50}, {"one": 50, "two": 50}),
-        # The card says more than either of them.
+        # The card's value exceeds each pod's.
         ({"one": 25, "two": 25, "": 50}, {"one": 100, "two": 100}),
         ({"one": 50, "two": 50, "": 50}, {"one": 50, "two": 50}),
-        # For a moment they differ, again and again: what lasts is that they do not.
+        # They differ briefly, again and again: most of the time they are equal.
         ({"one": 40, "two": lambda time: 50 if time % (7 * EVERY) < 4 * EVERY else 40}, {"one": 40, "two": 45}),
-        # For a moment they are equal, again and again: before the next time they differ for long.
+        # They are equal briefly, again and again: most of the time they differ.
         ({"one": 20, "two": lambda time: 20 if time % (9 * EVERY) == 0 else 10}, {"one": 80, "two": 43.0}),
     ],
 )
-def test_what_lasts_counts(uses: dict[str, Use], expected: dict[str, float]) -> None:
+def test_detection_ignores_brief_differences(uses: dict[str, Use], expected: dict[str, float]) -> None:
     found = rolled([pod("one"), pod("two")], [series(name, use) for name, use in uses.items()])
     told = percents(found)
     assert told["one"] == expected["one"]
     assert told["two"] == pytest.approx(expected["two"], abs=3)
 
 
-def test_an_exporter_that_is_updated_within_the_hour() -> None:
-    """Copies of 60, then parts of 40 and 20, while nothing is done for a while in between."""
+def test_exporter_updated_within_the_hour() -> None:
+    """Copies of 60, then an idle time, then parts of 40 and 20."""
     middle = HOUR // 2
 
     def use(part: float) -> Callable[[int], float]:
@@ -151,27 +153,27 @@ def test_an_exporter_that_is_updated_within_the_hour() -> None:
     }
 
 
-def test_one_exporter_tells_of_all_cards_of_its_node() -> None:
-    """A pod that has a card for itself is told of as its neighbours are, and so is one of two that do the same."""
+def test_detection_covers_all_cards_of_a_node() -> None:
+    """Pods with equal values are interpreted as the other pods of the node's exporter are."""
     pods = [pod("one", 0.5), pod("two", 0.5), pod("three", 0.5), pod("four", 0.5)]
     uses = [series("one", 30), series("two", 10), series("three", 20, "1"), series("four", 20, "1")]
     assert percents(rolled(pods, uses)) == {"one": 60, "two": 20, "three": 40, "four": 40}
-    # Of an instance of MIG, and by an exporter that nobody knows, it is always the whole of it.
+    # A value of a MIG instance or of an unknown exporter always covers the whole instance or card.
     assert percents(rolled(pods[:2], [one._replace(metric="") for one in uses[:2]], PER_PROCESS)) == {
         "one": 30,
         "two": 10,
     }
 
 
-def test_whoever_has_a_card_alone_is_told_of_the_same_way() -> None:
+def test_unshared_cards_do_not_depend_on_the_setting() -> None:
     uses = [series("one", 30), series("two", 70)]
     pods = [pod("one", 1), pod("two", 1)]
     assert percents(rolled(pods, uses, PER_PROCESS)) == percents(rolled(pods, uses, COPIES))
     assert rolled(pods, uses, PER_PROCESS).sums[Group(Level.CLUSTER)].by_process_gpu_s == 0
 
 
-def test_pods_that_follow_each_other_share_nothing() -> None:
-    """A card that one job after the other has to itself is asked about no more than others."""
+def test_consecutive_pods_do_not_share_a_card() -> None:
+    """No extra queries are needed for a card that jobs use one after the other."""
     early, late = range(EVERY, HOUR // 2, EVERY), range(HOUR // 2, HOUR + 1, EVERY)
     assert nodes_with_shared_cards([series("one", 60, times=early), series("two", 20, times=late)]) == set()
     assert nodes_with_shared_cards([series("one", 60, times=early), series("two", 20)]) == {"n1"}
@@ -179,7 +181,7 @@ def test_pods_that_follow_each_other_share_nothing() -> None:
 
 
 def lines() -> list[Line]:
-    """Three nodes: the exporter of the first is new, that of the second is not, the third has two pods on an instance."""
+    """Return samples of three nodes: n1 has a new exporter, n2 an old one, and n3 two pods on one MIG instance."""
     found: list[Line] = []
     for when in (float(time) for time in range(-EVERY, HOUR + 2 * EVERY, EVERY)):
         found += [dcgm(UTIL, 90, when, **OWN), dcgm(MEMORY, 44 * 1024, when, **OWN)]
@@ -196,7 +198,7 @@ def lines() -> list[Line]:
     return found
 
 
-def test_what_exporters_tell(tmp_path: Path) -> None:
+def test_metrics_of_old_and_new_exporters(tmp_path: Path) -> None:
     pods = [
         *THREE,
         pod("four", 0.5, "n2"),
@@ -214,12 +216,12 @@ def test_what_exporters_tell(tmp_path: Path) -> None:
         five_minutes = mark_process_metrics(told(DETECT, BEGIN, BEGIN + 300), BEGIN, BEGIN + 300, DETECT)
     others = {"four": 50, "five": 50, "six": 50, "seven": 25}
     assert percents(found[DETECT]) == {"one": 100, "two": 80, "three": 0, **others}
-    # Without the part that tells them apart all three are as busy as the card, by the better metric.
+    # Without per-process metrics, all three pods get the card's value of the better metric.
     assert percents(found[COPIES]) == {"one": 90, "two": 90, "three": 90, **others}
-    # What is set is believed, of whatever tells most.
+    # The setting decides, whichever metric is better.
     assert percents(found[PER_PROCESS]) == {"one": 100, "two": 80, "three": 0, **others, "four": 100, "five": 100}
     memory = {name: avg_gpu_memory_used(sums) for name, sums in of_pods(found[DETECT]).items()}
-    # GiB of a quarter, times four; of all that is held they add up to what the card's processes have.
+    # GiB of a quarter, times four; over all allocated GPUs they add up to the memory of the card's processes.
     assert memory == {"one": 96, "two": 64, "three": 0, "four": None, "five": None, "six": None, "seven": None}
     node = found[DETECT].sums[Group(Level.NODE, value="n1")]
     assert node.memory_used_gpu_s == pytest.approx(40 * HOUR)

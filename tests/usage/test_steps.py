@@ -1,4 +1,4 @@
-"""Days, weeks, months: whole hours of a time zone, and rows that are what their hours are together."""
+"""Steps of days, weeks and months: whole hours in a time zone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def at(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp())
 
 
-def told(start: str, end: str, step: StepUnit, zone: str) -> list[str]:
-    """Where steps begin and the last ends, as clocks of the zone show it."""
+def local_bounds(start: str, end: str, step: StepUnit, zone: str) -> list[str]:
+    """Return the bounds of the steps as local times of the zone."""
     found = bounds(at(start), at(end), step, zone_of(zone))
     return [datetime.fromtimestamp(time, zone_of(zone)).strftime("%m-%d %H:%M") for time in found]
 
@@ -26,12 +26,12 @@ def told(start: str, end: str, step: StepUnit, zone: str) -> list[str]:
     [
         ("2025-11-05T10:00", "2025-11-07T00:00", StepUnit.DAY, "", ["11-05 10:00", "11-06 00:00", "11-07 00:00"]),
         ("2025-11-05T16:00", "2025-11-06T16:00", StepUnit.DAY, "Asia/Shanghai", ["11-06 00:00", "11-07 00:00"]),
-        # The first and the last are cut, at whole hours.
+        # The first and the last step are cut at whole hours.
         (
             *("2025-11-05T10:20", "2025-11-05T16:40", StepUnit.DAY, "Asia/Shanghai"),
             ["11-05 19:00", "11-06 00:00", "11-06 01:00"],
         ),
-        # Half an hour after midnight the first whole hour of the day begins.
+        # In a zone with a half-hour offset, a day begins with its first whole UTC hour, half an hour after midnight.
         (
             *("2025-11-05T00:00", "2025-11-07T00:00", StepUnit.DAY, "Asia/Kolkata"),
             ["11-05 05:30", "11-06 00:30", "11-07 00:30", "11-07 05:30"],
@@ -45,19 +45,19 @@ def told(start: str, end: str, step: StepUnit, zone: str) -> list[str]:
         ("2025-11-05T10:00", "2027-11-05T11:00", StepUnit.TOTAL, "UTC", ["11-05 10:00", "11-05 11:00"]),
         ("2025-11-05T10:00", "2025-11-05T12:00", StepUnit.HOUR, "", ["11-05 10:00", "11-05 11:00", "11-05 12:00"]),
         ("2025-11-05T10:01", "2025-11-05T10:59", StepUnit.DAY, "", []),
-        # A midnight that is left out: the day begins an hour later.
+        # Midnight does not exist on this date: the day begins an hour later.
         (
             *("2018-11-03T03:00", "2018-11-05T02:00", StepUnit.DAY, "America/Sao_Paulo"),
             ["11-03 00:00", "11-04 01:00", "11-05 00:00"],
         ),
     ],
 )
-def test_where_steps_begin(start: str, end: str, step: StepUnit, zone: str, expected: list[str]) -> None:
-    assert told(start, end, step, zone) == expected
+def test_bounds_of_steps(start: str, end: str, step: StepUnit, zone: str, expected: list[str]) -> None:
+    assert local_bounds(start, end, step, zone) == expected
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2025-03-30", 23), ("2025-10-26", 25), ("2025-06-01", 24)])
-def test_a_day_has_the_hours_of_its_clocks(day: str, hours: int) -> None:
+def test_length_of_a_day_at_clock_changes(day: str, hours: int) -> None:
     zone = ZoneInfo("Europe/Berlin")
     midnight = datetime.fromisoformat(day).replace(tzinfo=zone)
     following = datetime.fromisoformat(day).replace(tzinfo=zone) + timedelta(days=1)
@@ -70,6 +70,6 @@ def test_a_day_has_the_hours_of_its_clocks(day: str, hours: int) -> None:
     "name",
     ["Asia/Nowhere", "../../etc/passwd", "America", "/etc/localtime", "x" * 5000, "Asia/Shanghai\n", "\x00", "+08:00"],
 )
-def test_zones_that_are_none(name: str) -> None:
+def test_unknown_time_zones_are_rejected(name: str) -> None:
     with pytest.raises(UnknownZone, match="time zone"):
         zone_of(name)
