@@ -1,4 +1,4 @@
-"""The database of usage on real SQLite and PostgreSQL: what is put is what is read, whoever is killed meanwhile."""
+"""The usage database on SQLite and PostgreSQL: rows read equal the rows written, also if processes are killed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ WHOLE = Group(Level.CLUSTER)
 
 
 class Clock:
-    """A clock that stands where it was put."""
+    """A clock that returns a fixed time."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -116,7 +116,7 @@ def group_of(key: WorkloadKey) -> Group:
 
 
 def hour(start: int = 0, digest: str = "d", **more: Sums) -> RolledUp:
-    """An hour with a cluster, a node, and the workloads that are named."""
+    """Return an hour with sums of the cluster, a node and the named workloads."""
     sums = {WHOLE: Sums(alloc_gpu_s=7200.5, cap_gpu_s=28800, obs_gpu_s=3600, util_gpu_s=1e5 / 3, buckets=12)}
     sums[WHOLE].by_process_gpu_s, sums[WHOLE].beyond_gpu_s = 1.5, 1 / 3
     sums[Group(Level.NODE, value="n1")] = Sums(cap_gpu_s=28800, free_gpu_s=21599.5, histogram={0: 60})
@@ -130,10 +130,10 @@ def rows(database: Database, cluster: int, level: Level, **asked: object) -> lis
         return find_rows(connection, RowQuery(cluster, level, 0, 1e10, **asked), 1000)  # type: ignore[arg-type]
 
 
-# What is put is what is read.
+# Rows read equal the rows written.
 
 
-def test_intervals(database: Database, cluster: int) -> None:
+def test_intervals_are_read_as_written(database: Database, cluster: int) -> None:
     one, other = (
         holding(),
         holding("p2", workload=BERT._replace(name="b/c", uid=""), labels={}, started=None, start=150.5),
@@ -143,11 +143,11 @@ def test_intervals(database: Database, cluster: int) -> None:
     ended = one._replace(end=300.0, ending=EndReason.FINISHED)
     database.put_holdings(cluster, [ended], 300.0)
     assert database.open_holdings(cluster) == [other]
-    # Half-open: what ended at the start, or starts at the end, has no moment in it.
+    # Half-open: an interval that ends at the start, or begins at the end, is not in the range.
     assert database.holdings(cluster, 0, 100) == []
     assert database.holdings(cluster, 299, 300) == [ended, other]
     assert database.holdings(cluster, 300, 400) == [other]
-    # Another interval of the same pod is one more.
+    # Another interval of the same pod is a new row.
     again = ended._replace(start=300.0, end=None, ending=None, labels={"team": "b"})
     database.put_holdings(cluster, [again], 310.0)
     assert database.open_holdings(cluster) == [other, again]
@@ -168,12 +168,14 @@ def test_intervals(database: Database, cluster: int) -> None:
     assert database.quotas(cluster, 0, 70) == [quotas[0], quotas[2]]
     assert database.quotas(cluster, 70, 80) == quotas[1:]
     assert database.quotas(cluster + 1, 0, 100) == []
-    # Until when all is known they do not say.
+    # Quotas do not change the last seen time.
     assert database.last_seen(cluster) == 341.0
 
 
 def test_names_of_clusters_are_unique(database: Database) -> None:
-    """The second cluster of a name gets a part of its uid as a suffix, whoever comes again; a free name is taken."""
+    """The second cluster of a name gets part of its uid as suffix, in every later call as well. A name that becomes
+    free is used.
+    """
     named = [("uid-1-aaaa", "default"), ("uid-2-bbbb", "default"), ("uid-2-b-long", "default"), ("uid-3", "prod")]
     for _ in range(2):
         numbers = [database.cluster(uid, name) for uid, name in named]
@@ -188,8 +190,8 @@ def test_names_of_clusters_are_unique(database: Database) -> None:
     assert database.cluster_name(database.cluster("uid-3", "default")) == "default-uid-3"
 
 
-def test_equal_names_of_an_earlier_version_are_told_apart(path: Path) -> None:
-    """The oldest cluster keeps its name; all have the names that their collectors give them."""
+def test_duplicate_names_of_an_earlier_version_get_suffixes(path: Path) -> None:
+    """The oldest cluster keeps its name; later calls return the same names."""
     open_database(str(path)).close()
     engine = engine_of(url_of(str(path)))
     with write_transaction(engine) as connection:
@@ -205,7 +207,7 @@ def test_equal_names_of_an_earlier_version_are_told_apart(path: Path) -> None:
     database.close()
 
 
-def test_clusters_are_apart(database: Database, cluster: int) -> None:
+def test_clusters_are_separate(database: Database, cluster: int) -> None:
     other = database.cluster("uid-2", "cluster-2")
     assert other != cluster
     assert database.last_seen(other) is None
@@ -215,7 +217,7 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     # The uid identifies a cluster; its name may change.
     assert database.cluster("uid-1", "renamed") == cluster
     assert database.cluster_name(cluster) == "renamed"
-    # Time does not go back.
+    # The last seen time never decreases.
     database.mark_seen(cluster, 50.0)
     database.mark_seen(cluster, 40.0)
     assert database.last_seen(cluster) == 50.0
@@ -225,8 +227,8 @@ def test_clusters_are_apart(database: Database, cluster: int) -> None:
     assert (database.quotas_seen(cluster), database.last_seen(cluster)) == (30.0, 50.0)
 
 
-def test_what_lasts_is_found_without_what_has_ended(in_file: Database) -> None:
-    """SQLite knows neither how many there are nor how few last: it goes by the index because it is told so."""
+def test_open_intervals_are_found_by_index(in_file: Database) -> None:
+    """SQLite has no statistics of open rows, so the query must name the index column."""
     with in_file.reading() as connection:
         lasting = select(holdings.c.gpus).where(holdings.c.cluster_id == 1, intervals.open_ones(connection, holdings))
         text = lasting.compile(connection, compile_kwargs={"literal_binds": True})
@@ -234,13 +236,13 @@ def test_what_lasts_is_found_without_what_has_ended(in_file: Database) -> None:
     assert plan == ["SEARCH holdings USING INDEX ix_holdings_cluster_id_ended (cluster_id=? AND ended=?)"]
 
 
-def test_an_hour_is_replaced_as_a_whole(database: Database, cluster: int, clock: Clock) -> None:
+def test_hour_is_replaced_as_a_whole(database: Database, cluster: int, clock: Clock) -> None:
     first = hour(a=Sums(alloc_gpu_s=1.25, util_min=0.0, util_max=99.999), b=Sums(alloc_gpu_s=2))
     assert database.put_rolled_up(cluster, first, provisional=True)
     (before,) = rows(database, cluster, Level.WORKLOAD, name="a")
     (read,) = database.rolled_up(cluster, 0, HOUR)
     group = Group(Level.WORKLOAD, "ml/Job/a", "uid-a")
-    # Least and most are kept as they are answered.
+    # Minimum and maximum are stored rounded, as answers show them.
     assert read == replace(first, sums={**first.sums, group: Sums(alloc_gpu_s=1.25, util_min=0.0, util_max=100.0)})
     clock.now += 60
     second = replace(hour(digest="e", a=Sums(alloc_gpu_s=5), c=Sums(alloc_gpu_s=7)), seconds=1800.0)
@@ -252,16 +254,16 @@ def test_an_hour_is_replaced_as_a_whole(database: Database, cluster: int, clock:
     assert (after.updated_at, after.seconds, after.sums.alloc_gpu_s) == (before.updated_at + 60, 1800.0, 5)
 
 
-def test_the_same_hour_writes_nothing(database: Database, cluster: int, clock: Clock, address: str) -> None:
+def test_unchanged_hour_is_not_written(database: Database, cluster: int, clock: Clock, address: str) -> None:
     database.put_rolled_up(cluster, hour(), provisional=True)
     clock.now += 60
-    before = everything(address)
+    before = dump_database(address)
     assert not database.put_rolled_up(cluster, hour(), provisional=True)
-    assert everything(address) == before
+    assert dump_database(address) == before
     assert not database.put_rolled_up(cluster, hour(), provisional=False)
     (state,) = database.hours(cluster, 0, HOUR).values()
     assert (state.provisional, state.digest, state.coverage, state.seconds) == (False, "d", 3600 / 7200.5, 3600.0)
-    # Half-open, and a day is no hour.
+    # Half-open, and a day is not an hour.
     assert database.hours(cluster, -HOUR, 0) == {}
     assert database.put_rolled_up(cluster, replace(hour(), seconds=86400.0), False, PeriodLength.DAY)
     assert list(database.hours(cluster, 0, HOUR, PeriodLength.DAY)) == [0]
@@ -279,12 +281,12 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
             holding("1", workload=of("runs"), labels={"team": "after"}, start=1000.0),
             holding("2", workload=of("waits"), started=None),
             holding("3", workload=of("ended"), end=2000.0, ending=EndReason.FINISHED),
-            # One that still waits, and one that has ended.
+            # One pod is pending and one has finished.
             holding("4", workload=of("both"), end=2000.0, ending=EndReason.FINISHED),
             holding("5", workload=of("both"), started=None, start=2000.0),
-            # To the end of the hour.
+            # Until the end of the hour.
             holding("6", workload=of("runs-out"), end=3600.0, ending=EndReason.FINISHED),
-            # Only later.
+            # Starts after the hour.
             holding("7", workload=of("unknown"), start=4000.0),
         ],
         5000.0,
@@ -304,8 +306,8 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
     assert (found["unknown"].labels, found["unknown"].annotations) == ({}, {})
 
 
-def test_workloads_of_a_day_of_which_little_is_known(database: Database, cluster: int) -> None:
-    """That collecting began in the evening does not move the day."""
+def test_workloads_of_a_partly_known_day(database: Database, cluster: int) -> None:
+    """A day whose collecting began in the evening still covers its calendar day."""
     evening, later = 20 * 3600.0, 22 * 3600.0
     database.put_holdings(
         cluster,
@@ -323,7 +325,7 @@ def test_workloads_of_a_day_of_which_little_is_known(database: Database, cluster
     assert (row.labels, row.status) == ({"team": "b"}, WorkloadStatus.FINISHED)
 
 
-def test_snapshots(database: Database, cluster: int, clock: Clock) -> None:
+def test_snapshots_are_read_as_written(database: Database, cluster: int, clock: Clock) -> None:
     held = (WorkloadAllocation(BERT, 8.0, 85.333), WorkloadAllocation(BERT._replace(name="b", uid="x"), 0.25, None))
     database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 8.25, held))
     with database.reading() as connection:
@@ -331,7 +333,7 @@ def test_snapshots(database: Database, cluster: int, clock: Clock) -> None:
     assert first is not None
     assert (first.created_at, first.has_details) == (clock.now, True)
     assert first.snapshot == AllocationSnapshot(300.0, 128.0, 8.25, (held[0]._replace(utilization=85.33), held[1]))
-    # The same moment again is the same snapshot; nothing held is known as well.
+    # A snapshot of the same time replaces the first one; an empty list of workloads is known, not missing.
     database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 0.0, ()))
     with database.reading() as connection:
         second = latest_snapshot(connection, cluster)
@@ -339,8 +341,8 @@ def test_snapshots(database: Database, cluster: int, clock: Clock) -> None:
     assert (second.id, second.has_details, second.snapshot.workloads) == (first.id, True, ())
 
 
-def test_orders(database: Database, cluster: int) -> None:
-    """What is not known is last, both ways; of equals the earlier hour and then the name decides, both ways."""
+def test_row_orders(database: Database, cluster: int) -> None:
+    """Unknown values come last in both directions; ties are ordered by hour and then name in both directions."""
     for start in (HOUR, 0):
         half = Sums(alloc_gpu_s=HOUR, obs_gpu_s=10, util_gpu_s=500)
         low = Sums(alloc_gpu_s=2 * HOUR, obs_gpu_s=10, util_gpu_s=10)
@@ -358,8 +360,8 @@ def test_orders(database: Database, cluster: int) -> None:
     assert names(RowOrder.TIME, False) == "a1 b1 c1 x1 a0 b0 c0 x0"
 
 
-def test_many_groups_are_found_as_few_are(database: Database, cluster: int) -> None:
-    """Of many groups whole hours are read, few are looked up: both find the same."""
+def test_rows_of_many_groups_equal_those_of_few(database: Database, cluster: int) -> None:
+    """Queries of many groups read whole hours, queries of few groups look them up: both return the same rows."""
     many = {f"w{number:04}": Sums(alloc_gpu_s=number) for number in range(700)}
     database.put_rolled_up(cluster, hour(0, **many), False)
     database.put_rolled_up(cluster, hour(HOUR, w0001=Sums(alloc_gpu_s=5)), False)
@@ -380,10 +382,10 @@ def test_many_groups_are_found_as_few_are(database: Database, cluster: int) -> N
 
 @pytest.mark.parametrize("level", [Level.WORKLOAD, Level.NAMESPACE])
 @pytest.mark.parametrize("ascending", [True, False])
-def test_a_page_is_the_same_read_in_its_hours_alone(
+def test_page_within_its_hours_equals_the_full_query(
     database: Database, cluster: int, level: Level, ascending: bool
 ) -> None:
-    """Some hours have no rows, one is missing, and of the groups not all are asked about."""
+    """Some hours are empty, one is missing, and one group is excluded."""
     for start, size in ((0, 3), (HOUR, 0), (2 * HOUR, 1), (4 * HOUR, 4)):
         names = [("", f"n{n}") if level is Level.NAMESPACE else (f"n{n}/Job/j", "u") for n in range(size)]
         held = {Group(level, *name): Sums(alloc_gpu_s=1) for name in names}
@@ -401,15 +403,15 @@ def test_a_page_is_the_same_read_in_its_hours_alone(
         assert one.end - one.start == HOUR
 
 
-def test_more_hours_than_a_statement_has_parameters(database: Database, cluster: int) -> None:
-    """Of which no day is final. SQLite has 32,766 parameters where nobody has built it with more, PostgreSQL 65,535."""
+def test_more_hours_than_statement_parameters(database: Database, cluster: int) -> None:
+    """No day is final. SQLite allows 32,766 parameters by default, PostgreSQL 65,535."""
     count = 1 << 16
     held = Group(Level.CLUSTER), Group(Level.NAMESPACE, value="ml"), Group(Level.LABEL, "team", "__unset__")
     rolled = RolledUp(0, 3600.0, {group: Sums(alloc_gpu_s=8, pods_max=1) for group in held}, "d")
     database.put_rolled_up(cluster, rolled, False)
     with database._writing() as connection:
         for turn in range(16):
-            # Those that are there, once more, after them.
+            # Copy all rows to later hours.
             later = {"id": 1 << turn, "period_id": 1 << turn, "start": HOUR << turn}
             for table in (periods, sums):
                 moved = [column + later[column.name] if column.name in later else column for column in table.c]
@@ -425,11 +427,11 @@ def test_more_hours_than_a_statement_has_parameters(database: Database, cluster:
 
 @pytest.mark.parametrize("level", [Level.WORKLOAD, Level.LABEL])
 @pytest.mark.parametrize("order", [RowOrder.TIME, RowOrder.UTILIZATION, RowOrder.ALLOCATED])
-def test_many_groups_of_steps_are_found_as_few_are(
+def test_pages_of_many_groups_are_complete_and_ordered(
     database: Database, cluster: int, level: Level, order: RowOrder
 ) -> None:
-    """Page by page, and after cursors, there is each group of a step once, in order; of some of them likewise."""
-    # Half of them are as idle as each other, a few are not measured; every second hour has each second one.
+    """With page numbers and with cursors, each group of a step is returned once and in order; the same with filters."""
+    # Half of the groups have equal utilization, a few are unmeasured; the second hour has every second group.
     used = {f"g{number:04}": None if number % 50 == 7 else number // 2 % 2 * number for number in range(1300)}
     for turn in range(2):
         part = list(used)[turn::2] if turn else list(used)
@@ -476,20 +478,20 @@ def test_many_groups_of_steps_are_found_as_few_are(
         )
 
 
-# Small forms.
+# Packed columns.
 
 HISTOGRAMS = st.dictionaries(st.integers(0, 100), st.integers(1, 10**6), max_size=101)
 
 
 @given(HISTOGRAMS)
 @settings(max_examples=100, deadline=None)
-def test_histograms_are_packed(histogram: dict[int, int]) -> None:
+def test_packed_histograms_round_trip(histogram: dict[int, int]) -> None:
     packed = pack_histogram(histogram)
     assert packed is not None
     assert unpack_histogram(packed) == histogram
 
 
-def test_a_histogram_of_an_hour_is_small() -> None:
+def test_packed_histogram_of_an_hour_is_small() -> None:
     generator = random.Random(1)
     steady: dict[int, int] = {}
     for _ in range(60):
@@ -504,7 +506,7 @@ def test_a_histogram_of_an_hour_is_small() -> None:
     assert unpack_histogram(pack_histogram({50: 0})) == {}
 
 
-def test_workloads_stand_by_their_namespaces() -> None:
+def test_packed_triples_are_grouped_by_namespace() -> None:
     triples = {(5, 1, 9), (4, 2, 8), (2**31, 3, 9), (7, 2, 8), (3, 1, 9)}
     workloads, said, namespaces = unpack_triples(pack_triples(triples))
     assert list(workloads) == [4, 7, 3, 5, 2**31]
@@ -514,7 +516,7 @@ def test_workloads_stand_by_their_namespaces() -> None:
     runs = [(namespace, list(theirs)) for namespace, theirs in unpack_runs(pack_triples(triples))]
     assert runs == [(8, [4, 7]), (9, [3, 5, 2**31])]
     assert list(unpack_runs(pack_triples([]))) == []
-    # As they were packed before: by workload, of which the steps were kept.
+    # The earlier format: ordered by workload, with differences.
     ordered = sorted(triples)
     steps = [ordered[0][0], *(late[0] - early[0] for early, late in itertools.pairwise(ordered))]
     columns = [*steps, *(item[1] for item in ordered), *(item[2] for item in ordered)]
@@ -524,7 +526,7 @@ def test_workloads_stand_by_their_namespaces() -> None:
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**32 - 1])
-def test_two_ids_are_one_number(largest: int) -> None:
+def test_pairs_of_ids_are_packed_into_one_number(largest: int) -> None:
     packed = pack_triples([(largest, 1, 9), (4, 3, 8)])
     assert set(unpack_pairs(packed)) == {1 << PAIR_BITS | largest, 3 << PAIR_BITS | 4}
     before = zlib.compress(array("q", [4, largest - 4, 3, 1, 8, 9]).tobytes())
@@ -535,19 +537,19 @@ def test_two_ids_are_one_number(largest: int) -> None:
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 1, 2**31, 2**40])
-def test_numbers_are_packed_as_small_as_they_are(largest: int) -> None:
+def test_packed_ids_round_trip(largest: int) -> None:
     ids = [3, largest, 5]
     assert list(unpack_ids(pack_ids(ids))) == sorted(ids)
     workloads, said, namespaces = unpack_triples(pack_triples([(largest, 1, 9), (4, largest, 8)]))
     assert list(zip(workloads, said, namespaces, strict=True)) == [(4, largest, 8), (largest, 1, 9)]
-    # As they were packed before: eight bytes each.
+    # The earlier format: eight bytes each.
     before = zlib.compress(array("q", [4, largest - 4]).tobytes())
     assert list(unpack_ids(before)) == [4, largest]
     with pytest.raises(InvalidPackedData):
         unpack_ids(b"\x04nonsense")
 
 
-def test_groups_are_found_by_their_whole_name(address: str) -> None:
+def test_groups_are_distinguished_by_their_whole_name(address: str) -> None:
     odd = [
         "",
         'a"b',
@@ -577,11 +579,11 @@ def test_groups_are_found_by_their_whole_name(address: str) -> None:
     database.close()
 
 
-# The tables.
+# Tables and migrations.
 
 
-def everything(address: str) -> list[str]:
-    """All that is in a database."""
+def dump_database(address: str) -> list[str]:
+    """Return the turns_of_complete_hours database as SQL statements."""
     if "://" in address:
         return dumped(address)
     connection = sqlite3.connect(address)
@@ -591,12 +593,12 @@ def everything(address: str) -> list[str]:
         connection.close()
 
 
-def test_tables_are_as_they_are_described(database: Database) -> None:
+def test_migrated_tables_equal_the_metadata(database: Database) -> None:
     with database.reading() as reading:
         assert compare_metadata(MigrationContext.configure(reading), metadata) == []
 
 
-def test_how_a_file_is_set_up(in_file: Database, path: Path) -> None:
+def test_sqlite_settings_of_a_new_file(in_file: Database, path: Path) -> None:
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -621,18 +623,18 @@ def migrated(address: str, revision: str) -> None:
 
 def test_migrations_up_and_down(address: str) -> None:
     open_database(address).close()
-    before = everything(address)
+    before = dump_database(address)
     migrated(address, "base")
     migrated(address, "head")
-    assert everything(address) == before
-    # A database on the way is brought to the end when it is opened.
+    assert dump_database(address) == before
+    # Opening a database upgrades it to the latest revision.
     migrated(address, "base")
     open_database(address).close()
-    assert everything(address) == before
+    assert dump_database(address) == before
 
 
-def test_migrations_keep_what_there_is(database: Database, address: str) -> None:
-    """Down to the first tables and up again: all that these had is there."""
+def test_migrations_keep_all_rows(database: Database, address: str) -> None:
+    """A downgrade to the first revision and an upgrade keep all rows that the first tables can hold."""
     put_history(database, with_quotas=False)
     before = all_answers(database)
     migrated(address, "0001")
@@ -641,8 +643,10 @@ def test_migrations_keep_what_there_is(database: Database, address: str) -> None
     again.close()
 
 
-def test_quotas_of_before_were_followed_with_the_rest(database: Database, address: str) -> None:
-    """Those that are known; where there are none, nobody knows whether there was nothing or nothing could be read."""
+def test_migration_dates_earlier_quotas(database: Database, address: str) -> None:
+    """A cluster with quotas was followed until it was last seen. Without quotas it is unknown whether they could be
+    read.
+    """
     put_history(database)
     migrated(address, "0004")
     again = open_database(address)
@@ -653,8 +657,8 @@ def test_quotas_of_before_were_followed_with_the_rest(database: Database, addres
     again.close()
 
 
-def test_both_engines_answer_the_same(postgresql: PostgresqlServer, tmp_path: Path) -> None:
-    """To the last digit, and in one order: that of bytes, whatever language the server speaks."""
+def test_both_engines_return_the_same_answers(postgresql: PostgresqlServer, tmp_path: Path) -> None:
+    """All digits are equal, and so is the order: by bytes, whatever the locale of the server."""
     answers, kept = [], []
     for address in (str(tmp_path / "usage.db"), postgresql.new_database()):
         database = open_database(address, Clock())
@@ -669,7 +673,7 @@ def test_both_engines_answer_the_same(postgresql: PostgresqlServer, tmp_path: Pa
     assert json.loads(answers[0])["lab/namespaces"] == ["Serving", "ml"]
 
 
-def test_a_later_version_is_refused(address: str) -> None:
+def test_newer_version_is_rejected(address: str) -> None:
     open_database(address).close()
     engine = engine_of(url_of(address))
     with write_transaction(engine) as connection:
@@ -679,7 +683,7 @@ def test_a_later_version_is_refused(address: str) -> None:
         open_database(address)
 
 
-def test_another_program_s_file_is_refused_and_left_alone(path: Path) -> None:
+def test_file_of_another_program_is_rejected_and_unchanged(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
@@ -694,7 +698,7 @@ def test_another_program_s_file_is_refused_and_left_alone(path: Path) -> None:
     assert text.read_text() == "no database " * 100
 
 
-def test_a_damaged_file_is_told(in_file: Database, path: Path) -> None:
+def test_corrupt_file_is_reported(in_file: Database, path: Path) -> None:
     cluster = in_file.cluster("uid-1", "cluster-1")
     for number in range(20):
         many = {f"w{item}": Sums(alloc_gpu_s=item + 0.1) for item in range(50)}
@@ -705,7 +709,7 @@ def test_a_damaged_file_is_told(in_file: Database, path: Path) -> None:
     connection.close()
     size = path.stat().st_size
     with path.open("r+b") as file:
-        # The tables' names are on the first page; what is in them is behind.
+        # The first page has the names of the tables; their rows come later.
         file.seek(size // 4)
         file.write(os.urandom(size // 2))
     with pytest.raises(DatabaseProblem, match="is corrupt; move it away and restore a backup"):
@@ -716,7 +720,7 @@ def test_a_damaged_file_is_told(in_file: Database, path: Path) -> None:
         open_database(str(path)).rolled_up(cluster, 0, 20 * HOUR)
 
 
-def test_a_file_that_may_only_be_read(in_file: Database, path: Path) -> None:
+def test_file_opened_read_only(in_file: Database, path: Path) -> None:
     cluster = in_file.cluster("uid-1", "cluster-1")
     in_file.put_rolled_up(cluster, hour(), False)
     only = open_database(f"sqlite:///file:{path}?mode=ro&uri=true")
@@ -736,13 +740,13 @@ def test_a_file_that_may_only_be_read(in_file: Database, path: Path) -> None:
         ("no://such://thing", "or a URL|not supported"),
     ],
 )
-def test_addresses_that_are_none(address: str, message: str) -> None:
+def test_invalid_addresses_are_rejected(address: str, message: str) -> None:
     with pytest.raises(DatabaseProblem, match=message) as raised:
         open_database(address)
     assert "secret" not in str(raised.value)
 
 
-# Several at once, and those that are killed.
+# Concurrent and killed processes.
 
 WRITER = """
 import sys, time
@@ -764,8 +768,8 @@ while True:
 """
 
 
-def whole(database: Database, cluster: int) -> dict[int, float]:
-    """Which turn wrote each hour; that all of it is there is checked."""
+def turns_of_complete_hours(database: Database, cluster: int) -> dict[int, float]:
+    """Return start -> the writer's turn, and check that each hour is complete."""
     found = {}
     for item in database.rolled_up(cluster, 0, 3 * HOUR):
         turn = item.sums[WHOLE].alloc_gpu_s
@@ -777,22 +781,22 @@ def whole(database: Database, cluster: int) -> dict[int, float]:
 
 
 @pytest.mark.slow
-def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
-    """Also in the middle of making the tables; and what it said was written is there."""
+def test_killed_writer_leaves_complete_hours(address: str) -> None:
+    """Also if it is killed while it creates the tables. Every hour that it reported as written exists."""
     generator = random.Random(7)
-    # A file is locked, begun and found by every process anew; a server has these behind it.
+    # With SQLite every process locks and opens the file itself, so it is killed more often than with a server.
     for kill in range(3 if "://" in address else 6):
         writer = UsageScript(WRITER, address, str(kill))
         if kill:
             assert writer.lines.readline() == "ready\n"
-        # The first is killed somewhere in its start.
+        # The first writer is killed during its start.
         time.sleep(generator.uniform(0.0, 0.4))
         said = [line.split() for line in writer.kill() if line != "ready"]
         database = open_database(address)
         cluster = database.cluster("uid-1", "cluster-1")
-        turns = whole(database, cluster)
+        turns = turns_of_complete_hours(database, cluster)
         for start, turn in {int(start): int(turn) for start, turn in (line for line in said if len(line) == 2)}.items():
-            # The kill may have come between the write and its line.
+            # The writer may be killed between the write and its output.
             assert turns[start] in (turn, turn + 3)
         if "://" not in address:
             with database.reading() as connection:
@@ -802,8 +806,8 @@ def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_write_and_others_read(address: str) -> None:
-    """Also both begin an empty file."""
+def test_concurrent_writers_and_a_reader(address: str) -> None:
+    """Both writers also start with an empty database."""
     writers = [UsageScript(WRITER, address, name) for name in ("one", "other")]
     try:
         for writer in writers:
@@ -813,7 +817,7 @@ def test_two_processes_write_and_others_read(address: str) -> None:
         database = open_database(address)
         cluster = database.cluster("uid-1", "cluster-1")
         for _ in range(20):
-            whole(database, cluster)
+            turns_of_complete_hours(database, cluster)
         database.close()
         assert [writer.process.poll() for writer in writers] == [None, None]
     finally:
@@ -821,8 +825,8 @@ def test_two_processes_write_and_others_read(address: str) -> None:
             writer.kill()
 
 
-def test_a_file_that_two_processes_begin(path: Path) -> None:
-    """SQLite waits for nobody when it begins a write-ahead log: who comes second there has to ask again."""
+def test_file_created_by_two_processes(path: Path) -> None:
+    """SQLite's busy timeout does not cover the switch to a write-ahead log: the second process has to retry."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     ends = threading.Timer(0.3, other.execute, ("COMMIT",))
 
@@ -863,14 +867,14 @@ def test_threads_share_a_database(database: Database, cluster: int) -> None:
     assert len(database.open_holdings(cluster)) == 40
 
 
-# How large it becomes.
+# Size of the database.
 
 YEAR = 6_000_000_000 / (365 * 24)
-"""Bytes of an hour, for a year of 6 GB."""
+"""Bytes an hour may take if a year takes 6 GB."""
 
 
 def large_hour(start: int, generator: random.Random) -> RolledUp:
-    """10,000 GPUs on 1,250 nodes, 1,000 workloads, 250 values of labels, 50 namespaces."""
+    """Return an hour of 10,000 GPUs on 1,250 nodes: 1,000 workloads, 250 label values, 50 namespaces."""
 
     def sums(gpus: int) -> Sums:
         mean, held = generator.uniform(5, 95), gpus * 3600.0 * (1 if generator.random() < 0.8 else generator.random())
@@ -895,8 +899,8 @@ def large_hour(start: int, generator: random.Random) -> RolledUp:
 
 
 @pytest.mark.slow
-def test_a_year_of_a_large_cluster(in_file: Database, path: Path) -> None:
-    """An hour more takes no more than its part of 6 GB; nodes come back as they were."""
+def test_size_of_a_year_of_a_large_cluster(in_file: Database, path: Path) -> None:
+    """A further hour takes at most its part of 6 GB, and sums of nodes are read unchanged."""
     database, cluster = in_file, in_file.cluster("uid-1", "cluster-1")
     generator = random.Random(1)
     connection = sqlite3.connect(path)

@@ -1,4 +1,4 @@
-"""``gpuctl usage``: what it prints of a database in which all is known to the hour."""
+"""Output of ``gpuctl usage`` with a database whose numbers are known."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Outcome(NamedTuple):
 
     @property
     def rows(self) -> list[list[str]]:
-        """The words of the lines below the headings."""
+        """Return the words of the lines below the header."""
         return [line.split() for line in self.out.splitlines()[1:]]
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A day and half an hour of a small cluster."""
+    """A database with a day and half an hour of a small cluster."""
     path = tmp_path_factory.mktemp("usage") / "usage.db"
     small_world(START).collected(path, START, END).close()
     return path
@@ -58,7 +58,7 @@ Usage = Callable[..., Outcome]
 
 @pytest.fixture
 def usage(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Usage:
-    """The command, with the database; in a directory of its own, of somebody who has logged in nowhere."""
+    """Run the command with the database, in an empty directory and without a login."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -81,14 +81,14 @@ EVERY_COMMAND = [
     ("labels", "team", *DAY),
     ("report", "--month", "2026-10"),
 ]
-"""Every command that asks about one cluster."""
+"""Every command that queries one cluster."""
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: command[0])
-def test_of_several_clusters_one_is_named(
+def test_cluster_must_be_named_if_there_are_several(
     usage: Usage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    """Without a cluster at hand there is no default: the one that was collected first is no better than another."""
+    """Without a reachable cluster there is no default, not even the cluster that was collected first."""
     path = tmp_path / "both.db"
     with closing(open_database(str(path))) as both:
         both.cluster("uid-0", "empty")
@@ -104,7 +104,7 @@ def test_of_several_clusters_one_is_named(
     assert "name one with --cluster: empty, prod" in said.out + said.err
 
 
-def test_the_default_of_several_clusters_is_the_one_at_hand(tmp_path: Path) -> None:
+def test_default_cluster_is_that_of_the_kubeconfig(tmp_path: Path) -> None:
     path = tmp_path / "both.db"
     with closing(open_database(str(path))) as both:
         both.cluster("uid-0", "empty")
@@ -121,20 +121,20 @@ def test_the_default_of_several_clusters_is_the_one_at_hand(tmp_path: Path) -> N
                 way.snapshot("")
 
 
-def test_the_cluster_is_told_by_its_parts(usage: Usage) -> None:
+def test_cluster_rows_add_up_to_the_capacity(usage: Usage) -> None:
     rows = {row[0]: row[1:] for row in usage("cluster", *DAY).rows}
     assert rows["capacity"] == ["288.0", "100.0%", "█" * 24]
     # 4 GPUs for 20 hours, 2 for 23.5, 2 for 22, 1 for 21.
     assert rows["held"][:2] == ["192.0", "66.7%"]
     parts = [float(rows[name][0]) for name in ("busy", "held-idle", "held-unknown", "free", "unusable")]
     assert sum(parts) == pytest.approx(288, abs=0.3)
-    # One of them was measured in its first hour alone, until the first measurement of the second.
+    # One workload was measured only in its first hour, until the first sample of the second.
     assert float(rows["held-unknown"][0]) == 20.0
     assert rows["unusable"][0] == "31.0"
     assert rows["free"][2][-1] > rows["free"][2][0]
 
 
-def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
+def test_namespaces_are_sorted_by_held_gpu_hours(usage: Usage) -> None:
     found = usage("namespaces", *DAY)
     assert found.out.splitlines()[0].split() == [
         *("NAMESPACE", "GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE"),
@@ -146,9 +146,9 @@ def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
         ["vision", "21.0", "7.3%"],
     ]
     serving, vision = found.rows[1], found.rows[2]
-    # A quota of 2 since noon, and before that all 12 of the cluster.
+    # A quota of 2 since noon, and before that all 12 GPUs of the cluster.
     assert serving[3:] == ["30.0%", "32.9", "0.0", "100%", "168.0", "28.0%", "▃" * 24]
-    # What was not measured is no 0, and its hours are no hours of nothing.
+    # An unmeasured hour is a gap, not 0.
     assert vision[-1] == GAP * 3 + "▆" + GAP * 20
     assert vision[6] == "4.8%"
     assert [row[0] for row in usage("namespaces", *DAY, "--sort", "idle").rows] == ["nlp", "serving", "vision"]
@@ -158,8 +158,10 @@ def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
     assert usage("namespaces", *DAY, "--limit", "1").rows == [found.rows[0]]
 
 
-def test_namespaces_are_told_what_their_quotas_allowed(usage: Usage, database: Path) -> None:
-    """As the API tells it: over the whole time, and by steps, in days of any time zone; of nothing else."""
+def test_namespaces_show_allowed_gpu_hours(usage: Usage, database: Path) -> None:
+    """The same numbers as in the API, over the whole range and by steps in days of any time zone. Only namespaces have
+    them.
+    """
     value = json.loads(usage("namespaces", *DAY, "-o", "json").out)
     told = {item["namespace"]: (item["allowedGpuHours"], item["allocationRate"]) for item in value["items"]}
     assert told == {"nlp": (144, 86.11), "serving": (168, 27.98), "vision": (288, 7.29)}
@@ -175,7 +177,7 @@ def test_namespaces_are_told_what_their_quotas_allowed(usage: Usage, database: P
         hours = HoursQuery("prod", START - 8 * HOUR, START + 16 * HOUR, step=StepUnit.DAY, tz="Asia/Shanghai")
         found = namespace_hours(opened, hours)
     assert isinstance(found, list)
-    # Between midnights there are 16 hours of which something is kept.
+    # 16 hours are stored between the midnights.
     assert [(row["namespace"], float(row["allowedGpuHours"]), float(row["allocationRate"])) for row in rows] == [
         (row["namespace"], 16 * row["total_gpu_capacity"], row["allocation_rate"]) for row in found
     ]
@@ -195,23 +197,23 @@ def test_labels_and_annotations_add_up_to_the_cluster(usage: Usage) -> None:
     assert said == "No usage is recorded for 2026-10-30 00:00 to 2026-10-31 00:00 (UTC)."
     assert why.startswith("note: usage is not collected by the label `nope`, but by team: set `usage_labels`")
     assert "usage_labels" in why
-    # Of a time of which nothing at all is known, the key is not to blame.
+    # For a range without any data there is no note about the key.
     assert usage("labels", "team", "--from", "2030-01-01", "--to", "2030-01-02").err.count("\n") == 1
 
 
-def test_what_is_not_known_of_a_cluster_is_not_0(usage: Usage) -> None:
+def test_unknown_usage_of_a_cluster_is_not_zero(usage: Usage) -> None:
     later = ("--from", "2030-01-01", "--to", "2030-01-02")
     assert [row[1:] for row in usage("cluster", *later).rows] == [["-", "-"]] * 7
     assert json.loads(usage("cluster", *later, "--json").out)["cluster"] is None
     assert json.loads(usage("namespaces", *later, "--json").out)["cluster"] is None
 
 
-def test_a_cluster_that_is_not_there(usage: Usage) -> None:
+def test_missing_cluster_is_reported(usage: Usage) -> None:
     said = usage("cluster", "--cluster", "nope", code=1).err
     assert said == "error: cluster nope does not exist; the database has prod\n"
 
 
-def test_steps_that_are_asked_for_are_all_there(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_steps_are_complete(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     # Fewer than the groups and steps of a day, of which a table would not show how it went.
     monkeypatch.setattr("gpuctl.usecases.usage_views._MOST_STEPS", 5)
     assert "BY-HOUR" not in usage("workloads", *DAY).out
@@ -229,26 +231,26 @@ def test_workloads_nodes_and_models(usage: Usage) -> None:
         ["detect", "vision", "Job", "21.0"],
     ]
     assert [row[0] for row in usage("workloads", "-n", "nlp", *DAY).rows] == ["pretrain", "lab"]
-    # A share of their own GPUs.
+    # Shares of the node's own GPUs.
     assert [row[:3] for row in usage("nodes", *DAY).rows] == [["n1", "127.0", "66.1%"], ["n2", "65.0", "67.7%"]]
     assert [row[0] for row in usage("models", *DAY).rows] == ["A100-80G", "H20"]
 
 
-def test_a_row_for_each_step(usage: Usage) -> None:
+def test_rows_of_steps(usage: Usage) -> None:
     asked = ("namespaces", "--from", "2026-10-30", "--to", "2026-11-01", "--tz", "Asia/Shanghai")
     days = usage(*asked, "--step", "day", "-n", "nlp").rows
-    # By the days of Shanghai the first began eight hours earlier, and the second is all that is left.
+    # In Shanghai the first day began eight hours earlier, and the second has the remaining hours.
     assert [row[:3] for row in days] == [["2026-10-30T00:00", "nlp", "92.0"], ["2026-10-31T00:00", "nlp", "33.0"]]
     value = json.loads(usage(*asked, "--step", "day", "-n", "nlp", "--json").out)
     assert [(item["namespace"], item["gpuHours"]) for item in value["items"]] == [("nlp", 92.0), ("nlp", 33.0)]
-    # Of what the cluster had in the same days.
+    # Shares of the cluster's capacity on the same days.
     whole = json.loads(usage("cluster", *asked[1:], "--step", "day", "--json").out)["items"]
     shares = [
         100 * item["gpuHours"] / there["capacityGpuHours"] for item, there in zip(value["items"], whole, strict=True)
     ]
     assert [item["capacityShare"] for item in value["items"]] == pytest.approx(shares, abs=0.01)
     assert [row[3] for row in days] == [f"{share:.1f}%" for share in shares]
-    # What namespaces have of a day adds up to what is held of it.
+    # The shares of all namespaces add up to the cluster's share.
     every = json.loads(usage(*asked, "--step", "day", "--json").out)["items"]
     first = [item["capacityShare"] for item in every if item["time"] == every[0]["time"]]
     assert sum(first) == pytest.approx(whole[0]["capacityShare"], abs=0.02)
@@ -259,8 +261,8 @@ def test_a_row_for_each_step(usage: Usage) -> None:
     assert {row["value"] for row in rows} == {"__unset__", STRANGE}
 
 
-def test_steps_of_the_cluster_tell_what_there_was(usage: Usage) -> None:
-    """Of whoever has GPUs: a cluster, nodes and models."""
+def test_steps_of_groups_with_gpus_show_capacity(usage: Usage) -> None:
+    """Cluster, nodes and models have a capacity; namespaces do not."""
     found = usage("cluster", *DAY, "--step", "day")
     heads = found.out.splitlines()[0].split()
     assert heads == [
@@ -274,7 +276,7 @@ def test_steps_of_the_cluster_tell_what_there_was(usage: Usage) -> None:
     assert "CAPACITY" not in usage("namespaces", *DAY, "--step", "day").out
 
 
-def test_a_value_of_an_annotation_is_told_as_it_is(usage: Usage) -> None:
+def test_annotation_values_are_printed_unchanged(usage: Usage) -> None:
     assert f"\n{STRANGE}  " in usage("labels", "cost-center", "--annotation", *DAY).out
     assert f"  {STRANGE}  " in usage("labels", "cost-center", "--annotation", *DAY, "--step", "day").out
 
@@ -290,7 +292,7 @@ def test_a_value_of_an_annotation_is_told_as_it_is(usage: Usage) -> None:
         ("waste",),
     ],
 )
-def test_csv_has_its_columns_without_rows_too(arguments: tuple[str, ...], usage: Usage) -> None:
+def test_empty_csv_has_its_columns(arguments: tuple[str, ...], usage: Usage) -> None:
     then = () if arguments == ("top",) else ("--from", "2030-01-01", "--to", "2030-01-02")
     nobody = () if arguments[0] in ("cluster", "labels") else ("-n", "nobody")
     (heads,) = csv.reader(io.StringIO(usage(*arguments, *then, *nobody, "-o", "csv").out))
@@ -301,12 +303,12 @@ def test_csv_has_its_columns_without_rows_too(arguments: tuple[str, ...], usage:
     assert len(heads) == len(set(heads)) > 8
 
 
-def test_the_columns_of_what_is_idle() -> None:
+def test_columns_of_idle_rows() -> None:
     row = idle_rows([IdleHolder(GpuHolder(), None, 1.0, {}, "", 1.0, None, None, None, None, "")], lambda _: "")[0]
     assert tuple(row) == IDLE_COLUMNS
 
 
-def test_the_last_hours_are_whole_ones_with_the_one_that_runs(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_range_ends_with_the_running_hour(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: float(END))
     value = json.loads(usage("namespaces", "-o", "json").out)
     assert value["startTime"] == "2026-10-30T01:00:00Z"
@@ -315,7 +317,7 @@ def test_the_last_hours_are_whole_ones_with_the_one_that_runs(usage: Usage, monk
     assert json.loads(usage("cluster", "--last", "2h", "-o", "json").out)["startTime"] == "2026-10-30T23:00:00Z"
 
 
-def test_who_holds_gpus_now(usage: Usage) -> None:
+def test_top_lists_current_holders(usage: Usage) -> None:
     found = usage("top")
     assert found.rows == [
         ["lab", "nlp", "StatefulSet", "2", "1.0%", "1.0%", "3.0", "100%"],
@@ -353,11 +355,11 @@ def test_who_holds_gpus_now(usage: Usage) -> None:
         (("cluster", "--server", "http://localhost:1"), "leave --database and --config out"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str, usage: Usage) -> None:
+def test_invalid_options_are_rejected(arguments: tuple[str, ...], said: str, usage: Usage) -> None:
     assert said in usage(*arguments, code=2).err
 
 
-def test_where_nothing_is(usage: Usage, tmp_path: Path) -> None:
+def test_missing_database_or_cluster(usage: Usage, tmp_path: Path) -> None:
     said = usage("cluster", code=3, where=str(tmp_path / "typo.db")).err
     assert said.startswith(f"error: there is no usage database at {tmp_path}/typo.db\n")
     assert not (tmp_path / "typo.db").exists(), "to look at it would not make it"
@@ -367,13 +369,13 @@ def test_where_nothing_is(usage: Usage, tmp_path: Path) -> None:
     assert value["error"].startswith("cluster other does not exist")
 
 
-def test_the_database_of_the_settings(usage: Usage, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_from_the_settings(usage: Usage, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(database))
     assert len(usage("namespaces", *DAY, where=None).rows) == 3
 
 
-def test_on_a_terminal(database: Path, usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks where it has them, plain characters where it has not; and below the table what all of it is."""
+def test_terminal_output(database: Path, usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block characters if the encoding has them, else ASCII; below the table a summary of the range."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
     arguments = ("usage", "namespaces", *DAY, "--database", str(database))
@@ -407,12 +409,12 @@ def test_sparklines() -> None:
         ([], []),
     ],
 )
-def test_parts_are_rounded_so_that_they_add_up(amounts: list[float], units: list[int]) -> None:
+def test_rounded_parts_add_up(amounts: list[float], units: list[int]) -> None:
     assert round_to_sum(amounts, 1) == units
 
 
-def test_names_of_strangers_are_bound() -> None:
-    """What a terminal would obey is shown, not sent, whoever wrote it."""
+def test_untrusted_names_are_escaped_and_cut() -> None:
+    """Terminal control characters in names are escaped, and names are cut."""
     from gpuctl.reading.gpu_time import InvalidLedger, ledger_line
 
     row: dict[str, Any] = {

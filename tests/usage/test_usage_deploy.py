@@ -1,5 +1,4 @@
-"""What deploy/usage puts into a cluster: accepted as it is, and the collector works under its rights, of which none is to
-spare."""
+"""deploy/usage: the API server accepts its objects, and the collector works with its permissions and uses all of them."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ SPEC = {"containers": [{"name": "main", "image": "x", "resources": {"limits": _O
 
 @pytest.fixture(scope="module", autouse=True)
 def roles(plane: ControlPlane) -> Iterator[None]:
-    """The namespace, the account and its rights, and a node."""
+    """Create the namespaces, accounts and roles, and a node."""
     plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
     plane.kubectl("apply", "-k", str(DEPLOY / "usage" / "rights"))
     for file in ("service-account.yaml", "rbac.yaml"):
@@ -49,18 +48,18 @@ def roles(plane: ControlPlane) -> Iterator[None]:
 
 
 def found_in(plane: ControlPlane, flavour: str) -> dict[str, dict[str, Any]]:
-    """Of each kind the last object of a flavour."""
+    """Return kind -> the last object of that kind in a flavour."""
     return {obj["kind"]: obj for obj in kustomized(plane, f"usage/{flavour}")}
 
 
 @pytest.mark.parametrize("flavour", [*FLAVOURS, "idle"])
-def test_the_api_server_accepts_it(plane: ControlPlane, flavour: str) -> None:
+def test_api_server_accepts_the_objects(plane: ControlPlane, flavour: str) -> None:
     accept(plane, kustomized(plane, f"usage/{flavour}"))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_its_parts_fit_each_other(plane: ControlPlane, flavour: str) -> None:
-    """One process writes the file, which stands on the volume that is there; ports and selectors find their pods."""
+def test_objects_fit_each_other(plane: ControlPlane, flavour: str) -> None:
+    """One replica writes to the database's volume, and ports and selectors match the pods."""
     found = found_in(plane, flavour)
     spec = found["Deployment"]["spec"]
     pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
@@ -111,8 +110,8 @@ def test_its_parts_fit_each_other(plane: ControlPlane, flavour: str) -> None:
     assert rule["from"], "what it tells is not for everybody"
 
 
-def test_prometheus_finds_it(plane: ControlPlane) -> None:
-    """What is shipped names the Service, its port and its labels, and leaves the labels of pods as they are."""
+def test_scrape_configurations_match_the_service(plane: ControlPlane) -> None:
+    """The scrape configurations name the Service, its port and its labels, and keep the pods' labels."""
     service = found_in(plane, "base")["Service"]
     (port,) = service["spec"]["ports"]
     (scrape,) = yaml.safe_load((DEPLOY / "usage" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
@@ -128,7 +127,7 @@ def test_prometheus_finds_it(plane: ControlPlane) -> None:
 
 @pytest.fixture(scope="module")
 def deployed(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]:
-    """The collector as its pod would run it: with that account's token, and those settings."""
+    """A collector run as in its pod: with the deployed settings and a token of its service account."""
     directory = tmp_path_factory.mktemp("deployed")
     namespace, name = ACCOUNT
     token = plane.kubectl("create", "token", name, "-n", namespace, "--duration=2h").strip()
@@ -140,7 +139,7 @@ def deployed(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
     assert container["args"] == ["--config", "/etc/gpuctl/server.yaml"]
     for file, text in found["ConfigMap"]["data"].items():
         (directory / file).write_text(text.replace("/etc/gpuctl", str(directory)))
-    # Nothing answers there, and the port may be taken.
+    # No Prometheus is running, and the metrics port may be in use.
     settings = {
         "config": str(directory / "server.yaml"),
         "prometheus": "http://127.0.0.1:9",
@@ -150,13 +149,13 @@ def deployed(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
         yield running
 
 
-def test_its_probes_are_answered(plane: ControlPlane, deployed: Collecting) -> None:
+def test_probes_succeed(plane: ControlPlane, deployed: Collecting) -> None:
     [port] = [line["port"] for line in deployed.log if line["message"] == "serving metrics"]
     (container,) = found_in(plane, "base")["Deployment"]["spec"]["template"]["spec"]["containers"]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         url = f"http://127.0.0.1:{port}{container[probe]['httpGet']['path']}"
         deployed.until(lambda asked=url: httpx.get(asked).status_code == 200, probe)
-    # A database or an API server that is away shall not have it restarted.
+    # An unavailable database or API server must not restart the collector.
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     assert re.search(r'^gpuctl_usage_node_gpus\{cluster="default",.*node="deployed-usage-0"', text, re.MULTILINE)
@@ -174,8 +173,10 @@ def owned_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
 
 
-def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Collecting) -> None:
-    """Pods of every kind of owner are told by it; nothing of that is refused, and nothing is granted that is not used."""
+def test_collector_uses_exactly_its_permissions(
+    plane: ControlPlane, api: Api, place: Place, deployed: Collecting
+) -> None:
+    """It collects pods of every kind of owner without a denied request, and every granted permission is used."""
     place.apply(training(resources={"gpu": 1}), inference(resources={"gpu": 1}), notebook(resources={"gpu": 1}))
     labels = {"app": "each"}
     template = {"metadata": {"labels": labels}, "spec": SPEC}
@@ -205,9 +206,10 @@ def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Colle
     assert {item.verb for item in grants} == {"get", "list", "watch"}
 
 
-def test_idle_jobs_are_paused_under_its_rights(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
-    """The command of the CronJob, with its account's token: a job of each kind, which a controller writes between the look
-    and the pause. Of its rights only Kueue's are not used."""
+def test_idle_cronjob_pauses_jobs_with_its_permissions(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """The CronJob's command with a token of its account pauses a job of each kind. A controller changes each job
+    between the read and the pause. Only the permissions on Kueue workloads remain unused.
+    """
     namespace, name = ACCOUNT[0], "gpuctl-usage-idle"
     found = found_in(plane, "idle")
     spec = found["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -235,7 +237,7 @@ def test_idle_jobs_are_paused_under_its_rights(plane: ControlPlane, place: Place
     changed: set[str] = set()
 
     def changing(request: Request) -> Action | None:
-        """Each job is different by the time of its first patch."""
+        """Change each job before its first patch."""
         if request.method != "PATCH" or request.path in changed:
             return None
         changed.add(request.path)

@@ -1,4 +1,4 @@
-"""docs/usage.md: its commands run, and what it shows of them is what they print."""
+"""docs/usage.md: its commands run, and print the output that it shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
 END = START + 24 * HOUR + 1800
 
 
-def test_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_print_the_documented_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -38,7 +40,7 @@ def test_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         code = run(arguments)
         captured = capsys.readouterr()
         assert code == 0, f"{command}\n{captured.err}"
-        # Which of them can be paused is known with a cluster alone, and the last hour of all still runs.
+        # Which jobs can be paused is known only with a cluster, and the last hour is still running.
         notes = "note: unknown which of them" if arguments[1] == "waste" else "note: "
         assert captured.err.startswith(notes) or not captured.err, captured.err
         return captured.out

@@ -1,4 +1,4 @@
-"""The example of docs/usage-numbers.md is computed, in both languages: the tables say what is there and what comes out."""
+"""The example of docs/usage-numbers.md, in both languages: its result tables are computed from its input tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHOLE = {"cluster", "集群"}
 
 
 def tables(page: str) -> list[list[dict[str, str]]]:
-    """The tables of the example, as rows by the names of their columns."""
+    """Return the tables of the example, each a list of rows by column name."""
     text = read(page).rpartition("\n## ")[2]
     found = []
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
@@ -35,13 +35,13 @@ def tables(page: str) -> list[list[dict[str, str]]]:
 
 
 def clock(text: str) -> float:
-    """The time of the day of the example."""
+    """Return the Unix time of a time on the example's day."""
     hours, minutes = text.split(":")
     return DAY + int(hours) * HOUR + int(minutes) * 60
 
 
 def rolled(pods: list[dict[str, str]]) -> RolledUp:
-    """The hour of the example."""
+    """Return the rolled-up hour of the example."""
     holdings, samples = [], []
     for namespace, pod, gpus, first, last, percent in (row.values() for row in pods):
         name, start, end = pod.rpartition("-")[0], clock(first), clock(last)
@@ -61,13 +61,13 @@ def rolled(pods: list[dict[str, str]]) -> RolledUp:
 
 @pytest.fixture(params=PAGES)
 def example(request: pytest.FixtureRequest) -> list[list[dict[str, str]]]:
-    """What there is and may be held, the ledger, the numbers, and how much of what may be held that is."""
+    """The tables of a page: pods, quotas, the ledger, and two tables of numbers."""
     found = tables(request.param)
     assert len(found) == 5
     return found
 
 
-def test_the_ledger(example: list[list[dict[str, str]]]) -> None:
+def test_ledger_of_the_example(example: list[list[dict[str, str]]]) -> None:
     pods, _, accounts, *_ = example
     hour = rolled(pods)
     assert discrepancies(hour) == []
@@ -82,7 +82,7 @@ def test_the_ledger(example: list[list[dict[str, str]]]) -> None:
         )
 
 
-def test_the_numbers(example: list[list[dict[str, str]]], tmp_path: Path) -> None:
+def test_numbers_of_the_example(example: list[list[dict[str, str]]], tmp_path: Path) -> None:
     pods, quotas, _, *numbers = example
     database = open_database(str(tmp_path / "usage.db"))
     number = database.cluster("uid", "prod")
@@ -104,6 +104,6 @@ def test_the_numbers(example: list[list[dict[str, str]]], tmp_path: Path) -> Non
 
 
 def rows(answer: Any) -> list[dict[str, Any]]:
-    """An answer that is a list."""
+    """Return an answer that must be a list."""
     assert isinstance(answer, list)
     return answer

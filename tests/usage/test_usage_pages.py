@@ -1,4 +1,4 @@
-"""What docs/operations.md has to say of the collector: its lines are typed, and its tables are of what there is."""
+"""The collector's section of docs/operations.md: its commands run, and its tables match the deployed files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from support.pages import ROOT, blocks, read, rows
 PAGE = "docs/operations.md"
 
 
-def test_the_lines_are_typed(plane: ControlPlane, api: Api, tmp_path: Path) -> None:
-    """With the program that is installed, the settings that are deployed, and a collector that runs."""
+def test_documented_commands_run(plane: ControlPlane, api: Api, tmp_path: Path) -> None:
+    """With the installed program, the deployed settings and a running collector."""
     texts = [block.text for block in blocks(PAGE) if block.note == "collected"]
     for file, text in yaml.safe_load((DEPLOY / "usage" / "base" / "configuration.yaml").read_text())["data"].items():
         own = text.replace("/etc/gpuctl", str(tmp_path)).replace("/var/lib/gpuctl", str(tmp_path))
@@ -51,7 +51,7 @@ def test_the_lines_are_typed(plane: ControlPlane, api: Api, tmp_path: Path) -> N
     assert rolled == "0 hours rolled up, 0 changed\n"
 
 
-def test_what_is_deployed_is_there(plane: ControlPlane) -> None:
+def test_documented_deployments_exist(plane: ControlPlane) -> None:
     lines = [line for block in blocks(PAGE) if block.note == "deployed" for line in block.text.splitlines()]
     assert len(lines) == 4
     for line in lines:
@@ -67,7 +67,7 @@ def test_what_is_deployed_is_there(plane: ControlPlane) -> None:
             assert (ROOT / name / "kustomization.yaml").exists()
 
 
-def test_the_tables_have_what_there_is() -> None:
+def test_tables_match_alerts_and_dashboards() -> None:
     rules = yaml.safe_load((DEPLOY / "monitoring" / "rules" / "alerts.yaml").read_text())["groups"][0]["rules"]
     assert [row[0] for row in rows(PAGE, "Alerts on usage")] == [f"`{rule['alert']}`" for rule in rules]
     titles = {json.loads(path.read_text())["title"] for path in (DEPLOY / "monitoring" / "dashboards").glob("*.json")}
@@ -77,8 +77,8 @@ def test_the_tables_have_what_there_is() -> None:
     assert [item["port"] for item in service["spec"]["ports"]] == [port]
 
 
-def test_what_alerts_advise_is_a_command() -> None:
-    """Words in backticks that begin with gpuctl are commands that there are, with options that they have."""
+def test_commands_in_alerts_exist() -> None:
+    """Text in backticks that begins with gpuctl is an existing command with existing options."""
     rules = yaml.safe_load((DEPLOY / "monitoring" / "rules" / "alerts.yaml").read_text())["groups"][0]["rules"]
     advice = {text for rule in rules for text in re.findall(r"`(gpuctl [^`]*)`", rule["annotations"]["runbook"])}
     advice |= {text for row in rows(PAGE, "Alerts on usage") for text in re.findall(r"`(gpuctl [^`]*)`", row[2])}
