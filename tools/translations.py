@@ -4,6 +4,7 @@ A text without a translation stays English: a contributor who cannot write Chine
 paragraph. The texts are:
 
 - those of the field reference, which ``tools/reference.zh-CN.yaml`` translates;
+- those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
 - those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
 - lines of the Chinese pages (``*.zh-CN.md``) that are still English.
 
@@ -22,6 +23,7 @@ from pathlib import Path
 import schemas
 
 from gpuctl.cli.output import usage_report_zh
+from gpuctl.frontend.codes import CODES, code_translations
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIX = ".zh-CN.md"
@@ -67,15 +69,25 @@ def untranslated_forms() -> list[str]:
     return [form for form in forms if form not in known and not any(form in text for text in known)]
 
 
+def diagnostic_problems() -> Iterator[str]:
+    """Yield a sentence for each missing or unused translation of a diagnostic code."""
+    texts = code_translations.chinese_texts()
+    wanted = {(code, name) for code in CODES for name in code_translations.TEXTS}
+    known = {(code, name) for code, names in texts.items() for name, text in names.items() if text}
+    yield from (f"zh_CN.yaml: no translation of: {name} of {code}" for code, name in sorted(wanted - known))
+    yield from (f"zh_CN.yaml: unused: {name} of {code}" for code, name in sorted(known - wanted))
+
+
 def problems() -> Iterator[str]:
     """Yield a sentence for each missing or unused translation."""
     _, chinese = schemas.outputs()
     yield from (f"tools/{schemas.TRANSLATIONS.name}: {problem}" for problem in chinese.problems)
+    yield from diagnostic_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
     for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):
-            # The reference is generated: its texts are listed above.
-            if page.name != f"reference{SUFFIX}":
+            # These pages are generated: their texts are listed above.
+            if page.name not in (f"reference{SUFFIX}", f"diagnostics{SUFFIX}"):
                 lines = english_lines(page.read_text(encoding="utf-8"))
                 yield from (f"{page.relative_to(ROOT)}: not translated: {line}" for line in lines)
 

@@ -10,10 +10,12 @@ import pytest
 
 import gpuctl
 from gpuctl.frontend.codes import CODES, CodeRule
+from gpuctl.frontend.codes.code_translations import TEXTS, chinese_texts
 from gpuctl.frontend.diagnostics import Severity
 
 PACKAGE = Path(gpuctl.__file__).parent
 MARK = "  #!"
+CHINESE = chinese_texts()
 WITH_EXAMPLE = [rule for rule in CODES.values() if rule.example]
 
 
@@ -55,7 +57,20 @@ def test_rule_texts_are_well_formed(rule: CodeRule) -> None:
     assert rule.fix.endswith((".", ". "))
 
 
-def test_page_of_diagnostics_is_up_to_date() -> None:
+@pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)
+def test_chinese_texts_name_the_same_code_and_numbers(rule: CodeRule) -> None:
+    chinese = CHINESE[rule.code]
+    for name in TEXTS:
+        english, translated = getattr(rule, name), chinese[name]
+        assert re.search("[\u4e00-\u9fff]", translated), name
+        for same in (r"`[^`]+`", r"\d+"):
+            assert sorted(re.findall(same, translated)) == sorted(re.findall(same, english)), name
+    assert not chinese["title"].endswith("。")
+    assert chinese["explanation"].endswith("。")
+    assert chinese["fix"].endswith("。")
+
+
+def test_pages_of_diagnostics_are_up_to_date() -> None:
     assert diagnostic_docs.main(["--check"]) == 0
 
 

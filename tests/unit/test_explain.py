@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 import yaml
+from wcwidth import wcswidth
 
 from gpuctl.cli.main import run
 from gpuctl.frontend.loading import load
@@ -400,6 +402,70 @@ def test_explain_diagnostic_code(gpuctl: Cli, topic: str) -> None:
         "What to do\n"
         "  Correct the spelling.\n"
     )
+
+
+def test_explain_diagnostic_code_in_chinese(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The language is that of the option, whatever the environment."""
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    code, out, err = gpuctl("explain", "gpu411", "--lang", "zh")
+    assert (code, err) == (0, "")
+    assert out == (
+        "warning[GPU411]: 嵌套的 workdir 选项不同\n"
+        "  挂载会遮住它下面的内容。可写目录中的只读目录起不到保护作用，节点目录中的 PVC\n"
+        "  则把两处存储混在一起。\n"
+        "\n"
+        "示例\n"
+        "  kind: compute\n"
+        "  version: v0.1\n"
+        "  job: {name: demo}\n"
+        "  environment: {image: app:1}\n"
+        "  storage:\n"
+        "    workdirs:\n"
+        "      - path: /data\n"
+        "      - path: /data/in  # <- 此处\n"
+        "        readOnly: true\n"
+        "\n"
+        "处理办法\n"
+        "  给两者写相同的选项，或者分开挂载。\n"
+    )
+
+
+def test_explain_is_english_without_the_option(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    code, out, _ = gpuctl("explain", "GPU203")
+    assert code == 0
+    assert out.startswith("error[GPU203]: unknown field\n")
+    assert out.isascii()
+
+
+def test_explain_without_a_translation_is_english(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"GPU203": {"title": "未知字段"}}
+    monkeypatch.setattr("gpuctl.cli.commands.explain.chinese_texts", lambda: texts)
+    code, out, err = gpuctl("explain", "GPU203", "--lang", "zh")
+    assert (code, err) == (0, "")
+    assert out.startswith("error[GPU203]: 未知字段\n  No field has this name")
+    code, out, err = gpuctl("explain", "GPU204", "--lang", "zh")
+    assert (code, err) == (0, "")
+    assert out.startswith("error[GPU204]: one key in two spellings\n")
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_chinese_lines_fit_the_terminal(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Words stay whole, and no line begins with a punctuation mark."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, out, _ = gpuctl("explain", "GPU220", "--lang", "zh")
+    lines = [line for line in out.splitlines() if re.match("  .*[\u4e00-\u9fff]", line) and "# <-" not in line]
+    assert len(lines) > 3
+    assert max(wcswidth(line) for line in lines) <= width
+    assert not [line for line in lines if line.strip()[0] in "，。；：、）"]
+    assert "NVIDIA_VISIBLE_DEVICES" in "".join(lines)
+
+
+def test_explain_in_another_language_is_a_usage_error(gpuctl: Cli) -> None:
+    code, out, err = gpuctl("explain", "GPU203", "--lang", "fr")
+    assert (code, out) == (2, "")
+    assert "'en', 'zh'" in err
 
 
 @pytest.mark.usefixtures("only_code_gpu203")

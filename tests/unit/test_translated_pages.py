@@ -74,7 +74,7 @@ def words_in(page: str) -> list[str]:
     return text.splitlines()
 
 
-ENGLISH_ONLY = frozenset({"docs/diagnostics.md", "docs/library.md"})
+ENGLISH_ONLY = frozenset({"docs/library.md"})
 """Pages without a Chinese page, beside those for developers in docs/design."""
 
 

@@ -10,15 +10,20 @@ import translations
 import yaml
 
 from gpuctl.cli.output import usage_report_zh
+from gpuctl.frontend.codes import code_translations
 
 
 @pytest.fixture
 def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Translations of the reference and of the report without one text each, and a page with an English line."""
+    """Translations of the reference, the codes and the report without one text each, and a page with an English line."""
     pairs = yaml.safe_load(schemas.TRANSLATIONS.read_text(encoding="utf-8"))
     file = tmp_path / "reference.zh-CN.yaml"
     file.write_text(yaml.safe_dump([pair for pair in pairs if pair["en"] != "Field reference"]), encoding="utf-8")
     monkeypatch.setattr(schemas, "TRANSLATIONS", file)
+    texts = code_translations.chinese_texts()
+    del texts["GPU203"]["fix"]
+    texts["GPU999"] = {"title": "已删除的代码"}
+    monkeypatch.setattr(code_translations, "chinese_texts", lambda: texts)
     known = {form: text for form, text in usage_report_zh.CHINESE.items() if form != "Day by day"}
     monkeypatch.setattr(usage_report_zh, "CHINESE", known)
     (tmp_path / "docs").mkdir()
@@ -29,6 +34,8 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 MISSING = [
     "tools/reference.zh-CN.yaml: no translation of: Field reference",
+    "zh_CN.yaml: no translation of: fix of GPU203",
+    "zh_CN.yaml: unused: title of GPU999",
     "usage_report_zh.py: no translation of: Day by day",
     "docs/service.zh-CN.md: not translated: | `field` | The new setting of the service. |",
 ]

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
+from wcwidth import wcswidth
 
 from gpuctl.frontend.codes import CODES
+from gpuctl.frontend.codes.code_translations import chinese_texts, translate
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import ITEM, USER_KEY, entries, fields_of, kind_called, look_up, names_of, snippet
 from gpuctl.language.spelling import nearest
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 MAX_WIDTH = 100
 MARK = "#!"
 """Marks the line of an example to which its diagnostic refers."""
+CHINESE = {"Example": "示例", "here": "此处", "With this platform": "使用这份平台设置", "What to do": "处理办法"}
+"""The headings of a diagnostic in Chinese."""
+CHINESE_WORD = re.compile(
+    r"[（“]*(?:[\u3400-\u9fff]|[^\s\u3000-\u9fff\uff00-\uffef“”]+|.)[，。、；：？！）”]*|\s+", re.DOTALL
+)
+"""A part of a Chinese text that is not broken: a character or a Latin word, with its punctuation; or blanks."""
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -44,7 +52,15 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     "  $ gpuctl explain GPU203",
 )
 @click.argument("topic", required=False, shell_complete=_complete)
-def command(topic: str | None) -> int:
+@click.option(
+    "--lang",
+    "language",
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    show_default=True,
+    help="Language of a diagnostic. Other topics are in English.",
+)
+def command(topic: str | None, language: str) -> int:
     """Explain a field, a kind of document, a diagnostic, or a cause of `gpuctl why`.
 
     TOPIC is a path such as training.resources.gpu-type in any spelling, or the end of one (resources.gpu, gpu-type). It
@@ -53,7 +69,7 @@ def command(topic: str | None) -> int:
     if topic is None:
         return _kinds()
     if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
-        return _code(topic.strip().upper())
+        return _code(topic.strip().upper(), language)
     answer = look_up(topic)
     if answer.kind is None and not answer.matches and _cause(topic.strip().lower()):
         return 0
@@ -153,26 +169,33 @@ def _candidates(topic: str, matches: Sequence[Match]) -> int:
     return 0
 
 
-def _code(code: str) -> int:
+def _code(code: str, language: str) -> int:
     rule = CODES.get(code)
     if rule is None:
         close = nearest(code, CODES)
         hint = f" Did you mean `{close}`?" if close else ""
         click.echo(f"gpuctl: there is no diagnostic `{code}`.{hint}", err=True)
         return 1
+    words: dict[str, str] = {}
+    if language == "zh":
+        rule, words = translate(rule, chinese_texts()), CHINESE
+
+    def say(text: str) -> str:
+        return words.get(text, text)
+
     _print_heading(f"{rule.severity}[{rule.code}]: {rule.title}")
     _print_text(rule.explanation)
     if rule.example:
         click.echo()
-        _print_heading("Example")
-        click.echo(textwrap.indent(rule.example.rstrip("\n").replace(MARK, "# <- here"), "  "))
+        _print_heading(say("Example"))
+        click.echo(textwrap.indent(rule.example.rstrip("\n").replace(MARK, f"# <- {say('here')}"), "  "))
     if rule.companion:
         click.echo()
-        _print_heading("With this platform")
+        _print_heading(say("With this platform"))
         click.echo(textwrap.indent(rule.companion.rstrip("\n"), "  "))
     if rule.fix:
         click.echo()
-        _print_heading("What to do")
+        _print_heading(say("What to do"))
         _print_text(rule.fix)
     return 0
 
@@ -214,9 +237,22 @@ def _print_text(text: str) -> None:
     for paragraph in text.strip("\n").split("\n\n"):
         if not paragraph.startswith(" "):
             words = " ".join(paragraph.split())
-            paragraph = textwrap.fill(words, _width() - 2, break_long_words=False, break_on_hyphens=False)
+            if re.search("[\u3400-\u9fff]", words):
+                paragraph = _wrapped_chinese(words, _width() - 2)
+            else:
+                paragraph = textwrap.fill(words, _width() - 2, break_long_words=False, break_on_hyphens=False)
         shown.append(textwrap.indent(paragraph, "  "))
     click.echo("\n\n".join(shown))
+
+
+def _wrapped_chinese(text: str, width: int) -> str:
+    """Wrap a Chinese text, which has no blanks between words, at a width in columns of the terminal."""
+    lines = [""]
+    for word in CHINESE_WORD.findall(text):
+        if lines[-1] and wcswidth(lines[-1] + word.rstrip()) > width:
+            lines.append("")
+        lines[-1] += word if lines[-1] else word.lstrip()
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _print_list(rows: Iterable[tuple[str, str]]) -> None:

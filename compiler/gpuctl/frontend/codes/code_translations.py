@@ -1,0 +1,27 @@
+"""The Chinese texts of the diagnostic codes, read from ``zh_CN.yaml`` only when they are needed."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from gpuctl.frontend.codes.code_rule import CodeRule
+
+TEXTS = ("title", "explanation", "fix")
+"""The fields of a CodeRule that are translated."""
+
+
+def chinese_texts() -> dict[str, dict[str, str]]:
+    """Return the translated texts of each code, by the names of the fields of a CodeRule."""
+    text = (files("gpuctl.frontend.codes") / "zh_CN.yaml").read_text(encoding="utf-8")
+    texts: dict[str, dict[str, str]] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return texts
+
+
+def translate(rule: CodeRule, texts: dict[str, dict[str, str]]) -> CodeRule:
+    """Return the rule with its translated texts. A text without a translation stays English."""
+    translated = texts.get(rule.code, {})
+    return rule._replace(**{name: translated[name] for name in TEXTS if name in translated})
