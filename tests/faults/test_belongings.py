@@ -45,7 +45,7 @@ def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.mark.slow
-def test_a_job_that_stays_keeps_its_companions(place: Site) -> None:
+def test_unreplaced_jobs_keep_their_companions(place: Site) -> None:
     """Interrupted while steps are queued: jobs that are no longer replaced stay unchanged, with their hostfiles."""
     place.file.write_text(text(*map(several_nodes, TRAININGS)))
     assert place.apply(place.direct).code == 0
@@ -67,7 +67,7 @@ def test_a_job_that_stays_keeps_its_companions(place: Site) -> None:
 
 
 @pytest.mark.slow
-def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
+def test_set_finishes_a_killed_replacement_in_a_left_namespace(place: Site) -> None:
     """Killed with a job gone in a namespace that the set then leaves: nothing brings that job back later."""
     api, away = place.base.api, f"{place.namespace}-b"
     api.create_namespace(away)
@@ -88,7 +88,7 @@ def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
 
 
 @pytest.mark.slow
-def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
+def test_force_is_forbidden_for_pods(place: Site) -> None:
     """They end by themselves, and the new job comes."""
     document = training()
     document["job"]["annotations"] = {"gpuctl.test/termination": "slow"}
@@ -118,9 +118,7 @@ def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_the_next_apply_finishes_what_a_killed_one_began(
-    place: Site, base: Base, wanted: Snapshot, number: int
-) -> None:
+def test_next_apply_finishes_a_killed_apply(place: Site, base: Base, wanted: Snapshot, number: int) -> None:
     """Without `recover` in between: what is there is as wanted, once."""
     place.file.write_text(OLD)
     assert place.apply(place.direct).code == 0
@@ -144,7 +142,7 @@ def _ours(wanted: Snapshot) -> Snapshot:
 
 
 @pytest.mark.slow
-def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
+def test_object_deleted_before_its_prune_stage(place: Site) -> None:
     """Another process deletes an object to prune while the stage before it still waits."""
     api, space = place.base.api, place.namespace
     arguments = [*place.apply_arguments, "--set", "jobs", "--prune", "--timeout", "20s"]
@@ -165,7 +163,7 @@ def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
+def test_replaced_job_is_already_deleted(place: Site) -> None:
     """The answer to the delete says so; no watch has to."""
     api, space = place.base.api, place.namespace
     place.file.write_text(text(training()))
@@ -185,7 +183,7 @@ def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
 
 
 @pytest.mark.slow
-def test_time_is_over_for_all_stages(place: Site) -> None:
+def test_timeout_covers_all_stages(place: Site) -> None:
     """If one object uses up the time limit, no time is left for the next stage, and each stage has a result."""
     api, space = place.base.api, place.namespace
     arguments = [*place.apply_arguments, "--set", "jobs", "--prune"]
@@ -202,7 +200,7 @@ def test_time_is_over_for_all_stages(place: Site) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_deleted_after_a_killed_apply_does_not_come_back(place: Site) -> None:
+def test_job_deleted_after_a_killed_apply_is_not_recreated(place: Site) -> None:
     """The journal lists a job to be replaced, but a user deleted it on purpose before the next apply."""
     place.file.write_text(text(training()))
     assert place.apply(place.direct).code == 0

@@ -184,7 +184,7 @@ def sites(scenario: Scenario, place: Path, calls: Iterable[int]) -> Iterator[tup
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_killed_at_every_call(scenario: Scenario, place: Path, builder: Builder) -> None:
+def test_build_killed_at_every_call(scenario: Scenario, place: Path, builder: Builder) -> None:
     whole = undisturbed(scenario, place)
     seen = {"old": 0, "mixed": 0, "new": 0}
     for number, site in sites(scenario, place, whole.states):
@@ -199,7 +199,7 @@ def test_killed_at_every_call(scenario: Scenario, place: Path, builder: Builder)
 
 @pytest.mark.parametrize("way", ["interrupt", "fill disk"])
 @pytest.mark.parametrize("name", ["nothing there", "changes", "edits by hand"])
-def test_stopped_at_every_call(name: str, way: Way, place: Path, builder: Builder) -> None:
+def test_build_stopped_at_every_call(name: str, way: Way, place: Path, builder: Builder) -> None:
     whole = undisturbed(SCENARIOS[name], place)
     codes = set()
     for number, site in sites(SCENARIOS[name], place, whole.calls):
@@ -240,7 +240,7 @@ def finished(site: Site, whole: Undisturbed, number: int) -> None:
     assert list(site.root.rglob(".gpuctl-build*")) == [], f"left behind at call {number}"
 
 
-def test_no_change_of_the_disk_escapes_the_count(place: Path) -> None:
+def test_every_file_change_is_counted(place: Path) -> None:
     """Python's own audit sees nothing that the tests above do not count."""
     audited: list[str] = []
     numbers: list[int] = []

@@ -81,7 +81,7 @@ def is_as_it_was(now: Snapshot, before: Snapshot) -> bool:
 
 
 @pytest.mark.parametrize(("number", "moment"), part_of(product(range(1, WRITES + 1), ["before", "after"]), PARTS))
-def test_killed_at_every_write(saving: Saving, number: int, moment: str) -> None:
+def test_apply_killed_at_every_write(saving: Saving, number: int, moment: str) -> None:
     place = saving.place
     old = place.snapshot()
     saving.write("v2")
@@ -105,7 +105,7 @@ around them a deletion's lease."""
     ("name", "number"),
     part_of([(name, number) for name, (_, writes) in ENDED.items() for number in range(1, writes + 1)], PARTS),
 )
-def test_killed_before_every_write_of_what_ends_a_job(saving: Saving, name: str, number: int) -> None:
+def test_delete_or_pause_killed_before_every_write(saving: Saving, name: str, number: int) -> None:
     place = saving.place
     old = place.snapshot()
     arguments = [*ENDED[name][0], "-n", place.namespace]
@@ -128,7 +128,7 @@ def test_killed_before_every_write_of_what_ends_a_job(saving: Saving, name: str,
     assert (("Job", "train") in place.snapshot()) == (name == "pause")
 
 
-def test_killed_and_recovered(saving: Saving) -> None:
+def test_checkpoint_is_saved_again_after_a_recovery(saving: Saving) -> None:
     """A recovery keeps the old job, which continues: the next apply saves its later progress."""
     place = saving.place
     saving.write("v2")
@@ -140,7 +140,7 @@ def test_killed_and_recovered(saving: Saving) -> None:
     assert saving.times == 2
 
 
-def test_killed_in_the_middle(saving: Saving) -> None:
+def test_apply_killed_during_the_checkpoint(saving: Saving) -> None:
     """Then it has not been run: nothing was ended, and it runs again."""
     place = saving.place
     old = place.snapshot()

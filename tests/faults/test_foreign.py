@@ -56,7 +56,7 @@ LOOKALIKE = ("ConfigMap", "foreign-lookalike")
 LABELS = {"app": "train", "app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "training"}
 
 
-def _come(place: Site) -> Snapshot:
+def _create_foreign_objects(place: Site) -> Snapshot:
     """Create objects of other tools under the free names; return those that exist now."""
     place.wait_for_deleted()
     now = place.snapshot()
@@ -68,7 +68,7 @@ def _come(place: Site) -> Snapshot:
     return {key: live for key, live in place.snapshot().items() if key in made or key == LOOKALIKE}
 
 
-def _go(place: Site, theirs: Snapshot) -> None:
+def _delete_foreign_objects(place: Site, theirs: Snapshot) -> None:
     """They go away again."""
     for kind, name in theirs:
         place.base.api.delete(kind, place.namespace, name)
@@ -146,11 +146,11 @@ def _run(world: World, name: str, counter: Counter | First, moment: str) -> Run:
         place.file.write_text(DOCUMENTS)
         old = place.snapshot()
         came: list[Snapshot] = []
-        moments = {**MOMENTS, "alive": lambda _: meanwhile(lambda: came.append(_come(place)))}
+        moments = {**MOMENTS, "alive": lambda _: meanwhile(lambda: came.append(_create_foreign_objects(place)))}
         first = place.disturb(place.apply_arguments, lambda victim: on(counter.is_the_call, moments[moment](victim)))
         if counter.found is None:
             return Run(False, frozenset(), [])
-        theirs = came[0] if came else _come(place)
+        theirs = came[0] if came else _create_foreign_objects(place)
         taken = frozenset(theirs) - {LOOKALIKE}
         deleted = {key for key in taken if key in old}
         problems = _changed(theirs, place.snapshot())
@@ -179,7 +179,7 @@ def _run(world: World, name: str, counter: Counter | First, moment: str) -> Run:
                 for kind, name in taken
                 if words[0] == "apply" and name not in result.stdout + result.stderr
             ]
-        _go(place, {key: live for key, live in theirs.items() if key in taken})
+        _delete_foreign_objects(place, {key: live for key, live in theirs.items() if key in taken})
         for words in (place.recover_arguments, place.apply_arguments):
             result = place.run(words, place.direct)
             if result.code:
@@ -219,7 +219,7 @@ def undisturbed(base: Base, shared_objects: None, tmp_path_factory: pytest.TempP
 
 
 @pytest.mark.parametrize("moment", ["before", "alive"], ids=["killed", "alive"])
-def test_others_take_the_names(base: Base, tmp_path: Path, undisturbed: Undisturbed, moment: str) -> None:
+def test_other_tools_take_free_names(base: Base, tmp_path: Path, undisturbed: Undisturbed, moment: str) -> None:
     world = World(base, tmp_path, undisturbed.wanted, Seen())
     parts = PARTS if moment == "before" else FEWER
     runs = to_the_last(lambda number: [world.at_write(number, moment)], undisturbed.writes, WORKERS, parts)
@@ -232,7 +232,7 @@ def test_others_take_the_names(base: Base, tmp_path: Path, undisturbed: Undistur
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
 
 
-def test_others_delete_what_is_ours(base: Base, tmp_path: Path, undisturbed: Undisturbed) -> None:
+def test_other_tools_delete_our_objects(base: Base, tmp_path: Path, undisturbed: Undisturbed) -> None:
     """Objects that are already gone do not matter: the apply creates the wanted ones, whenever they were deleted."""
     seen = Seen()
     wanted = undisturbed.wanted

@@ -115,7 +115,7 @@ def _state(place: Site, now: Snapshot, old: Snapshot) -> str:
 
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("name", ["waiting", "rollback"])
-def test_killed_at_every_write(name: str, base: Base, tmp_path: Path) -> None:
+def test_rollback_killed_at_every_write(name: str, base: Base, tmp_path: Path) -> None:
     way = Way(base, tmp_path, name)
     undisturbed = way.run(Call("write", 10_000, "before"))
     assert undisturbed.problems == []

@@ -272,12 +272,12 @@ def _ended(result: Result, expected: int) -> list[str]:
 
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_killed_at_every_call(scenario: Scenario, base: Base, tmp_path: Path) -> None:
+def test_apply_killed_at_every_call(scenario: Scenario, base: Base, tmp_path: Path) -> None:
     problems = World(scenario, base, tmp_path).killed_at_every_call()
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
 
 
 @pytest.mark.usefixtures("shared_objects")
-def test_interrupted_at_every_call(base: Base, tmp_path: Path) -> None:
+def test_apply_interrupted_at_every_call(base: Base, tmp_path: Path) -> None:
     problems = World(INTERRUPTED, base, tmp_path).interrupted_at_every_call()
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)

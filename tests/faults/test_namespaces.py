@@ -92,7 +92,7 @@ FORMS = [pytest.param(True, id="held"), pytest.param(False, id="gone", marks=pyt
 
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("held", FORMS)
-def test_it_goes_while_an_apply_is_at_work(base: Base, tmp_path: Path, held: bool) -> None:
+def test_namespace_deleted_during_an_apply(base: Base, tmp_path: Path, held: bool) -> None:
     def run(number: int) -> list[Run]:
         call = Call("write", number - 1, "") if number > 1 else Call("look", 1, "")
         return [_run(base, tmp_path, ["apply"], call, held=held)]
@@ -108,7 +108,7 @@ def test_it_goes_while_an_apply_is_at_work(base: Base, tmp_path: Path, held: boo
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("held", FORMS)
-def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) -> None:
+def test_namespace_deleted_during_a_delete(base: Base, tmp_path: Path, held: bool) -> None:
     """Objects to delete are deleted; if all had gone before the command read them, it reports that the job does not
     exist.
     """
@@ -125,7 +125,7 @@ def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_objects")
-def test_it_goes_while_an_old_job_is_waited_for(base: Base, tmp_path: Path) -> None:
+def test_namespace_deleted_while_an_old_job_ends(base: Base, tmp_path: Path) -> None:
     """Its pod resists longer than the command waits: the command knows before that it cannot create the new job."""
     with site(base, "waiting", tmp_path / "waiting", ("--yes", "--timeout", "1h")) as place:
         place.prepare(OLD)

@@ -103,7 +103,7 @@ def test_expired_token(place: Site) -> None:
     assert_unchanged(place, old)
 
 
-def test_kubeconfig_is_missing_or_damaged(place: Site) -> None:
+def test_missing_or_invalid_kubeconfig(place: Site) -> None:
     missing = place.directory / "missing"
     assert_clear(place.apply(str(missing)), CLUSTER, str(missing))
     damaged = place.directory / "damaged"
@@ -112,7 +112,7 @@ def test_kubeconfig_is_missing_or_damaged(place: Site) -> None:
     assert_clear(place.apply(None, "--context", "nowhere"), CLUSTER, "nowhere", "test")
 
 
-NO_ANSWERS: dict[str, Action] = {
+INVALID_ANSWERS: dict[str, Action] = {
     "html": html(200),
     "html-error": html(502),
     "truncated": truncate(framed=True),
@@ -126,11 +126,11 @@ NO_ANSWERS: dict[str, Action] = {
 SAID = {"html-error": "status 502", "redirect": "status 302"}
 
 
-@pytest.mark.parametrize("form", NO_ANSWERS)
-def test_answers_that_are_none_before_anything_was_done(place: Site, form: str) -> None:
+@pytest.mark.parametrize("form", INVALID_ANSWERS)
+def test_invalid_answers_change_nothing(place: Site, form: str) -> None:
     """Each request in vain: what comes back is never taken for an empty cluster."""
     old = place.snapshot()
-    place.proxy.reset(on(lambda request: True, NO_ANSWERS[form]))
+    place.proxy.reset(on(lambda request: True, INVALID_ANSWERS[form]))
     for arguments in (place.apply_arguments, place.recover_arguments):
         assert_clear(place.run(arguments), CLUSTER, SAID.get(form, f"127.0.0.1:{place.proxy.port}"))
     assert_unchanged(place, old)
@@ -139,15 +139,15 @@ def test_answers_that_are_none_before_anything_was_done(place: Site, form: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/jobs", "/services", "/secrets"])
 @pytest.mark.parametrize("form", ["truncated", "no-json-object"])
-def test_a_list_that_is_none(place: Site, path: str, form: str) -> None:
+def test_invalid_list_changes_nothing(place: Site, path: str, form: str) -> None:
     """One list of many comes back broken: taken for empty, it would make everything new, or forget a journal."""
     old = place.snapshot()
-    place.proxy.reset(on(matching("GET", path, watch=False), NO_ANSWERS[form]))
+    place.proxy.reset(on(matching("GET", path, watch=False), INVALID_ANSWERS[form]))
     assert_clear(place.apply(), CLUSTER)
     assert_unchanged(place, old)
 
 
-def test_output_is_json_also_when_it_fails(place: Site) -> None:
+def test_failed_apply_prints_json(place: Site) -> None:
     """`-o json` prints one value on stdout, whatever happens."""
     place.proxy.reset(on(lambda request: True, html(502)))
     result = place.apply(None, "-o", "json")
@@ -166,7 +166,7 @@ CREATES: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("form", CREATES)
-def test_the_answer_to_a_create_is_lost(place: Site, wanted: Snapshot, form: str) -> None:
+def test_lost_answer_to_a_create(place: Site, wanted: Snapshot, form: str) -> None:
     """The old object is gone, and it is unknown whether the new one exists."""
     old = place.snapshot()
     place.proxy.reset(on(nth(1, makes_job("v2")), CREATES[form]))
@@ -175,7 +175,7 @@ def test_the_answer_to_a_create_is_lost(place: Site, wanted: Snapshot, form: str
     assert_recoverable(place, old, wanted)
 
 
-def test_a_create_is_refused(place: Site, wanted: Snapshot) -> None:
+def test_rejected_create_restores_the_old_job(place: Site, wanted: Snapshot) -> None:
     """The old one is created again, and the message says both."""
     old = place.snapshot()
     place.proxy.reset(on(makes_job("v2"), refuse(403, "Forbidden", "denied the request: not on a Friday")))
@@ -187,7 +187,7 @@ def test_a_create_is_refused(place: Site, wanted: Snapshot) -> None:
     assert_converges(place, old, wanted)
 
 
-def test_a_quota_is_tightened_meanwhile(place: Site, wanted: Snapshot) -> None:
+def test_quota_lowered_during_a_replacement(place: Site, wanted: Snapshot) -> None:
     """Neither the new object nor the old one is taken until the quota allows a job again; then `recover` helps."""
     old = place.snapshot()
     api = place.base.api
@@ -221,7 +221,7 @@ def test_a_quota_is_tightened_meanwhile(place: Site, wanted: Snapshot) -> None:
     assert_recoverable(place, old, wanted)
 
 
-def test_a_finalizer_holds_the_old_object(place: Site, wanted: Snapshot) -> None:
+def test_finalizer_delays_a_replacement(place: Site, wanted: Snapshot) -> None:
     """The message names the finalizer; once it is gone `recover` creates the new object."""
     api = place.base.api
     finalizers = ["example.com/backup"]
@@ -276,7 +276,7 @@ def test_interrupted_after_the_first_delete(place: Site, wanted: Snapshot, numbe
     assert_recoverable(place, old, wanted)
 
 
-def test_ctrl_c_twice_leaves_it_to_recover(place: Site, wanted: Snapshot) -> None:
+def test_second_ctrl_c_ends_at_once(place: Site, wanted: Snapshot) -> None:
     """The first waits for what was deleted, which a finalizer holds; the second ends at once."""
     old = place.snapshot()
     api = place.base.api
@@ -334,8 +334,8 @@ def test_ctrl_c_while_recovering(place: Site, wanted: Snapshot, number: int) -> 
 
 # A server that takes requests and answers none: commands that were given a time keep to it, and to a few seconds more.
 
-GIVEN = ("--timeout", "2s")
-WITH_A_TIME: dict[str, tuple[str, ...]] = {
+TIMEOUT_OPTION = ("--timeout", "2s")
+COMMANDS_WITH_TIMEOUT: dict[str, tuple[str, ...]] = {
     "apply": ("apply", "-f", "jobs.yaml", "--yes"),
     "dry-run": ("apply", "-f", "jobs.yaml", "--dry-run", "server"),
     "delete-file": ("delete", "-f", "jobs.yaml", "--yes"),
@@ -347,41 +347,41 @@ WITH_A_TIME: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_A_TIME)
-def test_a_server_that_is_mute(place: Site, name: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS_WITH_TIMEOUT)
+def test_timeout_if_the_server_never_answers(place: Site, name: str) -> None:
     old = place.snapshot()
     place.proxy.reset(on(matching(), hang))
-    command, *arguments = WITH_A_TIME[name]
+    command, *arguments = COMMANDS_WITH_TIMEOUT[name]
     # A request that is waited for by itself takes a minute.
-    result = place.start([command, *arguments, "-n", place.namespace, *GIVEN]).wait(SOON)
+    result = place.start([command, *arguments, "-n", place.namespace, *TIMEOUT_OPTION]).wait(SOON)
     assert_clear(result, CLUSTER, "gave no answer within")
     assert_unchanged(place, old)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wait", [False, True], ids=["", "wait"])
-def test_a_server_that_falls_silent_after_the_first_delete(place: Site, wanted: Snapshot, wait: bool) -> None:
+def test_server_hangs_after_the_first_delete(place: Site, wanted: Snapshot, wait: bool) -> None:
     """The rest is tried, but not for long; it is remembered."""
     old = place.snapshot()
     place.proxy.reset(from_the_first(ends_workload, hang))
-    result = place.start([*place.apply_arguments, *GIVEN, *(["--wait"] if wait else [])]).wait(SOON)
+    result = place.start([*place.apply_arguments, *TIMEOUT_OPTION, *(["--wait"] if wait else [])]).wait(SOON)
     assert_clear(result, CLUSTER, "gave no answer within", "recover")
     assert_recoverable(place, old, wanted)
 
 
 @pytest.mark.slow
-def test_a_recovery_of_which_a_server_hears_no_end(place: Site, wanted: Snapshot) -> None:
+def test_server_hangs_during_a_recovery(place: Site, wanted: Snapshot) -> None:
     old = place.snapshot()
     place.disturb(place.apply_arguments, lambda victim: on(nth(1, ends_workload), after(lambda: victim().kill())))
     place.proxy.reset(from_the_first(matching("POST"), hang))
-    assert_clear(place.start([*place.recover_arguments, *GIVEN]).wait(SOON), CLUSTER, "gave no answer within")
+    assert_clear(place.start([*place.recover_arguments, *TIMEOUT_OPTION]).wait(SOON), CLUSTER, "gave no answer within")
     assert_recoverable(place, old, wanted)
 
 
 # Two at once.
 
 
-def test_the_second_apply_waits_for_the_first(place: Site, wanted: Snapshot) -> None:
+def test_second_apply_waits_for_the_first(place: Site, wanted: Snapshot) -> None:
     """Two want the same: one replaces, the other waits and then finds nothing left to do."""
     old = place.snapshot()
     second: list[Running] = []
@@ -417,7 +417,7 @@ def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> No
 # The API server itself. Last: until it is back everything else would fail too.
 
 
-def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) -> None:
+def test_api_server_restarts_during_a_replacement(place: Site, wanted: Snapshot) -> None:
     """In the middle of a replacement: the apply waits for the server and continues."""
     old = place.snapshot()
     plane = place.base.plane
@@ -440,7 +440,7 @@ def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) 
 
 
 @pytest.mark.slow
-def test_the_api_server_is_killed_and_stays_away(place: Site, wanted: Snapshot) -> None:
+def test_api_server_stays_down_beyond_the_timeout(place: Site, wanted: Snapshot) -> None:
     """For longer than the apply has time; `recover` completes it later."""
     old = place.snapshot()
     plane = place.base.plane

@@ -47,9 +47,7 @@ class _Client:
         return response.status, response.read()
 
 
-def test_before_and_after_differ_by_what_the_server_did(
-    proxy: Proxy, api: Api, namespace: Callable[[str], str]
-) -> None:
+def test_proxy_fails_before_or_after_the_server_acts(proxy: Proxy, api: Api, namespace: Callable[[str], str]) -> None:
     space = namespace("tool-moments")
     calls: list[str] = []
 
@@ -66,7 +64,7 @@ def test_before_and_after_differ_by_what_the_server_did(
     assert calls == ["called", "called"]
 
 
-def test_only_the_chosen_request_fails(proxy: Proxy) -> None:
+def test_proxy_fails_only_the_chosen_requests(proxy: Proxy) -> None:
     path = MAPS.format("default")
     proxy.policy = first_of(
         on(nth(2, matching("GET", "/configmaps")), refuse(429, "TooManyRequests", "slow down", Retry_After="1")),
@@ -93,7 +91,7 @@ def _as_written(now: Snapshot) -> dict[tuple[str, str], object]:
 
 
 @pytest.mark.usefixtures("shared_objects")
-def test_what_a_site_begins_with_is_what_an_apply_writes(base: Base, tmp_path: Path) -> None:
+def test_prepared_site_equals_an_applied_one(base: Base, tmp_path: Path) -> None:
     """A recording that is written again in another namespace leaves an apply nothing to do there."""
     with site(base, "tool-applied", tmp_path / "applied") as place:
         base.api.create_namespace(place.namespace)
@@ -112,7 +110,7 @@ def test_what_a_site_begins_with_is_what_an_apply_writes(base: Base, tmp_path: P
 
 
 @pytest.mark.usefixtures("shared_objects")
-def test_namespaces_of_one_state_and_of_others(base: Base, tmp_path: Path) -> None:
+def test_equal_states_are_recognized(base: Base, tmp_path: Path) -> None:
     """Journals and leases included: what went the same way is the same, and nothing else is."""
     states = []
     seen = Seen()

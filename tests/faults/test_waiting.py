@@ -124,7 +124,7 @@ def _hung_read(place: Site, wanted: Snapshot) -> None:
     assert_unchanged(place, old)
 
 
-def test_a_read_that_is_never_answered(outcome: Future[None]) -> None:
+def test_unanswered_read_times_out(outcome: Future[None]) -> None:
     """It ends in a message."""
     outcome.result()
 
@@ -138,13 +138,13 @@ def _hung_create(place: Site, wanted: Snapshot) -> None:
     assert_converges(place, old, wanted)
 
 
-def test_a_create_whose_answer_never_comes(outcome: Future[None]) -> None:
+def test_unanswered_create_is_looked_up(outcome: Future[None]) -> None:
     """It is looked up whether the object is there."""
     outcome.result()
 
 
-CHECKS["test_a_read_that_is_never_answered"] = _hung_read
-CHECKS["test_a_create_whose_answer_never_comes"] = _hung_create
+CHECKS["test_unanswered_read_times_out"] = _hung_read
+CHECKS["test_unanswered_create_is_looked_up"] = _hung_create
 
 
 # A lease that is held for longer than the other waits.
@@ -165,11 +165,11 @@ def _second_apply(place: Site, wanted: Snapshot) -> None:
     assert_recoverable(place, old, wanted)
 
 
-def test_the_second_apply_names_the_first(outcome: Future[None]) -> None:
+def test_waiting_apply_names_the_running_one(outcome: Future[None]) -> None:
     outcome.result()
 
 
-CHECKS["test_the_second_apply_names_the_first"] = _second_apply
+CHECKS["test_waiting_apply_names_the_running_one"] = _second_apply
 
 
 # Failures that do not pass, in the middle: what was deleted is remembered.
@@ -210,14 +210,14 @@ def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_away_when_the_time_is_over(outcome: Future[None]) -> None:
+def test_server_unreachable_at_the_timeout(outcome: Future[None]) -> None:
     """All deletes were answered, and it is unknown whether the objects are gone: the output does not claim that they
     exist.
     """
     outcome.result()
 
 
-CHECKS["test_a_server_that_is_away_when_the_time_is_over"] = _away_at_the_end
+CHECKS["test_server_unreachable_at_the_timeout"] = _away_at_the_end
 
 
 def _unnoticed(place: Site, wanted: Snapshot) -> None:
@@ -231,12 +231,12 @@ def _unnoticed(place: Site, wanted: Snapshot) -> None:
 
 
 @pytest.mark.slow
-def test_what_went_unnoticed_goes_on_when_the_time_is_over(outcome: Future[None]) -> None:
+def test_deletions_are_noticed_without_a_watch(outcome: Future[None]) -> None:
     """A watch that says nothing, and too little time for the look that is taken now and then."""
     outcome.result()
 
 
-CHECKS["test_what_went_unnoticed_goes_on_when_the_time_is_over"] = _unnoticed
+CHECKS["test_deletions_are_noticed_without_a_watch"] = _unnoticed
 
 
 # Temporary failures: the command continues.
@@ -299,8 +299,8 @@ def _passing(form: str, place: Site, wanted: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("form", part_of(PASSING, 3))
-def test_passing_failures(outcome: Future[None], form: str) -> None:
+def test_temporary_failures(outcome: Future[None], form: str) -> None:
     outcome.result()
 
 
-CHECKS |= {f"test_passing_failures[{form}]": partial(_passing, form) for form in PASSING}
+CHECKS |= {f"test_temporary_failures[{form}]": partial(_passing, form) for form in PASSING}

@@ -583,7 +583,7 @@ def test_groups_are_distinguished_by_their_whole_name(address: str) -> None:
 
 
 def dump_database(address: str) -> list[str]:
-    """Return the turns_of_complete_hours database as SQL statements."""
+    """Return the whole database as SQL statements."""
     if "://" in address:
         return dumped(address)
     connection = sqlite3.connect(address)
