@@ -271,7 +271,7 @@ def test_action_fails_for_invalid_documents_and_stale_manifests(team: Repository
     action = Action(team, installed, output="rendered", base=base)
     again = action.run()
     assert {name: ran.code for name, ran in again.items()} == {"Validate": 1, "Impact": 2}
-    assert re.match(r"::error file=jobs/nlp/chat.yaml,line=9,", again["Validate"].out)
+    assert re.match(r"::error file=jobs/nlp/chat.yaml,line=11,", again["Validate"].out)
     # The report of the first run.
     assert action.written("output").count("report=") == 1
 
@@ -590,7 +590,7 @@ def test_gitlab_jobs_check_a_merge_request(team: Repository, installed: Path, sh
     edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")
     validate = gitlab(team, "gpuctl-validate", installed, shell)
     assert validate.code == 1
-    assert "jobs/nlp/chat.yaml:9" in validate.out
+    assert "jobs/nlp/chat.yaml:11" in validate.out
     assert "<failure" in (team.root / "gpuctl.xml").read_text()
 
 
