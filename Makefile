@@ -49,6 +49,9 @@ lock: setup ## Update requirements/*.txt to the newest releases that pyproject.t
 	  $(LOCK) --upgrade --generate-hashes pyproject.toml requirements/build.in --extra test -c - -o requirements/lowest.txt
 
 EXAMPLE := examples/tour/finetune.yaml
+# The parts of a Job that come from the document.
+SHORTENED := -e 's/labels:$$/& .../;s/env:$$/& .../;s/volumeMounts:$$/& .../' -e '1,/labels:/p;/^spec:/p;/^  template:/p' \
+  -e '/^    spec:/,/ env:/p;/^        resources:/,/volumeMounts:/p;/^      nodeSelector:/,/gpu-type/p'
 demo: setup ## Render the examples to demo-out/, and print one of them
 	@rm -rf demo-out && mkdir demo-out
 	@for example in examples/*/; do \
@@ -57,8 +60,9 @@ demo: setup ## Render the examples to demo-out/, and print one of them
 	done
 	@find demo-out -empty -delete
 	@echo "# $(EXAMPLE)"; cat $(EXAMPLE)
-	@echo; echo "# gpuctl render -f $(EXAMPLE), the first lines"; $(BIN)/gpuctl render --no-shared -f $(EXAMPLE) 2>/dev/null | sed 16q
-	@echo; echo "# The manifests of all examples, in lines; the warnings about each are in demo-out/NAME.log"; wc -l demo-out/*.yaml
+	@echo; echo "# gpuctl render --no-shared -f $(EXAMPLE), shortened"
+	@$(BIN)/gpuctl render --no-shared -f $(EXAMPLE) 2>/dev/null | sed -n $(SHORTENED)
+	@echo; echo "# All manifests of examples/NAME: demo-out/NAME.yaml; the warnings about them: demo-out/NAME.log"
 
 test: setup ## Run the tests that are not marked slow, in parallel (WORKERS=1: one after another)
 	@PYTHONPATH=tests $(BIN)/python -m support.report

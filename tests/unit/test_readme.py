@@ -130,6 +130,17 @@ def test_readme_commands_print_the_shown_output(document: str, clone: Path) -> N
     assert (clone / "job.yaml").exists()
 
 
+def test_demo_prints_one_example_on_a_screen(clone: Path) -> None:
+    printed = shell("make --no-print-directory demo", clone).splitlines()
+    assert len(printed) <= 50
+    # The document, and what becomes of its image, GPUs and pool.
+    assert (printed[0], printed[15:17]) == ("# examples/tour/finetune.yaml", ["apiVersion: batch/v1", "kind: Job"])
+    for line in ("image: registry.example.com/llm/train:v1.4", 'nvidia.com/gpu: "4"', "runwhere.ai/gpu-type: A100-80G"):
+        assert any(shown.strip() == line for shown in printed[16:]), line
+    assert "demo-out/" in printed[-1]
+    assert all((clone / "demo-out" / f"{path.name}.yaml").exists() for path in (ROOT / "examples").iterdir())
+
+
 def test_skipped_commands_are_in_the_readme() -> None:
     lines = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
     assert [command for command in NOT_RUN if command not in lines] == []
