@@ -58,20 +58,20 @@ def read(data: bytes) -> Response:
 
 @examples(600)
 @given(answers())
-def test_bodies_are_read_as_they_are(answer: Answer) -> None:
+def test_bodies_are_read_unchanged(answer: Answer) -> None:
     assert read(answer.head + answer.content).data == answer.body
 
 
 @examples(300)
 @given(answers(), st.data())
-def test_no_part_of_a_body_is_taken_for_the_whole(answer: Answer, data: st.DataObject) -> None:
+def test_truncated_body_is_an_error(answer: Answer, data: st.DataObject) -> None:
     # A body in chunks is whole once the `0` of the last one has come.
     end = len(answer.content) - (4 if b"chunked" in answer.head else 0)
     with pytest.raises(ConnectionFailed):
         read(answer.head + answer.content[: data.draw(st.integers(0, end - 1))])
 
 
-def _tried(data: bytes) -> None:
+def _read_or_fail(data: bytes) -> None:
     """Read what may be a part of it, or else be refused in the one way of connections that fail."""
     try:
         found = read(data)
@@ -82,17 +82,17 @@ def _tried(data: bytes) -> None:
 
 @examples(600)
 @given(st.binary(max_size=400))
-def test_anything_at_all(data: bytes) -> None:
-    _tried(data)
-    _tried(b"HTTP/1.1 200 OK\r\n" + data)
-    _tried(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + data)
+def test_arbitrary_bytes_fail_as_connection_errors(data: bytes) -> None:
+    _read_or_fail(data)
+    _read_or_fail(b"HTTP/1.1 200 OK\r\n" + data)
+    _read_or_fail(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + data)
 
 
 @examples(600)
 @given(answers(), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3), st.binary(max_size=4)), max_size=6))
-def test_answers_that_were_damaged(answer: Answer, damages: list[tuple[int, int, bytes]]) -> None:
+def test_damaged_answers_fail_as_connection_errors(answer: Answer, damages: list[tuple[int, int, bytes]]) -> None:
     data = answer.head + answer.content
     for at, gone, instead in damages:
         at %= len(data) + 1
         data = data[:at] + instead + data[at + gone :]
-    _tried(data)
+    _read_or_fail(data)

@@ -58,30 +58,30 @@ def assert_same(objects: Sequence[dict[str, Any]], *, both: bool = False) -> Non
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
-def test_the_table(text: str) -> None:
+def test_known_strings_round_trip(text: str) -> None:
     assert_same([around(text)], both=True)
 
 
 @PLENTY
 @given(st.lists(STRINGS, min_size=1, max_size=4))
-def test_strings_in_every_position(texts: list[str]) -> None:
+def test_strings_round_trip_in_every_position(texts: list[str]) -> None:
     assert_same([around(text) for text in texts])
 
 
 @PLENTY
 @given(st.lists(OBJECTS, min_size=1, max_size=3))
-def test_trees(objects: list[dict[str, Any]]) -> None:
+def test_objects_round_trip(objects: list[dict[str, Any]]) -> None:
     assert_same(objects)
 
 
 @PLENTY
 @given(st.characters(exclude_categories=["Cs"]), st.sampled_from(["", "a", "1", " ", "\n", "-", "a "]))
 @example("\x00", "")
-def test_single_characters(character: str, other: str) -> None:
+def test_single_characters_round_trip(character: str, other: str) -> None:
     assert_same([{"a": character + other, "b": [other + character], other + character + other: character}])
 
 
-def test_every_character_of_the_basic_plane() -> None:
+def test_basic_plane_characters_round_trip() -> None:
     """Each character at the start, inside and at the end of a value and of a key."""
     characters = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
     blocks = [characters[start : start + 1024] for start in range(0, len(characters), 1024)]
@@ -102,7 +102,7 @@ def test_every_character_of_the_basic_plane() -> None:
 
 @PLENTY
 @given(st.lists(OBJECTS, max_size=4))
-def test_streams(objects: list[dict[str, Any]]) -> None:
+def test_streams_round_trip(objects: list[dict[str, Any]]) -> None:
     text = emit_stream(objects)
     assert list(yaml.load_all(text, Loader=yaml.CSafeLoader)) == objects
     assert json.loads(emit_json(objects))["items"] == objects
@@ -113,7 +113,7 @@ def test_streams(objects: list[dict[str, Any]]) -> None:
 
 @PLENTY
 @given(OBJECTS)
-def test_text_is_tidy(obj: dict[str, Any]) -> None:
+def test_output_has_no_hidden_characters(obj: dict[str, Any]) -> None:
     """No character that an editor, a diff or a terminal would hide, and a newline at the end."""
     text = emit_object(obj)
     assert text.endswith("\n")
@@ -124,7 +124,7 @@ def test_text_is_tidy(obj: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), {1}, b"x", object()])
-def test_what_is_not_json_is_refused(value: Any) -> None:
+def test_non_json_values_are_rejected(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         emit_object({"a": value})
     with pytest.raises((TypeError, ValueError)):
@@ -136,7 +136,7 @@ def test_keys_must_be_text() -> None:
         emit_object({1: "a"})  # type: ignore[dict-item]
 
 
-def test_output_does_not_depend_on_what_was_emitted_before() -> None:
+def test_output_does_not_depend_on_earlier_output() -> None:
     text = "first\nsecond\n"
     alone = emit_object({"key": text})
     emit_object({text: "as a key"})

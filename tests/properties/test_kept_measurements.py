@@ -61,7 +61,7 @@ def observed(world: World, samples: list[GpuSeries]) -> dict[str, float]:
     return {group.value: sums.obs_gpu_s for group, sums in rolled.sums.items() if group.level is Level.WORKLOAD}
 
 
-def test_the_next_pod_of_a_name_does_not_stand_in_for_a_lost_measurement() -> None:
+def test_recreated_pod_does_not_replace_lost_samples() -> None:
     """A pod of a StatefulSet is followed by one of the same name; the measurement before it is lost."""
 
     def held(uid: str, start: int, end: int) -> Holding:
@@ -81,7 +81,7 @@ def test_the_next_pod_of_a_name_does_not_stand_in_for_a_lost_measurement() -> No
 
 @examples(150)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
-def test_no_loss_lowers_what_a_pod_was_measured(world: World, chance: random.Random) -> None:
+def test_losses_do_not_lower_measured_time(world: World, chance: random.Random) -> None:
     """Neither one loss nor a second one after it, which another Prometheus with other scrapes has."""
     kept, before = list(world.samples), observed(world, world.samples)
     for shift in (0, 0, 3):
@@ -95,7 +95,7 @@ def test_no_loss_lowers_what_a_pod_was_measured(world: World, chance: random.Ran
 
 @examples(60)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
-def test_sums_after_a_loss_are_those_of_the_seconds(world: World, chance: random.Random) -> None:
+def test_sums_after_a_loss_equal_sums_over_seconds(world: World, chance: random.Random) -> None:
     """If the same measurements are lost and kept, the hour is unchanged, second by second."""
     combined = merge_measurements(world.samples, with_losses(world.samples, chance), START, reach(world.interval))
     truth = Oracle(
@@ -108,7 +108,7 @@ def test_sums_after_a_loss_are_those_of_the_seconds(world: World, chance: random
 
 @examples(60)
 @given(worlds(SHORT))
-def test_what_covers_as_much_replaces(world: World) -> None:
+def test_equal_or_more_samples_replace_stored_ones(world: World) -> None:
     """The same, more, or the same of another replica: nothing is added to it, and nothing is reported as lost."""
     more = [*world.samples, *(one._replace(gpu="other") for one in world.samples)]
     assert merge_measurements(world.samples, more, START, reach(world.interval)) == (more, [])
@@ -117,5 +117,5 @@ def test_what_covers_as_much_replaces(world: World) -> None:
 
 @examples(60)
 @given(worlds(SHORT))
-def test_packed_and_unpacked(world: World) -> None:
+def test_packed_series_round_trip(world: World) -> None:
     assert repr(unpack_series(pack_series(world.samples))) == repr(world.samples)

@@ -194,7 +194,7 @@ def own(result: gpuctl.Compilation) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("platform", PLATFORMS)
 @examples(120)
 @given(document=workload())
-def test_workloads(platform: str, document: dict[str, Any]) -> None:
+def test_lifted_workloads_compile_to_the_same_objects(platform: str, document: dict[str, Any]) -> None:
     result = compiled(document, platform, embed=True)
     assume(result.ok)
     (read,) = result.documents
@@ -219,7 +219,7 @@ def test_workloads(platform: str, document: dict[str, Any]) -> None:
     ],
     ids=lambda source: next(iter(source)),
 )
-def test_every_source_of_a_workdir(source: dict[str, Any]) -> None:
+def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
     """Read back from the fields alone, whatever random documents happen to contain."""
     workdir = {"path": "/data", **source}
     document = {
@@ -264,7 +264,7 @@ QUOTA = block(
 @pytest.mark.parametrize("platform", PLATFORMS)
 @examples(40)
 @given(data=st.data())
-def test_pools_and_quotas(platform: str, kind: str, data: st.DataObject) -> None:
+def test_lifted_pools_and_quotas_compile_to_the_same_objects(platform: str, kind: str, data: st.DataObject) -> None:
     document = {"kind": kind, "version": "v0.1", **data.draw(POOL if kind == "pool" else QUOTA)}
     result = compiled(document, platform, embed=True)
     assume(result.ok)
@@ -281,7 +281,7 @@ TRAININGS = ({}, {"resources": {"nodes": 2, "gpu": 8}}, {"command": ["deepspeed"
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("more", TRAININGS, ids=("one", "two", "deepspeed"))
-def test_trainings_with_a_hash_in_their_names(platform: str, more: dict[str, Any]) -> None:
+def test_hash_suffix_is_not_lifted_into_the_name(platform: str, more: dict[str, Any]) -> None:
     """The document has the job's name, and nothing of the names by which pods find each other."""
     environment = {"image": "registry.example.com/a:1", **({"command": more["command"]} if "command" in more else {})}
     resources = more.get("resources", {"nodes": 2} if "command" in more else {})
@@ -293,7 +293,7 @@ def test_trainings_with_a_hash_in_their_names(platform: str, more: dict[str, Any
     assert own(compiled(lifted, platform)) == own(plain)
 
 
-def test_objects_of_others_are_passed_over() -> None:
+def test_foreign_objects_are_not_lifted() -> None:
     result = compiled(
         {"kind": "compute", "version": "v0.1", "job": {"name": "a"}, "environment": {"image": "a:1"}}, "none"
     )
@@ -307,7 +307,7 @@ def test_objects_of_others_are_passed_over() -> None:
     assert lift([foreign]) == []
 
 
-def test_what_a_server_filled_in_is_nobodys_patch() -> None:
+def test_server_defaults_are_not_lifted_as_a_patch() -> None:
     """Neither in the pod nor in its containers; fields that a user wrote stay."""
     patch = {"hostNetwork": True, "containers": [{"name": "main", "stdin": True}]}
     scaling = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}

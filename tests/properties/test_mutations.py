@@ -87,7 +87,7 @@ def check_printers(result: gpuctl.Compilation) -> None:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_broken_inputs(batch: int, tmp_path: Path) -> None:
+def test_mutated_documents_do_not_crash_compile(batch: int, tmp_path: Path) -> None:
     compiled = 0
     for number in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
         text = mutated(number)
@@ -100,7 +100,7 @@ def test_broken_inputs(batch: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", range(2))
-def test_broken_bytes(batch: int, tmp_path: Path) -> None:
+def test_mutated_bytes_do_not_crash_compile(batch: int, tmp_path: Path) -> None:
     """Standard input, with bytes that are no text."""
     for number in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
         data = mutated_bytes(number)
@@ -110,14 +110,14 @@ def test_broken_bytes(batch: int, tmp_path: Path) -> None:
             pytest.fail(f"mutated_bytes({number}): {error!r}\n{data!r}")
 
 
-def test_mutations_are_the_same_every_time() -> None:
+def test_mutations_are_deterministic() -> None:
     assert [mutated(number) for number in range(50)] == [mutated(number) for number in range(50)]
     assert len({mutated(number) for number in range(500)}) > 450
     assert all(callable(mutation) for mutation in MUTATIONS)
 
 
 @pytest.mark.parametrize("text", own_seeds(), ids=range(len(own_seeds())))
-def test_what_mutations_start_from_is_valid(text: str, tmp_path: Path) -> None:
+def test_seeds_are_valid(text: str, tmp_path: Path) -> None:
     assert check(text, tmp_path)
 
 

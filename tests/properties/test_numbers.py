@@ -24,7 +24,7 @@ def _texts() -> list[str]:
     return [*_HAND, *sorted(text for text in made if text[0] not in "fF" and text not in ("-", "+"))]
 
 
-def test_every_scalar_reads_as_kubectl_reads_it() -> None:
+def test_scalars_are_read_as_kubectl_reads_them() -> None:
     texts = [text for text in _texts() if not text.startswith(("-", "...")) or text[1:2].strip("-")]
     numbers = 0
     for text, go in zip(texts, read_go([f"a: {text}\n" for text in texts]), strict=True):
@@ -34,7 +34,7 @@ def test_every_scalar_reads_as_kubectl_reads_it() -> None:
     assert numbers > 150
 
 
-def test_a_mode_keeps_its_meaning() -> None:
+def test_file_modes_keep_their_value() -> None:
     for written, mode in (("0400", 256), ("0o640", 416), ("0x1ff", 511), ("256", 256), ("0_400", 256)):
         text = (
             "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment: {image: app:1}\npodPatch:\n"

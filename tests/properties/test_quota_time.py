@@ -61,14 +61,14 @@ def allowed(theirs: list[GpuQuota], kept: list[PeriodCapacity], begin: float) ->
 
 @examples(600)
 @given(st.data(), st.sampled_from(BEGINS))
-def test_what_a_namespace_may_hold(data: st.DataObject, begin: float) -> None:
+def test_capacity_of_a_namespace_under_quotas(data: st.DataObject, begin: float) -> None:
     theirs, kept = data.draw(quotas(begin)), data.draw(kept_times(begin))
     found, expected = CapacityTimeline(kept).capacity(QuotaTimeline(theirs)), allowed(theirs, kept, begin)
     # A time of these years has seconds to the seventh digit.
     assert found == (expected if not expected else pytest.approx(expected, rel=1e-6))
 
 
-def test_nothing_is_nothing() -> None:
+def test_zero_quota_gives_exactly_zero() -> None:
     """If no GPU may be held while the cluster has GPUs, the loss by additions is zero too."""
     random = Random(1)
 

@@ -24,7 +24,7 @@ def oracle(world: World) -> Oracle:
 
 @examples(100)
 @given(worlds(SHORT))
-def test_every_sum_is_that_of_the_seconds(world: World) -> None:
+def test_sums_equal_sums_over_seconds(world: World) -> None:
     result, truth = rolled(world), oracle(world)
     compare(result, truth)
     check_ledger(result, truth)
@@ -33,13 +33,13 @@ def test_every_sum_is_that_of_the_seconds(world: World) -> None:
 
 @examples(3)
 @given(worlds(st.just(HOUR)))
-def test_every_sum_of_a_whole_hour_is_that_of_its_seconds(world: World) -> None:
+def test_sums_of_a_whole_hour_equal_sums_over_seconds(world: World) -> None:
     compare(rolled(world), oracle(world))
 
 
 @examples(40)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
-def test_the_order_of_what_comes_does_not_matter(world: World, order: random.Random) -> None:
+def test_input_order_does_not_matter(world: World, order: random.Random) -> None:
     def shuffled(items: list) -> list:
         return order.sample(items, len(items))
 
@@ -51,7 +51,7 @@ def test_the_order_of_what_comes_does_not_matter(world: World, order: random.Ran
 
 @examples(40)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
-def test_one_digest_is_one_result(world: World, chance: random.Random) -> None:
+def test_equal_digests_mean_equal_results(world: World, chance: random.Random) -> None:
     """Something is taken away: what an hour adds up to only changes together with its digest."""
     changed = World(*world)
     for name in ("holdings", "capacities", "samples"):
@@ -65,7 +65,7 @@ def test_one_digest_is_one_result(world: World, chance: random.Random) -> None:
 
 @examples(3)
 @given(worlds(st.just(2 * HOUR)))
-def test_a_day_is_that_of_its_seconds(world: World) -> None:
+def test_sums_of_a_day_equal_sums_over_seconds(world: World) -> None:
     """A day equals the sum of its hours: also for intervals across the full hour, and workloads in both hours."""
     hours = [rolled(world, START + number * HOUR, HOUR) for number in (1, 0)]
     day, truth = add_up(hours, world.holdings), oracle(world)

@@ -96,7 +96,7 @@ def rolled(world: World, how: SharedGpuMetrics) -> RolledUp:
 @pytest.mark.parametrize("how", SharedGpuMetrics)
 @examples(60)
 @given(world=worlds())
-def test_every_sum_is_that_of_the_seconds(how: SharedGpuMetrics, world: World) -> None:
+def test_shared_card_sums_equal_sums_over_seconds(how: SharedGpuMetrics, world: World) -> None:
     result = rolled(world, how)
     keys = KEYS["label_keys"], KEYS["annotation_keys"]
     compare(result, Oracle(START, *world[:4], world.interval, *keys, how.value))
@@ -106,14 +106,14 @@ def test_every_sum_is_that_of_the_seconds(how: SharedGpuMetrics, world: World) -
 
 @examples(60)
 @given(world=worlds(), order=st.randoms(use_true_random=False))
-def test_the_order_of_what_comes_does_not_matter(world: World, order: Random) -> None:
+def test_sample_order_does_not_matter(world: World, order: Random) -> None:
     other = world._replace(samples=order.sample(world.samples, len(world.samples)))
     assert repr(rolled(other, SharedGpuMetrics.DETECT)) == repr(rolled(world, SharedGpuMetrics.DETECT))
 
 
 @examples(60)
 @given(world=worlds())
-def test_nothing_of_a_cards_use_is_lost(world: World) -> None:
+def test_per_process_use_adds_up_to_the_cards(world: World) -> None:
     """Process by process: what pods used of what they held, and what they used beyond it, is what the cards did for them."""
     apart = [one for one in world.samples if one.pod and one.gpu != "GPU-7"]
     alone = [holding for holding in world.holdings if not holding.pod.startswith("pod-7")]

@@ -105,7 +105,7 @@ def check_rows(database: Database, hours: HoursQuery, oracles: dict[str, Oracle]
 
 @examples(2)
 @given(worlds(st.just(HOURS * HOUR)))
-def test_every_row_is_that_of_its_seconds(world: World) -> None:
+def test_rows_of_steps_equal_sums_over_seconds(world: World) -> None:
     with tempfile.TemporaryDirectory() as directory:
         database = filled(directory, world)
         known: dict[tuple[int, int], Oracle] = {}

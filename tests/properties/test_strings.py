@@ -327,7 +327,7 @@ def assert_arrives(written: list[tuple[Place, str, str]], generator: random.Rand
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("part", range(8))
-def test_the_table(part: int, style: str) -> None:
+def test_known_strings_reach_the_manifest(part: int, style: str) -> None:
     """Every string of the table in every style, spread over the places."""
     generator = random.Random(f"{part} {style}")
     written = []
@@ -343,7 +343,7 @@ def test_the_table(part: int, style: str) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @examples(30)
 @given(texts=st.lists(STRINGS, min_size=1, max_size=8), seed=st.integers(0, 2**32))
-def test_any_string_in_any_place(style: str, texts: list[str], seed: int) -> None:
+def test_random_strings_reach_the_manifest(style: str, texts: list[str], seed: int) -> None:
     generator = random.Random(seed)
     texts = [*texts, "/" + texts[0].strip("/").replace(":", ""), "a"]
     # Each run has other places of each text.

@@ -276,13 +276,13 @@ def assert_same(objects: list[Object]) -> None:
 
 @examples(25)
 @given(worlds())
-def test_jobs_of_golden_cases(objects: list[Object]) -> None:
+def test_trimmed_golden_jobs_read_the_same(objects: list[Object]) -> None:
     assert_same(objects)
 
 
 @examples(25)
 @given(worlds(), st.data())
-def test_nodes_pools_and_quotas(objects: list[Object], data: st.DataObject) -> None:
+def test_trimmed_nodes_pools_and_quotas_read_the_same(objects: list[Object], data: st.DataObject) -> None:
     resources = st.sampled_from(["nvidia.com/gpu", "huawei.com/Ascend910", "cpu", "memory", "pods"])
     amounts = st.dictionaries(resources, st.sampled_from(["0", "1", "8", "64", "2Ti", "1500m"]))
     for number, name in enumerate(("n1", "n2")):
@@ -322,7 +322,7 @@ def test_nodes_pools_and_quotas(objects: list[Object], data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda path: path.stem)
-def test_jobs_of_a_real_cluster(path: Path) -> None:
+def test_trimmed_recorded_jobs_read_the_same(path: Path) -> None:
     """Recorded from control planes: all fields that controllers and kubelet write."""
     evidence, _ = load(path)
     job = evidence.job
