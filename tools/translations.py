@@ -5,6 +5,7 @@ paragraph. The texts are:
 
 - those of the field reference, which ``tools/reference.zh-CN.yaml`` translates;
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
+- the meanings of causes, which ``causes_zh_CN.yaml`` in ``gpuctl.reading.why`` translates;
 - those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
 - lines of the Chinese pages (``*.zh-CN.md``) that are still English.
 
@@ -24,6 +25,8 @@ import schemas
 
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import CODES, code_translations
+from gpuctl.reading.why import cause_translations
+from gpuctl.reading.why.finding import CAUSES
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIX = ".zh-CN.md"
@@ -78,11 +81,19 @@ def diagnostic_problems() -> Iterator[str]:
     yield from (f"zh_CN.yaml: unused: {name} of {code}" for code, name in sorted(known - wanted))
 
 
+def cause_problems() -> Iterator[str]:
+    """Yield a sentence for each missing or unused translation of a cause of ``gpuctl why``."""
+    known = cause_translations.chinese_causes()
+    yield from (f"causes_zh_CN.yaml: no translation of: {cause}" for cause in CAUSES if not known.get(cause))
+    yield from (f"causes_zh_CN.yaml: unused: {cause}" for cause in known if cause not in CAUSES)
+
+
 def problems() -> Iterator[str]:
     """Yield a sentence for each missing or unused translation."""
     _, chinese = schemas.outputs()
     yield from (f"tools/{schemas.TRANSLATIONS.name}: {problem}" for problem in chinese.problems)
     yield from diagnostic_problems()
+    yield from cause_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
     for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):

@@ -112,7 +112,7 @@ def _check_tables(world: World) -> None:
         far = world.far("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
         assert _without_time(page) == _without_time(far), "prices come from the local platform document"
         assert page != near
-        chinese = ("report", "--month", "2026-10", "-o", output, "--language", "zh")
+        chinese = ("report", "--month", "2026-10", "-o", output, "--lang", "zh")
         pages = [re.sub(r"\d\d:\d\d（UTC）", "", asks(*chinese).out) for asks in (world.near, world.far)]
         assert pages[0] == pages[1]
         assert "GPU 的去向" in pages[1]

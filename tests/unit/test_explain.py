@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,6 +21,8 @@ from gpuctl.language.reference import ITEM, entries, fields_of, look_up, snippet
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.value_forms import form_of
 from gpuctl.language.yaml_notation import as_written, in_yaml
+from gpuctl.reading.why.cause_translations import chinese_causes
+from gpuctl.reading.why.finding import CAUSES
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -524,3 +527,22 @@ def test_explain_cause_printed_by_why(gpuctl: Cli, topic: str) -> None:
     assert (code, err) == (0, "")
     assert "it used more memory than its limit" in out
     assert "`gpuctl why JOB`" in out
+
+
+def test_explain_cause_in_chinese(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuctl.cli.commands.explain.CAUSES", CAUSES | {"new-cause": "its translation is missing"})
+    assert gpuctl("explain", "gpu-shortage", "--lang", "zh") == (
+        0,
+        "gpu-shortage\n  `gpuctl why` 给出的一种原因：没有节点有足够的空闲 GPU。`gpuctl why JOB` 会给出\n  具体数字和解决办法。\n",
+        "",
+    )
+    code, out, err = gpuctl("explain", "new-cause", "--lang", "zh")
+    assert (code, err) == (0, "")
+    assert "A cause of `gpuctl why`: its translation is missing." in out
+
+
+def test_chinese_causes_are_those_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "daily.zh-CN.md").read_text(encoding="utf-8")
+    assert set(chinese_causes()) == set(CAUSES)
+    for cause, meaning in chinese_causes().items():
+        assert re.search(rf"`{cause}`：{re.escape(meaning)}( \||<br>)", page), cause

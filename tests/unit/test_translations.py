@@ -11,6 +11,7 @@ import yaml
 
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import code_translations
+from gpuctl.reading.why import cause_translations
 
 
 @pytest.fixture
@@ -24,6 +25,8 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del texts["GPU203"]["fix"]
     texts["GPU999"] = {"title": "已删除的代码"}
     monkeypatch.setattr(code_translations, "chinese_texts", lambda: texts)
+    causes = {cause: text for cause, text in cause_translations.chinese_causes().items() if cause != "cordoned"}
+    monkeypatch.setattr(cause_translations, "chinese_causes", lambda: causes)
     known = {form: text for form, text in usage_report_zh.CHINESE.items() if form != "Day by day"}
     monkeypatch.setattr(usage_report_zh, "CHINESE", known)
     (tmp_path / "docs").mkdir()
@@ -36,6 +39,7 @@ MISSING = [
     "tools/reference.zh-CN.yaml: no translation of: Field reference",
     "zh_CN.yaml: no translation of: fix of GPU203",
     "zh_CN.yaml: unused: title of GPU999",
+    "causes_zh_CN.yaml: no translation of: cordoned",
     "usage_report_zh.py: no translation of: Day by day",
     "docs/service.zh-CN.md: not translated: | `field` | The new setting of the service. |",
 ]

@@ -509,7 +509,7 @@ def test_report_in_chinese(
     platform = tmp_path / "other" / "platform.yaml"
     platform.write_text("kind: platform\nversion: v0.1\nusage: {prices: {currency: CNY, models: {A100-80G: 20}}}\n")
     arguments = ("--by", *by, "-o", output, "--tz", "Asia/Shanghai", "--platform", str(platform))
-    english, chinese = report(*arguments), report(*arguments, "--language", "zh")
+    english, chinese = report(*arguments), report(*arguments, "--lang", "zh")
     names = {"prod", by[0], "GPU", "CNY", "Pod", "UTC", "Asia/Shanghai", "platform.yaml", "__unset__"}
     texts = _texts_of(chinese, output, names)
     assert "的去向" in texts

@@ -16,6 +16,7 @@ from gpuctl.frontend.codes.code_translations import chinese_texts, translate
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import ITEM, USER_KEY, entries, fields_of, kind_called, look_up, names_of, snippet
 from gpuctl.language.spelling import nearest
+from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl.reading.why.finding import CAUSES
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     type=click.Choice(["en", "zh"]),
     default="en",
     show_default=True,
-    help="Language of a diagnostic. Other topics are in English.",
+    help="Language of diagnostics and causes. Other topics are in English.",
 )
 def command(topic: str | None, language: str) -> int:
     """Explain a field, a kind of document, a diagnostic, or a cause of `gpuctl why`.
@@ -71,7 +72,7 @@ def command(topic: str | None, language: str) -> int:
     if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
         return _code(topic.strip().upper(), language)
     answer = look_up(topic)
-    if answer.kind is None and not answer.matches and _cause(topic.strip().lower()):
+    if answer.kind is None and not answer.matches and _cause(topic.strip().lower(), language):
         return 0
     if answer.kind is not None:
         return _kind(answer.kind, answer.matches)
@@ -87,11 +88,15 @@ def command(topic: str | None, language: str) -> int:
     return 1
 
 
-def _cause(topic: str) -> bool:
+def _cause(topic: str, language: str) -> bool:
     """Print the meaning of a cause of ``gpuctl why``. Return False if there is no such cause."""
     if topic not in CAUSES:
         return False
     _print_heading(topic)
+    chinese = chinese_causes().get(topic) if language == "zh" else None
+    if chinese is not None:
+        _print_text(f"`gpuctl why` 给出的一种原因：{chinese}。`gpuctl why JOB` 会给出具体数字和解决办法。")
+        return True
     _print_text(f"A cause of `gpuctl why`: {CAUSES[topic]}. `gpuctl why JOB` has the numbers, and what helps.")
     return True
 

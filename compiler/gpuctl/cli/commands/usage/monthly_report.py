@@ -32,7 +32,12 @@ _BY = "team"
 @click.option("--annotation", "is_annotation", is_flag=True, help="KEY is an annotation.")
 @click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, such as Asia/Shanghai.")
 @click.option(
-    "--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the report."
+    "--lang",
+    "language",
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    show_default=True,
+    help="Language of the report.",
 )
 @platform_option("The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.")
 @where_options
