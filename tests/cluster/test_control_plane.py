@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 NAMESPACE = "outcomes"
 LABEL = {"gpuctl.test/for": "outcomes"}
 TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
 Object = dict[str, Any]
 
 ENDS = {
@@ -97,7 +98,7 @@ def _processes_naming(directory: Path) -> list[int]:
 
 def test_a_killed_sandbox_leaves_no_process(plane: ControlPlane, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'compiler'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{ROOT / 'compiler'}"}
     command = [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}", "--usage-days=1"]
     sandbox = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
@@ -121,9 +122,8 @@ def _check_sandbox(home: Path, sandbox: subprocess.Popen[str]) -> None:
         lines.append(line.rstrip("\n"))
         if line.startswith("Ctrl-C here"):
             break
-    text = "\n".join(lines)
-    assert f"export KUBECONFIG={home / 'kubeconfig'}" in text, text
-    assert f"export GPUCTL_SERVER_USAGE_DATABASE={home / 'usage.db'}" in text, text
+    welcome = lines[lines.index("") + 1 :]
+    assert len(welcome) <= 12
     assert (home / "kubeconfig").stat().st_mode & 0o777 == 0o600
     kubectl = [str(home / "bin" / "kubectl"), f"--kubeconfig={home / 'kubeconfig'}", f"--cache-dir={home / 'cache'}"]
     nodes = subprocess.run([*kubectl, "get", "nodes", "-o", "json"], capture_output=True, text=True, check=True)
@@ -138,3 +138,31 @@ def _check_sandbox(home: Path, sandbox: subprocess.Popen[str]) -> None:
         "gpu-4": None,
         "cpu-1": None,
     }
+    _run_printed(welcome, home)
+
+
+def _run_printed(welcome: list[str], home: Path) -> None:
+    """Run the commands that the sandbox prints, in one shell, as a user who pastes them."""
+    (home / "gpuctl").write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuctl "$@"\n')
+    (home / "gpuctl").chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCTL_", "KUBE"))}
+    environment |= {"HOME": str(home), "PYTHONPATH": str(ROOT / "compiler"), "PATH": f"{home}:{os.environ['PATH']}"}
+    # The environment of the test stands in for the one that `make` has installed.
+    commands = [line.strip() for line in welcome if line.startswith("  ") and "activate" not in line]
+    result = subprocess.run(
+        ["bash", "-eu", "-c", "\n".join(commands)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, (commands, result.stdout, result.stderr)
+    assert len([command for command in commands if command.startswith(("gpuctl ", "kubectl "))]) == 5
+    for printed in (
+        "created   job.batch/qwen2-finetune -n nlp",
+        "training/pretrain-1b in nlp: ",
+        "GPU-HOURS",
+        "annotated",
+    ):
+        assert printed in result.stdout, result.stdout

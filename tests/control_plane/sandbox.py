@@ -219,25 +219,17 @@ def _gpuctl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[st
 def _welcome(seconds: float, kubeconfig: Path, tools: Path, database: Path) -> str:
     gpus = sum(machine.gpus for machine in MACHINES)
     return f"""
-Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs in all, pools training-pool and serving-pool, and
-Kueue's queue {QUEUE} in front of the {QUOTA["nvidia.com/gpu"]} GPUs of training-pool.
-Pods are scheduled for real, but the nodes are simulated: no container runs.
-
+Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs; no container runs. A year of usage is being generated.
 In another terminal, here:
   . .venv/bin/activate
   export KUBECONFIG={kubeconfig}
   export PATH={tools}:$PATH
-  gpuctl apply -f examples/tour
-  gpuctl get jobs
-
-Annotations choose what becomes of a pod, so you can see it fail:
-  kubectl annotate pods --all -n nlp gpuctl.test/outcome=oom     (complete, fail, evicted, ...)
-
-The use of GPUs is collected; its past is being made up, the latest days first:
   export GPUCTL_SERVER_USAGE_DATABASE={database}
+  gpuctl apply -f examples/tour
+  gpuctl get jobs -n {NAMESPACE}
+  gpuctl why pretrain-1b
   gpuctl usage cluster
-  gpuctl usage waste
-
+  kubectl annotate pods --all -n {NAMESPACE} gpuctl.test/outcome=oom
 Ctrl-C here stops it and removes everything."""
 
 
