@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 from array import array
+from itertools import combinations
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuctl_usage.facts import GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
@@ -79,10 +81,22 @@ def test_recreated_pod_does_not_replace_lost_samples() -> None:
     assert combined.lost == [], "no less time is covered"
 
 
+def names_are_unique(holdings: list[Holding]) -> bool:
+    """Return True if no two pods have one name at one time, as in Kubernetes: a measurement has only the name."""
+    return not any(
+        (one.namespace, one.pod) == (other.namespace, other.pod)
+        and one.pod_uid != other.pod_uid
+        and one.start < (other.end or math.inf)
+        and other.start < (one.end or math.inf)
+        for one, other in combinations(holdings, 2)
+    )
+
+
 @examples(150)
 @given(worlds(SHORT), st.randoms(use_true_random=False))
 def test_losses_do_not_lower_measured_time(world: World, chance: random.Random) -> None:
     """Neither one loss nor a second one after it, which another Prometheus with other scrapes has."""
+    assume(names_are_unique(world.holdings))
     kept, before = list(world.samples), observed(world, world.samples)
     for shift in (0, 0, 3):
         fresh = with_losses(world.samples, chance)
