@@ -119,7 +119,7 @@ def test_latest_utilization_of_workloads(tmp_path: Path) -> None:
         series = GpuSeries("n", "0", "team", "p", array("d", [START + 15.0, last]), array("d", [40.0, 40.0]))
         database.put_snapshot(1, take_snapshot(START + 300.0, [held], [], [series], reach=37.5))
         assert latest_utilization(database, "", START) == {"uid-1": used}
-    assert latest_utilization(database, "", START + 301.0) == {}, "it is too old"
+    assert latest_utilization(database, "", START + 301.0) == {}, "the snapshot is too old"
     database.close()
 
 

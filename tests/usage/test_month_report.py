@@ -233,7 +233,7 @@ def test_print_style_of_the_page(report: Report) -> None:
 def test_unknown_cost_is_a_dash(report: Report, database: Path, tmp_path: Path) -> None:
     """The cost is unknown if a model has no price, or if intervals are missing, as for days with pruned hours."""
     (last,) = [row for row in tables_of_markdown(report(a100="20, B200: 5", h20="10"))["By model"] if row[0] == "all"]
-    assert "-" not in last[-3:], "a price of what is not there changes nothing"
+    assert "-" not in last[-3:], "the price of an unused model changes nothing"
     assert "A cost is `-`" not in report(h20="10")
     (tmp_path / "other").mkdir()
     platform = tmp_path / "other" / "platform.yaml"
@@ -269,7 +269,9 @@ def test_idle_costs_of_a_workload_with_several_prices(report: Report, tmp_path: 
     tables = tables_of_markdown(report("--database", str(path), h20="10"))
     assert [row[-2:] for row in tables["Workloads that held the most"] if row[0] == "both"] == [["120.00", "-"]]
     teams = {row[0]: row[-2:] for row in tables["By team"]}
-    assert (teams["mixed"], teams["other"]) == (["80.00", "40.00"], ["40.00", "20.00"]), "of one price each"
+    assert (teams["mixed"], teams["other"]) == (["80.00", "40.00"], ["40.00", "20.00"]), (
+        "each team used GPUs of one price"
+    )
     assert {row[0]: row[-1] for row in tables["By namespace"]}["nlp"] == "-"
     assert tables["By team"][-1][-1] != "-"
 

@@ -16,7 +16,7 @@ from gpuctl_usage.gathering.server_clock import ServerClock
 def test_wrong_local_clock_is_corrected(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, wrong: float) -> None:
     session = Session(connect(kubeconfig=str(plane.kubeconfig())), alone=True)
     true = time.time
-    assert session.clock_ahead() == 0, "a date has whole seconds: they are no difference"
+    assert session.clock_ahead() == 0, "differences below the one-second resolution of `Date` are ignored"
     monkeypatch.setattr(time, "time", lambda: true() + wrong)
     assert session.clock_ahead() == pytest.approx(-wrong, abs=5)
     clock = ServerClock(session)
@@ -27,5 +27,5 @@ def test_wrong_local_clock_is_corrected(plane: ControlPlane, monkeypatch: pytest
         assert clock.then(time.monotonic() - 60) == pytest.approx(true() - 60, abs=5)
     before = clock.now()
     monkeypatch.setattr(time, "time", lambda: true() + wrong - 500)
-    assert clock.now() == before, "it never goes back"
+    assert clock.now() == before, "the clock never runs backwards"
     session.close()

@@ -362,7 +362,7 @@ def test_invalid_options_are_rejected(arguments: tuple[str, ...], said: str, usa
 def test_missing_database_or_cluster(usage: Usage, tmp_path: Path) -> None:
     said = usage("cluster", code=3, where=str(tmp_path / "typo.db")).err
     assert said.startswith(f"error: there is no usage database at {tmp_path}/typo.db\n")
-    assert not (tmp_path / "typo.db").exists(), "to look at it would not make it"
+    assert not (tmp_path / "typo.db").exists(), "a query does not create the database"
     assert "No database is set: use --database" in usage("cluster", code=2, where=None).err
     assert "cluster other does not exist" in usage("cluster", "--cluster", "other", code=1).err
     value = json.loads(usage("top", "--cluster", "other", "-o", "json", code=1).out)

@@ -100,14 +100,14 @@ def test_objects_fit_each_other(plane: ControlPlane, flavour: str) -> None:
         assert selector
         assert selector.items() <= labels.items()
     if flavour == "with-service":
-        assert "PodDisruptionBudget" not in found, "of one replica none could be moved"
+        assert "PodDisruptionBudget" not in found, "it would block the eviction of the only replica"
         return
     (port,) = container["ports"]
     assert settings.usage_metrics == f":{port['containerPort']}"
     assert {container[name]["httpGet"]["port"] for name in container if name.endswith("Probe")} == {port["name"]}
     (rule,) = policy["ingress"]
     assert rule["ports"] == [{"port": port["name"]}]
-    assert rule["from"], "what it tells is not for everybody"
+    assert rule["from"], "only some pods may read the metrics"
 
 
 def test_scrape_configurations_match_the_service(plane: ControlPlane) -> None:

@@ -76,7 +76,7 @@ def test_copy_to_postgresql_and_back(store: Database, postgresql: PostgresqlServ
         found = open_database(address)
         assert kept(found) == kept(store)
         assert (all_answers(found), answers_over_time(found)) == before
-        assert found.lease(1).holder == "", "who collects one database collects no other"
+        assert found.lease(1).holder == "", "a copy does not contain the lease"
         # New rows get unused ids.
         other = found.cluster("uid-new", "new")
         rolled = RolledUp(BEGIN, 3600.0, {Group(Level.NODE, value="new"): Sums(cap_gpu_s=1.0)}, "d")

@@ -66,7 +66,7 @@ def test_measured_hour_is_final_after_15_minutes(database: Database, measured: s
     assert found.due(END + FINAL_AFTER - 1) is None
     again = END + ROLL_UP_AFTER + FINAL_AFTER
     assert found.due(again) == BEGIN
-    assert not found.roll(BEGIN, again), "the same is not written again"
+    assert not found.roll(BEGIN, again), "an unchanged hour is not written again"
     assert not state(database).provisional
     assert found.due(again + 10) is None
 
@@ -143,7 +143,7 @@ def test_hour_keeps_measurements_without_prometheus(database: Database, measured
     before = state(database)
     away = roller(database, "http://127.0.0.1:9", END + FINAL_AFTER)
     assert not away.roll(BEGIN, END + FINAL_AFTER)
-    assert state(database) == before._replace(provisional=False), "all of it had been measured"
+    assert state(database) == before._replace(provisional=False), "the hour is fully measured"
     assert away.due(END + 2 * FINAL_AFTER) is None
     # An hour that was never measured still gets its allocated GPU-hours.
     assert away.roll(END, END + HOUR + ROLL_UP_AFTER)
