@@ -78,7 +78,7 @@ def test_each_block_of_a_page_is_run_or_says_why_not(page: str) -> None:
         assert block.note != "printed" or block.text.strip(), "an output that is not shown"
 
 
-def test_variables_for_slurm_users_are_set_in_the_pods() -> None:
+def test_variables_for_slurm_users_are_set_in_pods() -> None:
     page = "docs/paths/from-slurm.md"
     files = {block.note_after("file:"): block.text for block in blocks(page) if block.note.startswith("file:")}
     result = gpuctl.compile(

@@ -32,13 +32,13 @@ _SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _VARIABLE_PARTS = (
     (re.compile(r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?( UTC)?"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d)?( UTC)?"), "TIME"),
-    (re.compile(r"\b\d+ (h|min|s)( \d+ min)?\b"), "AGE"),
-    (re.compile(r"\b(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?\b(?<=[dhms])"), "AGE"),
     (re.compile(r"\b\d+\.\d+\.\d+\.\d+\b"), "ADDRESS"),
     (re.compile(rf"-[0-9a-f]{{7,10}}-{_SUFFIX}\b"), "-RANDOM"),
     (re.compile(rf"-{_SUFFIX}\b"), "-RANDOM"),
     # Kueue's Workloads end with a hash.
     (re.compile(r"-(?=[a-f]*\d)[0-9a-f]{5}\b"), "-RANDOM"),
+    (re.compile(r"\b\d+ (h|min|s)( \d+ min)?\b"), "AGE"),
+    (re.compile(r"\b(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?\b(?<=[dhms])"), "AGE"),
     (re.compile(r"\bgpu-[12]\b"), "gpu-N"),
     (re.compile(r"\b3[0-2]\d{3}\b"), "PORT"),
     (re.compile(r"\bstep \d+"), "step N"),
