@@ -120,7 +120,7 @@ def test_unlisted_cluster_is_rejected_for_changes_and_noted_for_reads(place: Pla
     file = place.file(training())
     said = place.gpuctl("apply", "-f", file, code=3).err
     assert "which is not one of the clusters in" in said
-    assert "names: prod, staging" in said
+    assert "not one of the clusters in platform.yaml: prod, staging" in said
     assert "  = choose one with --cluster, or add this one to `clusters` in that file" in said
     assert proxy.records == []
     platform = str(place.directory / "platform.yaml")

@@ -362,8 +362,8 @@ def test_port_forward_chooses_local_and_pod_port(note: Place, streams: Streams, 
         assert forwarded_url(other) == f"http://127.0.0.1:{port}"
         assert fetch(forwarded_url(other)) == b"own"
     assert b"-> port 8888 of pod note-0" in own.out
-    assert "`x` is no PORT" in note.gpuctl("port-forward", "note", "x", code=2).err
-    assert "`70000` is no PORT" in note.gpuctl("port-forward", "note", "70000", code=2).err
+    assert "`x` is not PORT" in note.gpuctl("port-forward", "note", "x", code=2).err
+    assert "`70000` is not PORT" in note.gpuctl("port-forward", "note", "70000", code=2).err
     note.apply(training())
     note.running("train")
     assert "training/train has no port: name one" in note.gpuctl("port-forward", "train", code=2).err

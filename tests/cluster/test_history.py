@@ -334,5 +334,5 @@ def test_missing_history_and_invalid_options_are_errors(place: Place) -> None:
     missing = place.gpuctl("history", "nope", code=1)
     assert f"there is no history of nope in {place.namespace}" in missing.err
     assert place.gpuctl("history", "../x", code=1).err.startswith("error: `../x` is not the name of a job")
-    assert "no two such as 3..5" in place.gpuctl("history", "x", "--diff", "a", code=2).err
+    assert "is not a revision (3) or two (3..5)" in place.gpuctl("history", "x", "--diff", "a", code=2).err
     assert "not both" in place.gpuctl("history", "x", "--diff", "1", "--revision", "1", code=2).err

@@ -65,9 +65,9 @@ def test_invalid_log_options_are_refused(place: Place) -> None:
     pod = only_pod(place, "train")
     wrong = place.gpuctl("logs", "train", "--grep", "loss(", code=2)
     assert "--grep `loss(` is not a regular expression: missing ), unterminated subpattern at character 5" in wrong.err
-    assert "`10x` is no length of time" in place.gpuctl("logs", "train", "--since", "10x", code=2).err
-    assert "`gestern` is no time" in place.gpuctl("logs", "train", "--since-time", "gestern", code=2).err
-    assert "nothing follows" in place.gpuctl("logs", "train", "-f", "-p", code=2).err
+    assert "`10x` is not a duration" in place.gpuctl("logs", "train", "--since", "10x", code=2).err
+    assert "`gestern` is not a time" in place.gpuctl("logs", "train", "--since-time", "gestern", code=2).err
+    assert "cannot be followed" in place.gpuctl("logs", "train", "-f", "-p", code=2).err
     missing = place.gpuctl("logs", "train", "-c", "side", code=1)
     assert missing.err == f"error: pod {pod} has no container side\n  = it has main\n"
     other = place.gpuctl("logs", "train", "--pod", "zzz", code=1)

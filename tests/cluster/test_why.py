@@ -633,7 +633,7 @@ def test_causes_of_crashing_services(place: Place) -> None:
     answer = why(place, "dumb", "probe-failed")
     assert answer["numbers"]["probe"] == "readiness"
     assert why(place, "note", "out-of-memory")["kind"] == "notebook"
-    assert "ends by itself, without an error" in why(place, "ends", "application-error")["message"]
+    assert "exits without an error" in why(place, "ends", "application-error")["message"]
 
 
 @pytest.mark.slow
@@ -879,7 +879,7 @@ def test_apply_wait_suggests_why(place: Place) -> None:
     assert f"`gpuctl why slow -n {place.namespace}` shows what it waits for" in late.err
     failing = training("fails", job={**outcome("fail"), "retries": 0})
     failed = place.apply(failing, flags=("--wait", "--timeout", "120s"), code=1)
-    assert f"`gpuctl why fails -n {place.namespace}` tells why" in failed.err
+    assert f"`gpuctl why fails -n {place.namespace}` shows why" in failed.err
 
 
 def event_about(place: Place, pod: str, reason: str, message: str, *, minutes: int = 0, **others: Any) -> None:

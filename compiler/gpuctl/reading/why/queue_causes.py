@@ -162,7 +162,7 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
         return None
     found = next((item for item in lists.cluster_queues if item["metadata"]["name"] == place.cluster_queue), None)
     if found is None:
-        message = f"Kueue's queue {place.queue} leads to the ClusterQueue {place.cluster_queue}, which does not exist"
+        message = f"Kueue's queue {place.queue} refers to the ClusterQueue {place.cluster_queue}, which does not exist"
         return _Trouble(message, "ask the administrators to create it, or to let the queue lead to another")
     policy = (found.get("spec") or {}).get("stopPolicy") or "None"
     if policy != "None":
