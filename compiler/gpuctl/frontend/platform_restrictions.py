@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import normal_path
 from gpuctl.language.images import is_from
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
-
-if TYPE_CHECKING:
-    pass
-
 
 # Variables that gpuctl sets in training pods. A user's value would break the rendezvous or be lost.
 RESERVED_ENV = frozenset(

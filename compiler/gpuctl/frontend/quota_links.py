@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.pool_links import pod_count
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import format_bytes, format_number, parse_quantity
-
-if TYPE_CHECKING:
-    pass
-from gpuctl.frontend.pool_links import pod_count
 
 WARNING = Severity.WARNING
 

@@ -86,7 +86,7 @@ def check_cluster(session: Session, name: str, cluster: ClusterIdentity, *, file
 
 
 def find_cluster_name(session: Session, clusters: Mapping[str, ClusterIdentity], *, ask: bool) -> str | None:
-    """Return the name of the platform's cluster that a session is connected to; None if it is none of them.
+    """Return the name of the platform's cluster that a session is connected to; None for any other cluster.
 
     :param ask: compare uids too, which takes a request. If the user may not read the uid, address and context decide.
         In a pod only the uid counts, because the API server has another address there than outside.

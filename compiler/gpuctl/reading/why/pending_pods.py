@@ -238,8 +238,8 @@ def is_not_ready(node_info: NodeInfo) -> bool:
 
 
 def other_vendor(pending: PendingPods, node_infos: Iterable[NodeInfo]) -> tuple[str, str, list[str]] | None:
-    """Return another vendor, its resource and the nodes that have it; None if the pod requests no GPUs or there is
-    none.
+    """Return another vendor, its resource and the nodes that have it; None if the pod requests no GPUs
+    or no node has another vendor's.
     """
     gpus = pending.evidence.settings.gpus.values()
     if not any(gpu.resource in pending.incoming.pod.requests for gpu in gpus):
