@@ -8,7 +8,7 @@ from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
-from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state, read_objects
+from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
@@ -32,8 +32,7 @@ def plan_document_deletion(
     """
     own = [item for item in lowered if not item.shared]
     wanted = {key_of(item.object) for item in own}
-    live = read_live_state(session, wanted, jobs_of(own))
-    live.objects.update(read_objects(session, wanted - live.objects.keys() - live.unreadable.keys()))
+    live = read_live_state(session, wanted, jobs_of(own), foreign=True)
     beside: dict[tuple[str, str | None], list[Object]] = {}
     for obj in live.objects.values():
         beside.setdefault((key_of(obj).namespace, labels_of(obj).get("app")), []).append(obj)

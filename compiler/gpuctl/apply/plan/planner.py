@@ -20,7 +20,7 @@ from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.set_run import in_other_sets
 from gpuctl.apply.plan.ttl_removed import keep_expired
-from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read_live_state, read_objects
+from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read_live_state
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import sort_key
@@ -71,9 +71,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
-    live = read_live_state(session, wanted, jobs_of(request.lowered))
-    if request.adopt:
-        live.objects.update(read_objects(session, wanted - live.objects.keys() - live.unreadable.keys()))
+    live = read_live_state(session, wanted, jobs_of(request.lowered), foreign=request.adopt)
     last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
     draft = PlanDraft(Plan(), live, last, _created_before(request, live))
     draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)

@@ -28,10 +28,13 @@ class LiveState(NamedTuple):
     unreadable: dict[Key, str]
 
 
-def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]]) -> LiveState:
+def read_live_state(
+    session: Session, wanted: Collection[Key], jobs: Mapping[str, Collection[str]], *, foreign: bool = False
+) -> LiveState:
     """Read the live state of ``wanted``, and all of gpuctl's objects of some jobs.
 
     :param jobs: namespace -> names of the jobs.
+    :param foreign: also read objects of ``wanted`` that are not gpuctl's.
     :raises ApiError: the user may not list a kind that is wanted.
     """
     found: dict[Key, Object] = {}
@@ -58,6 +61,9 @@ def read_live_state(session: Session, wanted: Collection[Key], jobs: Mapping[str
     ]
     for objects in session.each(lambda task: _ours(session, *task, required.get(task[0], set())), tasks):
         found.update((key_of(obj), obj) for obj in objects)
+    if foreign:
+        found.update(read_objects(session, set(wanted) - found.keys() - unreadable.keys()))
+        return LiveState(found, unreadable)
     # An object whose label `app` another tool has changed is not in the lists.
     unseen = [key for key in sorted(wanted) if key.kind in selected and key not in found]
     for key, result in zip(unseen, session.each(lambda key: _get(session, key), unseen), strict=True):
