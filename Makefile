@@ -62,7 +62,7 @@ demo: setup ## Render the examples to demo-out/, and print one of them
 	@echo "# $(EXAMPLE)"; cat $(EXAMPLE)
 	@echo; echo "# gpuctl render --no-shared -f $(EXAMPLE), shortened"
 	@$(BIN)/gpuctl render --no-shared -f $(EXAMPLE) 2>/dev/null | sed -n $(SHORTENED)
-	@echo; echo "# All manifests of examples/NAME: demo-out/NAME.yaml; the warnings about them: demo-out/NAME.log"
+	@echo; echo "# All manifests of examples/NAME: demo-out/NAME.yaml; the notes about them: demo-out/NAME.log"
 
 test: setup ## Run the tests that are not marked slow, in parallel (WORKERS=1: one after another)
 	@PYTHONPATH=tests $(BIN)/python -m support.report

@@ -6,8 +6,9 @@
 - bills of materials (CycloneDX), checksums, and their signature if ``RELEASE_KEY`` names a GnuPG key.
 
 The version is that of ``compiler/gpuctl/release.py``. The build rejects a version without a section in the CHANGELOG,
-entries under [Unreleased], and a tag of the commit that names another version. Times in archives are those of the
-commit, so that a second build gives the same files; the program depends on the machine's Python and libraries.
+a tag of the commit that names another version, and entries under [Unreleased] if the commit has the version's tag.
+Times in archives are those of the commit, so that a second build gives the same files; the program depends on the
+machine's Python and libraries.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def check_version(version: str, tags: Sequence[str], changelog: str) -> None:
     if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has no section `## [{version}] - YYYY-MM-DD`")
     unreleased = re.search(r"^## \[Unreleased\]$(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
-    if unreleased is not None and re.search(r"^- ", unreleased[1], re.MULTILINE):
+    # A build of an untagged commit is not published: it may be ahead of the CHANGELOG.
+    if f"v{version}" in tags and unreleased is not None and re.search(r"^- ", unreleased[1], re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has entries under [Unreleased]: move them to the section of {version}")
 
 

@@ -95,7 +95,7 @@ def problems() -> Iterator[str]:
     yield from diagnostic_problems()
     yield from cause_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
-    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths"):
+    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / "examples"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):
             # These pages are generated: their texts are listed above.
             if page.name not in (f"reference{SUFFIX}", f"diagnostics{SUFFIX}"):

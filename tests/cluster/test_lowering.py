@@ -20,7 +20,12 @@ from golden import cases
 from gpuctl.backend.emitter import emit_stream
 from support.cluster_tools import fresh_namespaces
 
-EXAMPLES = sorted(path for path in (cases.ROOT / "examples").iterdir() if path.is_dir())
+EXAMPLES = {path.name: [path] for path in sorted((cases.ROOT / "examples").iterdir()) if path.is_dir()}
+PRODUCT_DOCUMENTS = {
+    name: [case / "input" for case in sorted(cases.GOLDEN.glob(f"seed-{name}-*")) if not (case / "exit").exists()]
+    for name in ("architecture", "pools", "prd", "readme")
+}
+"""The examples of the product's documents, those of one document together."""
 DOMAIN = "runwhere.ai"
 
 
@@ -61,20 +66,21 @@ def test_api_server_accepts_every_golden_output(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, example: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefix", [*EXAMPLES, *PRODUCT_DOCUMENTS])
+def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, prefix: str, tmp_path: Path) -> None:
     """Apply a whole example on nodes that match its pools; every pod binds to a node of its pool and GPU type.
 
     Multi-node trainings are indexed Jobs here. ``test_jobsets.py`` tests JobSets with a running controller.
     """
-    namespace = f"example-{example.name}"
-    documents = shutil.copytree(example, tmp_path / example.name)
+    namespace = f"example-{prefix}"
+    documents = tmp_path / prefix
+    for directory in (EXAMPLES | PRODUCT_DOCUMENTS)[prefix]:
+        shutil.copytree(directory, documents, dirs_exist_ok=True)
     for path in documents.rglob("platform.yaml"):
         path.write_text(re.sub(r"(?m)^  backend: jobset.*\n", "", path.read_text(encoding="utf-8")), encoding="utf-8")
     result = gpuctl.compile(documents, namespace=namespace, shared=True, nodes=True)
     assert result.ok
     workloads = [doc for doc in result.documents if doc.kind in ("training", "inference", "notebook", "compute")]
-    prefix = example.name
     types = {(doc.model.resources.pool, doc.gpu_type or "") for doc in workloads}
     size = {"gpus": 16, "cpu": "256", "memory": "2Ti"}
     nodes = {f"{prefix}-other": {**size, "labels": {f"{DOMAIN}/pool": "somebody-elses"}}}

@@ -1,4 +1,4 @@
-"""The documents of ``examples/tour`` and ``examples/team-repo``: a comment with a command, and no warnings."""
+"""The documents in ``examples/``: a comment with a command, no warnings, and a line in the list."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from support.pages import ROOT, rows
 from support.repositories import gpuctl
 
-ROOT = Path(__file__).resolve().parents[2]
-TOUR, TEAM = ROOT / "examples" / "tour", ROOT / "examples" / "team-repo"
-DOCUMENTS = [*sorted(TOUR.glob("*.yaml")), *sorted(TEAM.glob("[a-z]*.yaml"))]
+EXAMPLES = ROOT / "examples"
+JOBS, TOUR, TEAM = (EXAMPLES / name for name in ("jobs", "tour", "team-repo"))
+ALONE = [*sorted(JOBS.glob("*.yaml")), *sorted(TOUR.glob("*.yaml"))]
+DOCUMENTS = [*ALONE, *sorted(TEAM.glob("[a-z]*.yaml"))]
 DOCUMENTS += sorted(path for name in ("jobs", "pools") for path in (TEAM / name).rglob("*.yaml"))
 _TOP = re.compile(r"# [A-Z].+\.\n# Try: (gpuctl .+)\nkind: ")
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT / "examples")))
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(EXAMPLES)))
 def test_command_at_the_top_runs_without_warnings(path: Path) -> None:
     found = _TOP.match(path.read_text(encoding="utf-8"))
     assert found, "the file does not begin with a sentence and `# Try: gpuctl ...`"
@@ -29,13 +31,21 @@ def test_command_at_the_top_runs_without_warnings(path: Path) -> None:
     assert "warning" not in result.err
 
 
-@pytest.mark.parametrize("directory", [TOUR, TEAM], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [JOBS, TOUR, TEAM], ids=lambda path: path.name)
 def test_directory_is_valid_under_strict(directory: Path) -> None:
     result = gpuctl(ROOT, "validate", "--strict", str(directory))
     assert (result.code, result.err) == (0, ""), result.out
 
 
-@pytest.mark.parametrize("path", sorted(TOUR.glob("*.yaml")), ids=lambda path: path.name)
-def test_file_of_the_tour_is_valid_alone(path: Path) -> None:
+@pytest.mark.parametrize("path", ALONE, ids=lambda path: str(path.relative_to(EXAMPLES)))
+def test_document_is_valid_alone(path: Path) -> None:
     result = gpuctl(ROOT, "validate", "--strict", str(path))
     assert (result.code, result.err) == (0, ""), result.out
+
+
+def test_list_of_examples_is_complete() -> None:
+    page = "examples/README.md"
+    listed = [re.findall(r"\((.+)\)", row[0]) for row in (*rows(page, "Jobs"), *rows(page, "Settings"))]
+    assert sorted(listed) == [[str(path.relative_to(EXAMPLES))] for path in sorted(JOBS.iterdir())]
+    directories = re.findall(r"^\| \[([\w-]+)\]\(\1\) \|", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(directories) == sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())

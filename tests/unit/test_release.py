@@ -84,8 +84,10 @@ def test_release_needs_a_section_of_the_changelog() -> None:
     check_version(__version__, [], (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     with pytest.raises(ReleaseError, match=r"no section `## \[1\.2\.4\]"):
         check_version("1.2.4", [], CHANGELOG)
+    ahead = CHANGELOG.replace("[Unreleased]\n", "[Unreleased]\n\n- Forgotten.\n")
+    check_version("1.2.3", [], ahead)
     with pytest.raises(ReleaseError, match="move them to the section of"):
-        check_version("1.2.3", [], CHANGELOG.replace("[Unreleased]\n", "[Unreleased]\n\n- Forgotten.\n"))
+        check_version("1.2.3", ["v1.2.3"], ahead)
 
 
 def test_release_rejects_another_tag() -> None:

@@ -12,7 +12,7 @@ from support.pages import ROOT, blocks, prose, read
 SUFFIX = ".zh-CN.md"
 CHINESE_PAGES = sorted(
     str(path.relative_to(ROOT))
-    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / ".github")
+    for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / "examples", ROOT / ".github")
     for path in directory.glob(f"*{SUFFIX}")
 )
 

@@ -59,7 +59,11 @@ NAVIGATION = (
             )
         ),
     ),
-    Section("Guides", "指南", ("docs/recipes.md", "docs/daily.md", "docs/cluster.md", "docs/usage.md")),
+    Section(
+        "Guides",
+        "指南",
+        ("docs/recipes.md", "examples/README.md", "docs/daily.md", "docs/cluster.md", "docs/usage.md"),
+    ),
     Section("GitOps", "GitOps", ("docs/gitops.md", "docs/gitops-health.md")),
     Section(
         "Operation",
