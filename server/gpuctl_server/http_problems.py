@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.error_meanings import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.hints import Surface, set_request_surface
@@ -131,7 +131,7 @@ def problem_of(error: BaseException) -> Problem | None:
     if meaning is None:
         return None
     diagnostics = getattr(error, "diagnostics", None)
-    details = diagnostics_answer(diagnostics)["diagnostics"] if diagnostics else _stakes(error)
+    details = [DocumentWarning.of(item).as_json() for item in diagnostics or ()] or _stakes(error)
     message = getattr(error, "message", None) or str(error)
     return Problem(meaning.status, message, error=meaning.name, details=details, hint=getattr(error, "hint", None))
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody
-from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.frontend.document import Document
@@ -60,9 +60,9 @@ class Submission:
         return self.wanted.compilation.documents
 
     @property
-    def warnings(self) -> list[dict[str, object]]:
+    def warnings(self) -> list[DocumentWarning]:
         """The warnings about the documents."""
-        return list(diagnostics_answer(reportable_diagnostics(self.wanted.compilation))["diagnostics"])
+        return list(map(DocumentWarning.of, reportable_diagnostics(self.wanted.compilation)))
 
     def main(self, document: Document) -> Key | None:
         """Return the key of the workload of a document; None for other kinds."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 import gpuctl
-from gpuctl.api.document_answers import diagnostics_answer
+from gpuctl.api.document_answers import DiagnosticsAnswer
 from gpuctl.frontend.source import Source
 from properties.scale import part_of
 
@@ -157,7 +157,7 @@ def cpu_seconds(text: str) -> float:
     gc.disable()
     try:
         begun = time.process_time()
-        diagnostics_answer(gpuctl.compile([Source("yamlContent", text)]).diagnostics)
+        DiagnosticsAnswer.of(gpuctl.compile([Source("yamlContent", text)]).diagnostics).as_json()
         return time.process_time() - begun
     finally:
         gc.enable()

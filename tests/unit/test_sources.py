@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 import gpuctl
+from gpuctl.api.document_answers import DiagnosticsAnswer
+from gpuctl.api.json_values import to_json
 from gpuctl.frontend import loading as load_module
 from support.repositories import Repository
 from support.repositories import gpuctl as command
@@ -318,7 +320,7 @@ def test_unusual_file_names_do_not_raise(name: str, tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     for result in (gpuctl.compile(name), gpuctl.compile(gpuctl.Source("a", JOB % "a"), platform=name)):
         assert not result.ok
-        json.dumps([item.to_dict() for item in result.diagnostics], ensure_ascii=False).encode()
+        to_json(DiagnosticsAnswer.of(result.diagnostics).as_json()).encode()
     assert gpuctl.compile(gpuctl.Source(name, JOB % "a")).ok
 
 

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpuctl.api.usage_answers import IDLE_COLUMNS, idle_rows
 from gpuctl.cli.main import run
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.month_report import round_to_sum
-from gpuctl.reading.usage_records import IdleHolder, UsageRange
+from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.usage_backends import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.steps import StepUnit
@@ -301,11 +299,6 @@ def test_empty_csv_has_its_columns(arguments: tuple[str, ...], usage: Usage) -> 
         with_rows = usage(*arguments, *now, "-o", "csv").out.splitlines()
         assert (len(with_rows) > 1, with_rows[0]) == (True, ",".join(heads))
     assert len(heads) == len(set(heads)) > 8
-
-
-def test_columns_of_idle_rows() -> None:
-    row = idle_rows([IdleHolder(GpuHolder(), None, 1.0, {}, "", 1.0, None, None, None, None, "")], lambda _: "")[0]
-    assert tuple(row) == IDLE_COLUMNS
 
 
 def test_default_range_ends_with_the_running_hour(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,11 @@ class ApiModel(BaseModel):
         """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
+    @classmethod
+    def columns(cls) -> list[str]:
+        """Return the names of the JSON fields, in their order."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
 
 class SharedModel(ApiModel):
     """A response that the command line prints, or reads from a service.

@@ -5,24 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuctl.api.base_models import ApiModel
 from gpuctl.api.error_meanings import meaning_of
-from gpuctl.api.plan_answers import difference_code, plan_value, preview_code, result_code
-from gpuctl.apply.plan.cluster_plan import ClusterPlan
+from gpuctl.api.plan_answers import PlanOutput, difference_code, output_fields, preview_code, result_code
+from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.kube.api_errors import ClusterError
 
 
+class PlannedCluster(ApiModel):
+    """A cluster, and the state of its plan."""
+
+    cluster: str
+    server: str | None
+    state: ClusterState
+
+
+class ClusterPlanOutput(PlanOutput, PlannedCluster):
+    """The plan for one of several clusters."""
+
+
+class ClusterPlansOutput(ApiModel):
+    """``apply -o json`` and similar output for several clusters. ``error``: why no cluster was changed."""
+
+    clusters: list[ClusterPlanOutput]
+    error: str | None = None
+
+
 def clusters_value(plans: Sequence[ClusterPlan], *, error: str | None = None) -> dict[str, Any]:
     """Return the plans of all clusters, masked. ``error``: why no cluster was changed."""
-    value: dict[str, Any] = {"clusters": [_cluster(item) for item in plans]}
-    if error is not None:
-        value["error"] = error
-    return value
+    failure = {} if error is None else {"error": error}
+    return ClusterPlansOutput(clusters=list(map(_cluster, plans)), **failure).as_json()
 
 
-def _cluster(item: ClusterPlan) -> dict[str, Any]:
-    told = plan_value(item.plan or Plan(), error="\n".join(item.obstacles) or None)
-    return {"cluster": item.name, "server": item.server or None, "state": item.state, **told}
+def _cluster(item: ClusterPlan) -> ClusterPlanOutput:
+    fields = output_fields(item.plan or Plan(), error="\n".join(item.obstacles) or None)
+    return ClusterPlanOutput(cluster=item.name, server=item.server or None, state=item.state, **fields)
 
 
 def clusters_preview_code(plans: Sequence[ClusterPlan]) -> int:

@@ -1,4 +1,4 @@
-"""The JSON of diagnostics and of ``gpuctl version``."""
+"""Diagnostics, and ``gpuctl version``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from gpuctl.api.base_models import ApiModel
+from gpuctl.api.base_models import ApiModel, SharedModel
 from gpuctl.backend.schema_validation import VERSIONS
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan, count, format_path
 from gpuctl.language.kinds import VERSION
 from gpuctl.release import __version__
 
@@ -40,19 +40,45 @@ class DocumentWarning(ApiModel):
     hint: str | None = Field(examples=["name a version"])
     related: list[RelatedPlace]
 
+    @classmethod
+    def of(cls, diagnostic: Diagnostic) -> DocumentWarning:
+        """Return a diagnostic. ``file`` and the position are null if it is not in a file."""
+        return cls(
+            severity=diagnostic.severity.value,
+            code=diagnostic.code,
+            message=diagnostic.message,
+            **_place(diagnostic.span),
+            path=format_path(diagnostic.path),
+            hint=diagnostic.hint,
+            related=[RelatedPlace(message=item.message, **_place(item.span)) for item in diagnostic.related],
+        )
 
-def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    """Return the JSON of ``validate -o json``; lines and columns count from 1, in code points."""
-    told = list(diagnostics)
-    return {
-        "diagnostics": [diagnostic.to_dict() for diagnostic in told],
-        "errors": count(told, Severity.ERROR),
-        "warnings": count(told, Severity.WARNING),
-    }
+
+class DiagnosticsAnswer(ApiModel):
+    """``gpuctl validate -o json``. Lines and columns count from 1, in code points."""
+
+    diagnostics: list[DocumentWarning]
+    errors: int
+    warnings: int
+
+    @classmethod
+    def of(cls, diagnostics: Iterable[Diagnostic]) -> DiagnosticsAnswer:
+        """Return diagnostics, with the number of errors and warnings."""
+        found = list(diagnostics)
+        return cls(
+            diagnostics=list(map(DocumentWarning.of, found)),
+            errors=count(found, Severity.ERROR),
+            warnings=count(found, Severity.WARNING),
+        )
 
 
-def version_answer() -> dict[str, Any]:
-    """Return the JSON of ``version -o json``: versions of gpuctl and of the language, and supported Kubernetes
-    versions.
-    """
-    return {"gpuctl": __version__, "language": VERSION, "kubernetes": list(VERSIONS)}
+class VersionAnswer(SharedModel):
+    """``gpuctl version -o json``: versions of gpuctl and of the language, and supported Kubernetes versions."""
+
+    gpuctl: str = __version__
+    language: str = VERSION
+    kubernetes: tuple[str, ...] = VERSIONS
+
+
+def _place(span: SourceSpan | None) -> dict[str, Any]:
+    return dict.fromkeys(SourceSpan._fields) if span is None else span._asdict()

@@ -123,6 +123,12 @@ class FitJobs(ApiModel):
         return None if verdicts - STARTS else True
 
 
+class FitFailure(FitJobs):
+    """``gpuctl fit -o json`` after a failure."""
+
+    error: str
+
+
 class FitAnswer(FitJobs):
     """The result of ``gpuctl fit``, with notes and diagnostics."""
 
@@ -137,11 +143,6 @@ def fit_jobs(fits: Iterable[Fit], suggestions: Mapping[JobName, Sequence[Suggest
     :param suggestions: changes with which jobs would fit; None if they were not requested.
     """
     return FitJobs(jobs=[fit_job(item, suggestions) for item in fits])
-
-
-def fit_failure(message: str) -> dict[str, Any]:
-    """Return the JSON of a ``fit -o json`` that failed."""
-    return {"jobs": [], "error": message}
 
 
 def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJob:

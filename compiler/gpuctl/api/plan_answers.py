@@ -127,19 +127,17 @@ class PlanFields(ApiModel):
     notes: list[str] = Field(examples=[["the job starts anew"]])
 
 
-class PlanOutput(PlanFields):
-    """``apply -o json`` and similar output. ``error``: why nothing, or not everything, was done."""
+class PlannedSet(ApiModel):
+    """The set of the documents of a plan; null without one."""
 
     set: str | None
+
+
+class PlanOutput(PlanFields, PlannedSet):
+    """``apply -o json`` and similar output. ``error``: why nothing, or not everything, was done."""
+
     recovery: list[StepFields] = Field([])
     error: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the output as JSON. Fields that were not set are omitted."""
-        value = super().as_json()
-        return {
-            name: value[name] for name in ("set", "steps", "summary", "notes", "recovery", "error") if name in value
-        }
 
 
 class PlanAnswer(PlanFields):
@@ -235,12 +233,15 @@ class Recoveries(RecoveryFields):
 
 def plan_value(plan: Plan, *, error: str | None = None) -> dict[str, Any]:
     """Return a plan in the form of ``-o json``, masked. ``error``: why nothing, or not everything, was done."""
+    return PlanOutput(**output_fields(plan, error=error)).as_json()
+
+
+def output_fields(plan: Plan, *, error: str | None) -> dict[str, Any]:
+    """Return the fields of :class:`PlanOutput`, masked."""
     value = {**_fields(plan, step_value), "set": plan.set_name}
     if plan.recovery:
         value["recovery"] = [step_value(step) for step in plan.recovery]
-    if error is not None:
-        value["error"] = error
-    return PlanOutput(**value).as_json()
+    return value if error is None else {**value, "error": error}
 
 
 def answer_value(plan: Plan, keys: Records | None = None) -> dict[str, Any]:

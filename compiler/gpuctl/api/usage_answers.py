@@ -1,145 +1,347 @@
-"""Usage as JSON for ``gpuctl usage -o json``, and as rows for CSV.
+"""Usage: ``gpuctl usage -o json``, and the rows of its CSV.
 
 GPU time is in GPU-hours, shares in percent, ``coverage`` from 0 to 1; null means unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpuctl.api.base_models import ApiModel
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, to_rfc3339
-from gpuctl.reading.usage_records import CurrentHolders, GroupUse, IdleGpuReport, IdleHolder, UsageView
+from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, GroupUse, IdleGpuReport, IdleHolder, UsageView
 
-HELD_COLUMNS = (
-    *("name", "namespace", "kind", "uid", "gpus", "useNow", "meanUse", "idleGpuHours", "gpuHours", "coverage"),
-)
-"""Columns of :func:`held_now_rows`."""
-IDLE_COLUMNS = (
-    *("name", "namespace", "kind", "uid", "owner", "gpus", "models", "idleSince", "idleHours", "meanUse"),
-    *("idleGpuHours", "coverage", "cost", "pause"),
-)
-"""Columns of :func:`idle_rows`."""
 _HOUR = 3600
 _NOTHING, _NOBODY = GpuTime(), GpuHolder()
 _DIGITS = 6
 """Decimals of GPU-hours: the rounding error is below a hundredth of a GPU-second, so that they add up."""
 
 
-def usage_answer(view: UsageView, *, by_step: bool = False) -> dict[str, Any]:
-    """Return the JSON of ``usage cluster|namespaces|labels|workloads|nodes -o json``.
+class StepTime(ApiModel):
+    """A step, RFC 3339."""
 
-    :param by_step: one row per step of a group, instead of one per group with ``steps``.
+    time: str
+    end_time: str
+
+
+class GroupName(ApiModel):
+    """The fields that identify a group. A group has those of its level."""
+
+    name: str = ""
+    namespace: str = ""
+    kind: str = ""
+    uid: str = ""
+    key: str = ""
+    value: str = ""
+    node: str = ""
+    model: str = ""
+
+
+class GpuTimeFields(ApiModel):
+    """Amounts of GPU time. ``capacity_share`` is relative to the group's own capacity, else to the cluster's."""
+
+    gpu_hours: float | None
+    busy_gpu_hours: float | None
+    idle_gpu_hours: float | None
+    unobserved_gpu_hours: float | None
+    capacity_gpu_hours: float | None
+    free_gpu_hours: float | None
+    unusable_gpu_hours: float | None
+    unsized_gpu_hours: float | None
+    capacity_share: float | None
+    mean_use: float | None
+    coverage: float | None
+
+
+class QuotaFields(ApiModel):
+    """Only for namespaces: the GPU-hours that the quotas allowed, and the held percentage of them."""
+
+    allowed_gpu_hours: float | None = None
+    allocation_rate: float | None = None
+
+
+class KnownFields(ApiModel):
+    """The seconds of a range or step that are known, and whether the figures may still change."""
+
+    known_seconds: float | None
+    provisional: bool | None
+
+
+class GroupTotal(KnownFields, QuotaFields, GpuTimeFields, GroupName):
+    """The usage of a group over the whole range."""
+
+
+class GroupStep(KnownFields, QuotaFields, GpuTimeFields, GroupName, StepTime):
+    """The usage of a group in a step."""
+
+
+class StepUse(KnownFields, QuotaFields, GpuTimeFields, StepTime):
+    """A step of a group."""
+
+
+class GroupSteps(GroupTotal):
+    """The usage of a group over the whole range, and in each step."""
+
+    steps: list[StepUse]
+
+
+class UsageQuery(ApiModel):
+    """The query that was answered."""
+
+    level: str
+    key: str | None
+    start_time: str
+    end_time: str
+    time_zone: str
+    step: str
+
+
+class UsageAnswer(KnownFields, UsageQuery):
+    """``gpuctl usage cluster|namespaces|labels|workloads|nodes|models -o json``.
+
+    ``groups`` counts all groups, ``all_groups`` is their sum; ``items`` has those that are shown.
     """
-    items = list(usage_rows(view)) if by_step else [_group(view, group) for group in view.groups]
-    return {
-        "level": view.level,
-        "key": view.key or None,
-        "startTime": to_rfc3339(view.asked.start),
-        "endTime": to_rfc3339(view.asked.end),
-        "timeZone": view.asked.zone,
-        "step": view.step,
-        **known_value(view.known),
-        "knownFrom": view.known.start or None if view.known is not None else None,
-        "knownUntil": view.known.until or None if view.known is not None else None,
-        "items": items,
-        "total": len(items),
-        "groups": view.count,
-        "allGroups": time_value(view.all_groups, view.capacity),
-        "cluster": None if view.whole is None else time_value(view.whole, view.capacity),
-    }
+
+    known_from: str | None
+    known_until: str | None
+    items: list[GroupSteps] | list[GroupStep]
+    total: int
+    groups: int
+    all_groups: GpuTimeFields
+    cluster: GpuTimeFields | None
 
 
-def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
-    """Yield one row per step and group, ordered by time."""
+class HeldNow(ApiModel):
+    """A workload that holds GPUs. All but ``use_now`` covers the current hour and the one before."""
+
+    name: str
+    namespace: str
+    kind: str
+    uid: str
+    gpus: float
+    use_now: float | None
+    mean_use: float | None
+    idle_gpu_hours: float | None
+    gpu_hours: float | None
+    coverage: float | None
+
+    @classmethod
+    def of(cls, item: CurrentHolder) -> HeldNow:
+        """Return a workload that holds GPUs."""
+        late = item.recent or _NOTHING
+        return cls(
+            **_workload(item.holder),
+            gpus=item.gpus,
+            use_now=item.use,
+            mean_use=_rounded(late.mean_use),
+            idle_gpu_hours=None if item.recent is None else hours(late.idle),
+            gpu_hours=None if item.recent is None else hours(late.held),
+            coverage=_rounded(late.coverage, 4),
+        )
+
+
+class HeldNowList(ApiModel):
+    """``gpuctl usage top -o json``."""
+
+    cluster: str
+    time: str
+    capacity: float | None
+    allocated: float | None
+    items: list[HeldNow]
+    total: int
+
+    @classmethod
+    def of(cls, found: CurrentHolders) -> HeldNowList:
+        """Return the workloads that hold GPUs."""
+        return cls(
+            cluster=found.cluster,
+            time=found.time,
+            capacity=found.capacity,
+            allocated=found.allocated,
+            items=list(map(HeldNow.of, found.workloads)),
+            total=len(found.workloads),
+        )
+
+
+class HeldIdleWorkload(ApiModel):
+    """A workload that holds GPUs and is idle. ``pause`` is the command that frees them."""
+
+    name: str
+    namespace: str
+    kind: str
+    uid: str
+    owner: str | None
+    gpus: float
+    models: dict[str, float]
+    idle_since: str
+    idle_hours: float
+    mean_use: float | None
+    idle_gpu_hours: float | None
+    coverage: float | None
+    cost: float | None
+    pause: str | None
+
+    @classmethod
+    def of(cls, item: IdleHolder, pause: str | None) -> HeldIdleWorkload:
+        """Return an idle workload."""
+        return cls(
+            **_workload(item.holder),
+            owner=item.owner,
+            gpus=item.gpus,
+            models=dict(item.models),
+            idle_since=item.since,
+            idle_hours=item.idle_hours,
+            mean_use=item.use,
+            idle_gpu_hours=item.idle_gpu_hours,
+            coverage=item.coverage,
+            cost=item.cost,
+            pause=pause,
+        )
+
+
+class IdleGpuList(ApiModel):
+    """``gpuctl usage waste -o json``."""
+
+    cluster: str
+    start_time: str
+    end_time: str
+    known_until: str
+    idle_below: float
+    currency: str | None
+    idle_gpu_hours: float | None
+    cost: float | None
+    items: list[HeldIdleWorkload]
+    total: int
+
+    @classmethod
+    def of(cls, waste: IdleGpuReport, items: Sequence[HeldIdleWorkload]) -> IdleGpuList:
+        """Return the report with these workloads."""
+        return cls(
+            cluster=waste.cluster,
+            start_time=waste.start,
+            end_time=waste.end,
+            known_until=waste.known_until,
+            idle_below=waste.below,
+            currency=waste.currency or None,
+            idle_gpu_hours=waste.total_idle,
+            cost=waste.total_cost,
+            items=list(items),
+            total=len(items),
+        )
+
+
+def usage_answer(view: UsageView, *, by_step: bool = False) -> UsageAnswer:
+    """Return the answer to a usage query.
+
+    :param by_step: one item per step of a group, instead of one per group with ``steps``.
+    """
+    items = list(group_steps(view)) if by_step else [_with_steps(view, group) for group in view.groups]
+    known = view.known
+    return UsageAnswer(
+        level=view.level,
+        key=view.key or None,
+        start_time=to_rfc3339(view.asked.start),
+        end_time=to_rfc3339(view.asked.end),
+        time_zone=view.asked.zone,
+        step=view.step,
+        **_known(known),
+        known_from=None if known is None else known.start or None,
+        known_until=None if known is None else known.until or None,
+        items=items,
+        total=len(items),
+        groups=view.count,
+        all_groups=GpuTimeFields(**_time(view.all_groups, view.capacity)),
+        cluster=None if view.whole is None else GpuTimeFields(**_time(view.whole, view.capacity)),
+    )
+
+
+def group_totals(view: UsageView) -> Iterator[GroupTotal]:
+    """Yield the total of each group."""
+    for group in view.groups:
+        yield GroupTotal(**_total(view, group))
+
+
+def group_steps(view: UsageView) -> Iterator[GroupStep]:
+    """Yield the steps of all groups, ordered by time."""
     for number, (time, end) in enumerate(view.times):
         for group in view.groups:
             use = group.steps[number]
             if use is not None:
-                whose = {"time": time, "endTime": end, **holder_value(view, group.holder)}
-                amounts = {**time_value(use, view.capacity_in(number)), **_allowed(view, use)}
-                yield {**whose, **amounts, **known_value(view.known_in(number))}
-
-
-def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
-    """Yield one row per group."""
-    for group in view.groups:
-        yield _total(view, group)
+                yield GroupStep(time=time, end_time=end, **_name(view, group.holder), **_step(view, number, use))
 
 
 def columns_of(view: UsageView, *, by_step: bool) -> list[str]:
-    """Return the columns of :func:`usage_rows` or :func:`group_rows`, also if there are no rows."""
-    times = ("time", "endTime") if by_step else ()
-    amounts = *time_value(_NOTHING, None), *_allowed(view, _NOTHING)
-    return [*times, *holder_value(view, _NOBODY), *amounts, *known_value(None)]
+    """Return the columns of :func:`group_steps` or :func:`group_totals`, also if there are no rows."""
+    fields = _total(view, GroupUse(_NOBODY, _NOTHING))
+    return list((GroupStep(time="", end_time="", **fields) if by_step else GroupTotal(**fields)).as_json())
+
+
+def _with_steps(view: UsageView, group: GroupUse) -> GroupSteps:
+    steps = [
+        StepUse(time=time, end_time=end, **_step(view, number, use))
+        for number, ((time, end), use) in enumerate(zip(view.times, group.steps, strict=bool(group.steps)))
+        if use is not None
+    ]
+    return GroupSteps(**_total(view, group), steps=steps)
 
 
 def _total(view: UsageView, group: GroupUse) -> dict[str, Any]:
+    """Return the fields of :class:`GroupTotal`."""
     use = group.total
-    amounts = {**time_value(use, view.capacity), **_allowed(view, use)}
-    return {**holder_value(view, group.holder), **amounts, **known_value(view.known)}
+    name = _name(view, group.holder)
+    return {**name, **_time(use, view.capacity), **_quota(view, use), **_known(view.known)}
 
 
-def _allowed(view: UsageView, use: GpuTime) -> dict[str, Any]:
-    """Return the GPU-hours that the quotas of a namespace allowed, and the held percentage of them."""
-    if view.level != "namespace":
-        return {}
-    rate = use.share_of(use.allowed)
-    return {"allowedGpuHours": hours(use.allowed), "allocationRate": None if rate is None else round(rate, 2)}
+def _step(view: UsageView, number: int, use: GpuTime) -> dict[str, Any]:
+    """Return the fields of :class:`StepUse` other than the time."""
+    return {**_time(use, view.capacity_in(number)), **_quota(view, use), **_known(view.known_in(number))}
 
 
-def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
-    return {
-        **_total(view, group),
-        "steps": [
-            {
-                "time": time,
-                "endTime": end,
-                **time_value(use, view.capacity_in(number)),
-                **_allowed(view, use),
-                **known_value(view.known_in(number)),
-            }
-            for number, ((time, end), use) in enumerate(zip(view.times, group.steps, strict=bool(group.steps)))
-            if use is not None
-        ],
-    }
-
-
-def holder_value(view: UsageView, holder: GpuHolder) -> dict[str, Any]:
-    """Return the fields that identify the group of a row."""
+def _name(view: UsageView, holder: GpuHolder) -> dict[str, str]:
+    """Return the fields of :class:`GroupName` that the level has."""
     if view.level == "cluster":
         return {}
     if view.level == "workload":
-        return {"name": holder.name, "namespace": holder.namespace, "kind": holder.kind, "uid": holder.value}
+        return _workload(holder)
     if view.level in ("label", "annotation"):
         return {"key": view.key, "value": holder.value}
     return {view.level: holder.value}
 
 
-def time_value(use: GpuTime, capacity: float | None) -> dict[str, Any]:
-    """Return amounts of GPU time. ``capacityShare`` is relative to the group's own capacity, else to ``capacity``."""
-    share = use.share_of(use.capacity if use.capacity is not None else capacity)
+def _workload(holder: GpuHolder) -> dict[str, str]:
+    return {"name": holder.name, "namespace": holder.namespace, "kind": holder.kind, "uid": holder.value}
+
+
+def _time(use: GpuTime, capacity: float | None) -> dict[str, float | None]:
+    """Return the fields of :class:`GpuTimeFields`."""
     return {
-        "gpuHours": hours(use.held),
-        "busyGpuHours": hours(use.busy),
-        "idleGpuHours": hours(use.idle),
-        "unobservedGpuHours": hours(use.unobserved),
-        "capacityGpuHours": hours(use.capacity),
-        "freeGpuHours": hours(use.free),
-        "unusableGpuHours": hours(use.unusable),
-        "unsizedGpuHours": hours(use.unsized),
-        "capacityShare": None if share is None else round(share, 2),
-        "meanUse": None if use.mean_use is None else round(use.mean_use, 2),
-        "coverage": None if use.coverage is None else round(use.coverage, 4),
+        "gpu_hours": hours(use.held),
+        "busy_gpu_hours": hours(use.busy),
+        "idle_gpu_hours": hours(use.idle),
+        "unobserved_gpu_hours": hours(use.unobserved),
+        "capacity_gpu_hours": hours(use.capacity),
+        "free_gpu_hours": hours(use.free),
+        "unusable_gpu_hours": hours(use.unusable),
+        "unsized_gpu_hours": hours(use.unsized),
+        "capacity_share": _rounded(use.share_of(use.capacity if use.capacity is not None else capacity)),
+        "mean_use": _rounded(use.mean_use),
+        "coverage": _rounded(use.coverage, 4),
     }
 
 
-def known_value(known: KnownTime | None) -> dict[str, Any]:
-    """Return how many seconds of a range or step are known, and whether its figures may still change."""
-    return {
-        "knownSeconds": None if known is None else round(known.seconds, 3),
-        "provisional": None if known is None else known.provisional,
-    }
+def _quota(view: UsageView, use: GpuTime) -> dict[str, float | None]:
+    """Return the fields of :class:`QuotaFields`; none for other levels than namespaces."""
+    if view.level != "namespace":
+        return {}
+    return {"allowed_gpu_hours": hours(use.allowed), "allocation_rate": _rounded(use.share_of(use.allowed))}
+
+
+def _known(known: KnownTime | None) -> dict[str, Any]:
+    """Return the fields of :class:`KnownFields`."""
+    if known is None:
+        return {"known_seconds": None, "provisional": None}
+    return {"known_seconds": round(known.seconds, 3), "provisional": known.provisional}
 
 
 def hours(seconds: float | None) -> float | None:
@@ -147,76 +349,5 @@ def hours(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds / _HOUR, _DIGITS)
 
 
-def holders_answer(found: CurrentHolders) -> dict[str, Any]:
-    """Return the JSON of ``usage top -o json``."""
-    items = held_now_rows(found)
-    return {
-        "cluster": found.cluster,
-        "time": found.time,
-        "capacity": found.capacity,
-        "allocated": found.allocated,
-        "items": items,
-        "total": len(items),
-    }
-
-
-def held_now_rows(found: CurrentHolders) -> list[dict[str, Any]]:
-    """Return a row for each workload that holds GPUs; ``recent`` covers the current hour and the one before."""
-    return [
-        {
-            "name": item.holder.name,
-            "namespace": item.holder.namespace,
-            "kind": item.holder.kind,
-            "uid": item.holder.value,
-            "gpus": item.gpus,
-            "useNow": item.use,
-            "meanUse": None if late.mean_use is None else round(late.mean_use, 2),
-            "idleGpuHours": None if item.recent is None else hours(late.idle),
-            "gpuHours": None if item.recent is None else hours(late.held),
-            "coverage": None if late.coverage is None else round(late.coverage, 4),
-        }
-        for item in found.workloads
-        for late in [item.recent or _NOTHING]
-    ]
-
-
-def waste_answer(waste: IdleGpuReport, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the JSON of ``usage waste -o json``."""
-    return {
-        "cluster": waste.cluster,
-        "startTime": waste.start,
-        "endTime": waste.end,
-        "knownUntil": waste.known_until,
-        "idleBelow": waste.below,
-        "currency": waste.currency or None,
-        "idleGpuHours": waste.total_idle,
-        "cost": waste.total_cost,
-        "items": list(items),
-        "total": len(items),
-    }
-
-
-def idle_rows(found: Sequence[IdleHolder], pause: Callable[[IdleHolder], str]) -> list[dict[str, Any]]:
-    """Return a row for each idle workload.
-
-    :param pause: returns the command that frees a workload's GPUs.
-    """
-    return [
-        {
-            "name": item.holder.name,
-            "namespace": item.holder.namespace,
-            "kind": item.holder.kind,
-            "uid": item.holder.value,
-            "owner": item.owner,
-            "gpus": item.gpus,
-            "models": dict(item.models),
-            "idleSince": item.since,
-            "idleHours": item.idle_hours,
-            "meanUse": item.use,
-            "idleGpuHours": item.idle_gpu_hours,
-            "coverage": item.coverage,
-            "cost": item.cost,
-            "pause": pause(item) or None,
-        }
-        for item in found
-    ]
+def _rounded(value: float | None, digits: int = 2) -> float | None:
+    return None if value is None else round(value, digits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 MAX_DIAGNOSTICS = 100
 """Maximum number of diagnostics shown per file; the rest are counted."""
@@ -65,33 +65,6 @@ class Diagnostic(NamedTuple):
     def as_error(self) -> Diagnostic:
         """Return the diagnostic as ``--strict`` reports it: a warning becomes an error."""
         return self._replace(severity=Severity.ERROR) if self.severity is Severity.WARNING else self
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form that every command prints."""
-        span = self.span
-        return {
-            "severity": self.severity.value,
-            "code": self.code,
-            "message": self.message,
-            "file": span.file if span else None,
-            "line": span.line if span else None,
-            "column": span.column if span else None,
-            "endLine": span.end_line if span else None,
-            "endColumn": span.end_column if span else None,
-            "path": format_path(self.path),
-            "hint": self.hint,
-            "related": [
-                {
-                    "message": related.message,
-                    "file": related.span.file,
-                    "line": related.span.line,
-                    "column": related.span.column,
-                    "endLine": related.span.end_line,
-                    "endColumn": related.span.end_column,
-                }
-                for related in self.related
-            ],
-        }
 
 
 def format_path(path: FieldPath) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from gpuctl.api.document_answers import DocumentWarning, RelatedPlace
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -150,22 +151,26 @@ def compiler_errors(sources: Mapping[str, Source]) -> Iterator[None]:
         yield
     except ServiceRefusal as error:
         if error.name == "InvalidDocuments" and error.details:
-            raise InvalidDocuments([diagnostic_of(item) for item in error.details], dict(sources)) from None
+            found = map(DocumentWarning.model_validate, error.details)
+            raise InvalidDocuments(list(map(diagnostic_of, found)), dict(sources)) from None
         if error.name == "InvalidOptions":
             raise InvalidOptions(error.message) from None
         raise
 
 
-def diagnostic_of(value: Mapping[str, Any]) -> Diagnostic:
-    """Return the diagnostic from its dictionary (:meth:`Diagnostic.to_dict`); its path stays one string."""
-    related = tuple(Related(item["message"], span) for item in value["related"] if (span := _span(item)) is not None)
-    path = (value["path"],) if value["path"] else ()
+def diagnostic_of(warning: DocumentWarning) -> Diagnostic:
+    """Return the diagnostic of an answer; its path stays one string."""
+    related = tuple(Related(item.message, span) for item in warning.related if (span := _span(item)) is not None)
     return Diagnostic(
-        Severity(value["severity"]), value["code"], value["message"], _span(value), path, value["hint"], related
+        Severity(warning.severity),
+        warning.code,
+        warning.message,
+        _span(warning),
+        (warning.path,) if warning.path else (),
+        warning.hint,
+        related,
     )
 
 
-def _span(value: Mapping[str, Any]) -> SourceSpan | None:
-    if value["file"] is None:
-        return None
-    return SourceSpan(value["file"], value["line"], value["column"], value["endLine"], value["endColumn"])
+def _span(place: DocumentWarning | RelatedPlace) -> SourceSpan | None:
+    return None if place.file is None else SourceSpan(*(getattr(place, name) for name in SourceSpan._fields))

@@ -29,7 +29,7 @@ def fit_by_service(
     query = {**found.query, "suggest": "true" if suggest else ""}
     with compiler_errors(found.sources), service.reading():
         answer = FitAnswer.model_validate(service.request("POST", "/fit", found.body, query=query))
-        warnings = [diagnostic_of(item.as_json()) for item in answer.warnings]
+        warnings = list(map(diagnostic_of, answer.warnings))
     diagnosed(in_source_order([*found.notes, *warnings]), found.sources)
     for message in answer.messages:
         said(message)

@@ -64,7 +64,7 @@ def plan_of(value: Mapping[str, Any]) -> ServicePlan:
         polite=answer.courtesies,
         finished=answer.finished,
         messages=answer.messages,
-        diagnostics=[diagnostic_of(item.as_json()) for item in answer.warnings],
+        diagnostics=list(map(diagnostic_of, answer.warnings)),
         carried_out=answer.carried_out,
     )
 

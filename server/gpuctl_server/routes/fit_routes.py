@@ -57,7 +57,7 @@ def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:
     answer = FitAnswer(
         jobs=fit_jobs(result.jobs, result.suggestions).jobs,
         notes=result.notes,
-        warnings=[DocumentWarning.model_validate(item.to_dict()) for item in result.diagnostics],
+        warnings=list(map(DocumentWarning.of, result.diagnostics)),
         messages=messages,
     )
     told: dict[str, Any] = merge_hidden(answer.as_json())

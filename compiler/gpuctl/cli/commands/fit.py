@@ -9,8 +9,7 @@ from functools import partial
 
 import click
 
-from gpuctl.api.document_answers import diagnostics_answer
-from gpuctl.api.fit_answers import FitAnswer, FitJob, FitJobs, fit_failure, fit_jobs
+from gpuctl.api.fit_answers import FitAnswer, FitFailure, FitJob, FitJobs, fit_jobs
 from gpuctl.api.json_values import to_json
 from gpuctl.capacity.verdicts import LACKING
 from gpuctl.cli.options.cluster_choice import stated_cluster
@@ -23,7 +22,7 @@ from gpuctl.cli.options.connection_options import (
 )
 from gpuctl.cli.options.document_options import compile_options, input_options
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, snapshot_option, snapshot_source
-from gpuctl.cli.output import text
+from gpuctl.cli.output import json, text
 from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -91,7 +90,7 @@ def command(
             )
         except ClusterError as error:
             if as_json:
-                click.echo(to_json(fit_failure(error.message)), nl=False)
+                click.echo(to_json(FitFailure(jobs=[], error=error.message).as_json()), nl=False)
             raise
     if as_json:
         click.echo(to_json(FitJobs(jobs=result.jobs).as_json()), nl=False)
@@ -137,7 +136,7 @@ def _fit(
     except InvalidDocuments as error:
         text.write(error.diagnostics, error.sources, sys.stderr)
         if as_json:
-            click.echo(to_json(diagnostics_answer(error.diagnostics)), nl=False)
+            click.echo(json.render(error.diagnostics), nl=False)
         raise click.exceptions.Exit(2) from None
     finally:
         for asked in (service, session):

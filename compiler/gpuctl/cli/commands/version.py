@@ -11,12 +11,12 @@ import click
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
 def command(output: str) -> int:
     """Print gpuctl's version, the version of the language, and the supported Kubernetes versions."""
-    from gpuctl.api.document_answers import version_answer
+    from gpuctl.api.document_answers import VersionAnswer
 
-    answer = version_answer()
+    answer = VersionAnswer()
     if output == "json":
-        click.echo(json.dumps(answer))
+        click.echo(json.dumps(answer.as_json()))
     else:
-        oldest, newest = answer["kubernetes"][0], answer["kubernetes"][-1]
-        click.echo(f"gpuctl {answer['gpuctl']} (language {answer['language']}, Kubernetes {oldest} to {newest})")
+        oldest, newest = answer.kubernetes[0], answer.kubernetes[-1]
+        click.echo(f"gpuctl {answer.gpuctl} (language {answer.language}, Kubernetes {oldest} to {newest})")
     return 0

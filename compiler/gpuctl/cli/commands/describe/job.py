@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -68,7 +67,8 @@ def command(
         if output == "text":
             _show(found.job, usage)
         else:
-            show_value({**found.job.as_json(), "usage": None if usage is None else _usage_value(usage)}, output)
+            used = None if usage is None else usage_answer(usage).items[0].as_json()
+            show_value({**found.job.as_json(), "usage": used}, output)
     return 0
 
 
@@ -82,11 +82,6 @@ def _usage(read_context: ReadContext, found: FoundJob) -> UsageView | None:
     except (ClusterError, click.ClickException) as error:
         read_context.scope.note(f"its GPU usage is unknown: {error.message}")
         return None
-
-
-def _usage_value(usage: UsageView) -> dict[str, Any]:
-    value: dict[str, Any] = usage_answer(usage)["items"][0]
-    return value
 
 
 def _usage_lines(usage: UsageView) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
-from gpuctl.api.usage_answers import columns_of, group_rows, usage_answer, usage_rows
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.usage_answers import columns_of, group_steps, group_totals, usage_answer
 from gpuctl.cli.commands.usage.usage_options import (
     STEPS,
     RowFormat,
@@ -181,9 +182,10 @@ def _show(
 
 def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
     if output == "json":
-        show_value(usage_answer(view, by_step=by_step), "json")
+        show_value(usage_answer(view, by_step=by_step).as_json(), "json")
         return
-    show_csv(columns_of(view, by_step=by_step), usage_rows(view) if by_step else group_rows(view))
+    rows: Iterable[ApiModel] = group_steps(view) if by_step else group_totals(view)
+    show_csv(columns_of(view, by_step=by_step), (row.as_json() for row in rows))
 
 
 def _show_table(view: UsageView, row_format: RowFormat, *, by_step: bool) -> None:

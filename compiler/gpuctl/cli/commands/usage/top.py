@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.api.usage_answers import HELD_COLUMNS, held_now_rows, holders_answer
+from gpuctl.api.usage_answers import HeldNow, HeldNowList
 from gpuctl.cli.commands.usage.usage_options import (
     RowFormat,
     note_cut_rows,
@@ -94,7 +94,8 @@ def _print_notes(found: CurrentHolders, shown: int) -> None:
 
 
 def _show_values(found: CurrentHolders, output: str) -> None:
+    answer = HeldNowList.of(found)
     if output == "json":
-        show_value(holders_answer(found), "json")
+        show_value(answer.as_json(), "json")
         return
-    show_csv(HELD_COLUMNS, held_now_rows(found))
+    show_csv(HeldNow.columns(), (item.as_json() for item in answer.items))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.api.usage_answers import IDLE_COLUMNS, idle_rows, waste_answer
+from gpuctl.api.usage_answers import HeldIdleWorkload, IdleGpuList
 from gpuctl.cli.commands.usage.usage_options import (
     RowFormat,
     note_cut_rows,
@@ -167,11 +167,11 @@ def _print_notes(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None
 
 
 def _show_values(waste: IdleGpuReport, row_format: RowFormat) -> None:
-    rows = idle_rows(_shown(waste, row_format), pause_line)
+    items = [HeldIdleWorkload.of(item, pause_line(item) or None) for item in _shown(waste, row_format)]
     if row_format.output == "json":
-        show_value(waste_answer(waste, rows), "json")
+        show_value(IdleGpuList.of(waste, items).as_json(), "json")
         return
-    show_csv(IDLE_COLUMNS, [{**row, "models": _models_text(row["models"])} for row in rows])
+    show_csv(HeldIdleWorkload.columns(), ({**item.as_json(), "models": _models_text(item.models)} for item in items))
 
 
 def _models_text(models: dict[str, float]) -> str:
