@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from control_plane.processes import free_ports
+from control_plane.releases import releases
 
 PROGRAMS = ("jobset", "kueue")
 CERTIFICATES = "webhook-certificates"
@@ -70,12 +71,13 @@ class Controller:
         }
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """Return the objects that hold its configuration in the release's manifests, for readers: the controller uses a
+        """Return the objects that hold its configuration in the release's chart, for readers: the controller uses a
         file.
         """
         if self.name == "kueue":
             data = {"controller_manager_config.yaml": json.dumps(self._configuration())}
-            metadata = {"name": "kueue-manager-config", "namespace": "kueue-system"}
+            labels = {"app.kubernetes.io/version": f"v{releases()['kueue']}"}
+            metadata = {"name": "kueue-manager-config", "namespace": "kueue-system", "labels": labels}
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
             yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 

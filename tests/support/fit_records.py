@@ -7,13 +7,13 @@ Kueue in ``tests/binaries``, and after a change of what a snapshot has. Nothing 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from control_plane import ControlPlane
+from control_plane.releases import releases
 from gpuctl.capacity.snapshot_document import Snapshot, load, render
 from support.fit_oddities import oddity
 from support.fit_parts import World
@@ -69,21 +69,10 @@ SETS = {
 """``held-out`` worlds are not read while ``fit`` is changed: they show whether it is fitted to the others."""
 
 
-def versions() -> dict[str, str]:
-    """Return the releases of Kubernetes and Kueue that the tests build."""
-    found = {}
-    for name, module in (("kubernetes", "k8s.io/kubernetes"), ("kueue", "sigs.k8s.io/kueue")):
-        text = (TESTS / "binaries" / name / "go.mod").read_text()
-        match = re.search(rf"{re.escape(module)} v(\S+)", text)
-        assert match is not None, f"{name}/go.mod has no {module}"
-        found[name] = match[1]
-    return found
-
-
 def dump_trial(trial: Trial) -> str:
     """Return what the scheduler did with a world, as JSON."""
     parts: dict[str, Any] = {
-        "kubernetes": versions()["kubernetes"],
+        "kubernetes": releases()["kubernetes"],
         "seed": trial.world.seed,
         "features": sorted(trial.world.features),
         "now": _seen_value(trial.now),
@@ -106,7 +95,7 @@ def dump_queues(seen: SeenQueues) -> str:
     """Return what Kueue did with a world, as JSON."""
     trial = seen.trial
     parts = {
-        **versions(),
+        **{name: releases()[name] for name in ("kubernetes", "kueue")},
         "seed": trial.seed,
         "admitted": sorted(seen.admitted & {job["metadata"]["name"] for job in trial.coming}),
         "lost": sorted(seen.lost),

@@ -85,8 +85,8 @@ def verdict(have: Snapshot, *jobs: Object) -> tuple[str, bool]:
     return found.verdict, found.certain
 
 
-def configured(have: Snapshot, text: Object) -> Snapshot:
-    """With Kueue's Configuration."""
+def configured(have: Snapshot, text: Object, release: str = "") -> Snapshot:
+    """With Kueue's Configuration and release."""
     value = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **text}
-    lists = {**(have.kueue or {}), "configuration": configuration_entry(value)}
+    lists = {**(have.kueue or {}), "configuration": configuration_entry(value, release)}
     return load(render(replace(have, kueue=lists)))

@@ -170,7 +170,7 @@ def _found(api: Api, spaces: set[str]) -> dict[str, dict[str, _Job]]:
 
 
 def _counts(metrics: str) -> _Counts:
-    """Return Kueue's own metrics. Source: Kueue 0.15, ``pkg/metrics/metrics.go``."""
+    """Return Kueue's own metrics. Source: Kueue 0.19, ``pkg/metrics/metrics.go``."""
     held: dict[str, int] = {}
     active: dict[str, int] = {}
     waiting: dict[str, int] = {}

@@ -292,6 +292,89 @@ def test_excluded_resources_need_no_quota() -> None:
     assert verdict(left_out, new) == ("fits", True)
 
 
+def test_undeclared_resources_need_no_quota_if_ignored() -> None:
+    have = snapshot(world(queue("team", 4)))
+    new = job("new", "team", 1)
+    new["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = 1
+    have.nodes[0]["allocatable"]["example.com/licence"] = "5"
+    ignored: Object = {"resources": {"quotaCheckStrategy": "IgnoreUndeclared"}}
+    assert verdict(configured(have, ignored), new) == ("fits", True)
+    assert verdict(configured(have, {**ignored, "featureGates": {"QuotaCheckStrategy": False}}), new)[0] == "never"
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("v0.19.2", ("fits", True)),
+        ("0.17.6", ("fits", True)),
+        ("v0.18.1", ("never", True)),
+        ("v0.16.9", ("never", True)),
+        ("", ("unknown", False)),
+        ("main", ("unknown", False)),
+    ],
+)
+def test_label_key_of_another_flavor_excludes_a_flavor_in_old_releases(
+    release: str, expected: tuple[str, bool]
+) -> None:
+    """The job selects a node label that only the flavor `spot` has, in which its queue has too little quota."""
+    flavors = (flavor("plain", nodeLabels={}), flavor("spot", nodeLabels={"spot": "yes"}))
+    amounts = {"spot": {"nominalQuota": 1}, "plain": {"nominalQuota": 4}}
+    have = configured(snapshot(world(queue("team", amounts), flavors=flavors)), {}, release)
+    node = {**have.nodes[0], "labels": {"spot": "yes"}}
+    assert verdict(replace(have, nodes=[node]), job("new", "team", 2, nodeSelector={"spot": "yes"})) == expected
+    assert verdict(replace(have, nodes=[node]), job("new", "team", 2)) == ("fits", True)
+
+
+@pytest.mark.parametrize(
+    ("release", "preference", "given"),
+    [
+        ("v0.19.2", "BorrowingOverPreemption", "b"),
+        ("v0.19.2", "PreemptionOverBorrowing", "a"),
+        ("v0.16.1", "PreemptionOverBorrowing", None),
+        ("", "PreemptionOverBorrowing", None),
+    ],
+)
+def test_preference_decides_between_borrowing_and_preemption(release: str, preference: str, given: str | None) -> None:
+    """Flavor `a` is in use by a job that may be preempted, flavor `b` is lent by another queue."""
+    rules = {
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "flavorFungibility": {
+            "whenCanBorrow": "TryNextFlavor",
+            "whenCanPreempt": "TryNextFlavor",
+            "preference": preference,
+        },
+    }
+    amounts = {"a": {"nominalQuota": 1}, "b": {"nominalQuota": 0}}
+    trial = world(
+        queue("team", amounts, cohortName="lab", **rules),
+        queue("other", {"b": {"nominalQuota": 1}}, cohortName="lab"),
+        flavors=(flavor("a"), flavor("b")),
+    )
+    old = workload("old", "team", 1, since="2025-01-01T00:00:00Z", card="a")
+    pods = ({**pod_of("old"), "node": "a"},)
+    have = configured(snapshot(trial, old, pods=pods), {}, release)
+    found = judged(have, job("new", "team", 1, "queue-high"))["new"]
+    if given is None:
+        assert found.verdict == "unknown"
+        assert "flavorFungibility.preference differs between releases of Kueue" in found.reason
+    else:
+        assert f"admits it with flavor {given}" in found.reason
+        assert found.verdict == ("preempts" if given == "a" else "fits")
+
+
+def test_gated_job_is_unknown_and_does_not_hold_up_its_queue() -> None:
+    new = job("new", "team", 1)
+    new["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/data"}
+    assert verdict(snapshot(world(queue("team", 4))), new) == ("unknown", False)
+    old = workload("old", "team", 4, created="2025-01-01T00:00:00Z")
+    old["metadata"]["annotations"] = dict(new["metadata"]["annotations"])
+    have = snapshot(world(queue("team", 4, queueingStrategy="StrictFIFO")), old)
+    assert verdict(have, job("later", "team", 1)) == ("fits", True)
+    [waiting] = fit_waiting(have)
+    assert waiting.verdict == "unknown"
+    assert "its gates are removed (kueue.x-k8s.io/admission-gated-by)" in waiting.reason
+
+
 def test_transformed_resources_are_unknown() -> None:
     """Also for other jobs in the same queues, but not if the resource is unused."""
     have = snapshot(world(queue("team", 4), queue("other", 4)))

@@ -137,7 +137,19 @@ def test_uncovered_resources_are_taken_from_recorded_requests() -> None:
     assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["example.com/x"])
     own["status"]["resourceRequests"] = [{"name": "set-0", "resources": {GPU: "1", "cpu": "0"}}]
     found = finding_of(own, queues=[queue("gpus", a=4)])
-    assert (found.cause, found.numbers["uncoveredResources"]) == ("queue-unusable", ["cpu"])
+    assert (found.cause, found.numbers["uncoveredResources"]) == ("queued", [])
+
+
+def test_gated_workload_waits_for_its_gates_and_is_not_ahead() -> None:
+    gated, later = waiting("new", 1, created="2026-01-01"), waiting("later", 1)
+    gated["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/data"}
+    found = finding_of(gated, later, queues=[queue("gpus", a=4)])
+    assert found.message == (
+        "waits in Kueue's queue team (ClusterQueue gpus): Kueue does not admit it before its gates are removed "
+        "(kueue.x-k8s.io/admission-gated-by: example.com/data)"
+    )
+    assert found.fix.startswith("wait for the program or person that removes the annotation")
+    assert finding_of(later, gated, queues=[queue("gpus", a=4)]).numbers["position"] == 1
 
 
 def test_reclaimable_pods_request_nothing() -> None:

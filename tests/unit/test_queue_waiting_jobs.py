@@ -119,16 +119,16 @@ def test_partially_admitted_workload_keeps_its_admitted_pod_count() -> None:
         assert verdict(snapshot(world(queue("team", 4)), old), job("new", "team", 2)) == expected
 
 
-def test_zero_request_needs_a_covering_quota() -> None:
-    """No resource group of the ClusterQueue covers cpu, so Kueue admits no workload that requests it."""
+def test_zero_request_needs_no_quota() -> None:
+    """No resource group of the ClusterQueue covers cpu."""
     have = snapshot(world(queue("team", 4)))
-    assert verdict(have, cpu_job(0)) == NEVER
+    assert verdict(have, cpu_job(1)) == NEVER
+    assert verdict(have, cpu_job(0)) == FITS
     old = workload("old", "team", 1, created=OLD)
     spec_of(old)["containers"][0]["resources"]["requests"]["cpu"] = "0"
     strict = snapshot(world(queue("team", 4, queueingStrategy="StrictFIFO")), old)
-    assert verdict(strict, job("new", "team", 1)) == WAITS
-    assert requested_amounts(old) == {GPU: 1, "cpu": 0}
-    assert verdict(snapshot(world(with_cpu(0))), cpu_job(0)) == FITS
+    assert verdict(strict, job("new", "team", 1)) == FITS
+    assert requested_amounts(old) == {GPU: 1}
 
 
 @pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])

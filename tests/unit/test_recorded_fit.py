@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from control_plane.releases import releases
 from gpuctl.capacity.job_fit import Fit
 from gpuctl.capacity.verdicts import STARTS, VERDICTS
-from support.fit_records import RECORDED, SETS, queues_of, trials_of, versions
+from support.fit_records import RECORDED, SETS, queues_of, trials_of
 from support.fit_trials import disagreements
 
 NAMES = sorted(SETS)
@@ -116,7 +117,7 @@ def test_small_worlds_agree_in_every_detail(name: str) -> None:
 def test_records_are_from_the_releases_that_the_tests_build() -> None:
     for path in RECORDED.rglob("*.json"):
         value = json.loads(path.read_text())
-        found = {name: value[name] for name in versions() if name in value}
-        assert found.items() <= versions().items(), (
+        found = {name: value[name] for name in releases() if name in value}
+        assert found.items() <= releases().items(), (
             f"{path.name} was recorded with {found}: record it again (support/fit_records.py)"
         )

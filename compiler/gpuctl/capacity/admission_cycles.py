@@ -1,6 +1,6 @@
 """A simulation of Kueue's admission cycles for jobs created one after another.
 
-Each cycle takes the first job of every ClusterQueue. Source: Kueue 0.15, ``pkg/scheduler/scheduler.go``,
+Each cycle takes the first job of every ClusterQueue. Source: Kueue 0.19, ``pkg/scheduler/scheduler.go``,
 ``pkg/cache/queue/cluster_queue.go``. Of jobs created within one second the first in order comes first.
 """
 

@@ -1,6 +1,6 @@
 """The quota that a Kueue ClusterQueue can still use: its own, and what its cohort lends.
 
-Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go`` (available, potentialAvailable, SubtreeQuota, localQuota,
+Source: Kueue 0.19, ``pkg/cache/scheduler/resource_node.go`` (available, potentialAvailable, SubtreeQuota, localQuota,
 accumulateFromChild); ``pkg/workload/workload.go`` (totalRequestsFromPodSets, totalRequestsFromAdmission).
 """
 
@@ -171,13 +171,7 @@ def requested_amounts(workload: Object) -> Amounts:
     for amounts in requested_by_pod_sets(workload):
         for resource, value in amounts.items():
             total[resource] = total.get(resource, ZERO) + value
-    # For a waiting Workload a request of 0 counts, too: a ClusterQueue that does not cover the resource never admits
-    # it.
-    return {
-        resource: value
-        for resource, value in total.items()
-        if value or not (workload.get("status") or {}).get("admission")
-    }
+    return {resource: value for resource, value in total.items() if value}
 
 
 def requested_by_pod_sets(workload: Object) -> Iterator[Amounts]:

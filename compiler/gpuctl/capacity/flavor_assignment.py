@@ -1,6 +1,6 @@
 """The flavors that a job gets in its ClusterQueue, and whether it has to preempt for them.
 
-Source: Kueue 0.15, ``pkg/scheduler/flavorassigner/flavorassigner.go``.
+Source: Kueue 0.19, ``pkg/scheduler/flavorassigner/flavorassigner.go``.
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ class _Best(NamedTuple):
     borrows: int
     assigned: dict[str, tuple[str, FlavorMode, int]]
 
-    def is_better(self, other: _Best) -> bool:
-        """Source: isPreferred, without ``flavorFungibility.preference``."""
+    def is_better(self, other: _Best, rules: ClusterQueueRules) -> bool:
+        """Source: isPreferred."""
         if FlavorMode.NO_FIT in (self.mode, other.mode):
             return self.mode != FlavorMode.NO_FIT
+        if rules.prefers_preemption and FlavorMode.NO_CANDIDATES not in (self.mode, other.mode):
+            return (-self.borrows, self.mode) > (-other.borrows, other.mode)
         return (self.mode, -self.borrows) > (other.mode, -other.borrows)
 
 
@@ -119,14 +121,14 @@ def _search(
             slot = FlavorResource(flavor, name)
             mode, far = _mode(slot, used.get(slot, 0) + amount, rules, node, oracle)
             single = _Best(mode, far, {})
-            worst = single if found.is_better(single) else found
+            worst = single if found.is_better(single, rules) else found
             found = worst._replace(assigned={**found.assigned, name: (flavor, mode, far)})
             if mode is FlavorMode.NO_FIT:
                 break
         if not _tries_next(found, rules):
             best = found
             break
-        if found.is_better(best):
+        if found.is_better(best, rules):
             best = found
     return best, -1 if last == len(group.flavors) - 1 else last
 

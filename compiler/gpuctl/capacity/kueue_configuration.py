@@ -1,11 +1,12 @@
 """Kueue's own configuration, as far as it affects jobs in queues.
 
-Source: Kueue 0.15, ``apis/config``, ``pkg/workload/workload.go`` (dropExcludedResources, applyResourceTransformations),
+Source: Kueue 0.19, ``apis/config``, ``pkg/workload/workload.go`` (dropExcludedResources, applyResourceTransformations),
 ``pkg/scheduler/scheduler.go`` (PodsReadyForAllAdmittedWorkloads).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,6 +21,14 @@ ASSUMED_DEFAULTS = (
 )
 NAME_LABEL = "kubernetes.io/metadata.name"
 """A label that every namespace has, with its name as value."""
+_RELEASE = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+Release = tuple[int, ...]
+OWN_LABELS: tuple[Release, ...] = ((0, 17, 6), (0, 18, 2), (0, 19, 0))
+"""Releases, one a minor version, since which a flavor's labels alone decide which node selectors it is compared with.
+Before, the labels of all flavors of its resource group did.
+"""
+PREFERENCE: tuple[Release, ...] = ((0, 16, 2), (0, 17, 0))
+"""Releases since which the values of ``flavorFungibility.preference`` are no longer swapped."""
 _FRAMEWORKS = {"Job": "batch/job", "JobSet": "jobset.x-k8s.io/jobset"}
 
 
@@ -31,6 +40,8 @@ class KueueConfiguration(NamedTuple):
     - ``holds_all``: jobs without a queue are suspended, too.
     - ``namespaces``: selector of the managed namespaces; ``frameworks``: the managed kinds, None if unknown.
     - ``orders_by_creation``: a job that has timed out keeps its place in the queue.
+    - ``ignores_undeclared``: resources without quota in the ClusterQueue do not count.
+    - ``release``: of Kueue; None if unknown.
     """
 
     blocks_admission: bool = False
@@ -40,6 +51,15 @@ class KueueConfiguration(NamedTuple):
     namespaces: Mapping[str, Any] = {}
     frameworks: tuple[str, ...] | None = None
     orders_by_creation: bool = False
+    ignores_undeclared: bool = False
+    release: Release | None = None
+
+    def has(self, since: Iterable[Release]) -> bool | None:
+        """Return True if Kueue has a change that came with these releases, one a minor version; None if unknown."""
+        if self.release is None:
+            return None
+        found = next((first for first in since if first[:2] == self.release[:2]), max(since))
+        return self.release >= found
 
     def counted(self, requests: Units) -> Units:
         """Return the requests of a pod without excluded resources."""
@@ -68,6 +88,7 @@ _MANAGED = _outside("kube-system", "kueue-system")
 def kueue_configuration(lists: Object) -> KueueConfiguration:
     """Return the configuration in a snapshot's Kueue lists, or the defaults if it is missing."""
     found = lists.get(CONFIGURATION) or {}
+    number = _RELEASE.match(found.get("release", ""))
     return KueueConfiguration(
         found.get("blockAdmission", False),
         tuple(found.get("excludeResourcePrefixes", ())),
@@ -76,16 +97,21 @@ def kueue_configuration(lists: Object) -> KueueConfiguration:
         found.get("managedNamespaces", _MANAGED),
         tuple(found["frameworks"]) if "frameworks" in found else None,
         found.get("ordersByCreation", False),
+        found.get("ignoresUndeclared", False),
+        tuple(map(int, number.groups())) if number else None,
     )
 
 
-def configuration_entry(value: object) -> Object | None:
-    """Return the snapshot entry of a Configuration, or None if the value is not one."""
+def configuration_entry(value: object, release: str = "") -> Object | None:
+    """Return the snapshot entry of a Configuration, or None if the value is not one.
+
+    :param release: of Kueue, such as ``v0.19.2``; "" if unknown.
+    """
     if not isinstance(value, dict) or value.get("kind") != "Configuration":
         return None
     waits, resources = value.get("waitForPodsReady") or {}, value.get("resources") or {}
-    integrations = value.get("integrations") or {}
-    if not all(isinstance(item, dict) for item in (waits, resources, integrations)):
+    integrations, gates = value.get("integrations") or {}, value.get("featureGates") or {}
+    if not all(isinstance(item, dict) for item in (waits, resources, integrations, gates)):
         return None
     requeuing = waits.get("requeuingStrategy")
     requeuing = requeuing if isinstance(requeuing, dict) else {}
@@ -94,6 +120,7 @@ def configuration_entry(value: object) -> Object | None:
     is_old = str(value.get("apiVersion", "")).endswith("/v1beta1")
     enabled = waits.get("enable") is True if is_old else bool(waits)
     blocks = waits.get("blockAdmission")
+    ignores = resources.get("quotaCheckStrategy") == "IgnoreUndeclared" and gates.get("QuotaCheckStrategy") is not False
     inputs = [item.get("input") for item in _list(resources.get("transformations")) if isinstance(item, dict)]
     return {
         "blockAdmission": enabled and (is_old if blocks is None else blocks is True),
@@ -103,6 +130,8 @@ def configuration_entry(value: object) -> Object | None:
         "managedNamespaces": _managed(value),
         "frameworks": [str(item) for item in _list(integrations.get("frameworks"))] or [_FRAMEWORKS["Job"]],
         "ordersByCreation": enabled and requeuing.get("timestamp") == "Creation",
+        **({"ignoresUndeclared": True} if ignores else {}),
+        **({"release": release} if release else {}),
     }
 
 

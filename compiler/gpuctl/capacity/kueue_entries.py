@@ -8,6 +8,8 @@ from gpuctl.capacity.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object, controller_of
 
 _RESOURCES = ("requests", "limits")
+ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
+"""An annotation of jobs and Workloads: Kueue admits nothing with it (feature AdmissionGatedBy)."""
 TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 """An annotation with which pods request a topology; there are several."""
 _TOPOLOGY = (
@@ -15,7 +17,7 @@ _TOPOLOGY = (
     "kueue.x-k8s.io/podset-preferred-topology",
     "kueue.x-k8s.io/podset-unconstrained-topology",
 )
-# Source: Kueue's pkg/scheduler/scheduler.go, errInvalidWLResources and errLimitRangeConstraintsUnsatisfiedResources.
+# Source: Kueue's pkg/workload/resources.go, ErrInvalidWLResources and ErrLimitRangeConstraintsUnsatisfiedResources.
 _REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
 _TIMED_OUT = "PodsReadyTimeout"
 _REQUEUED_AT_THE_END = (_TIMED_OUT, "AdmissionCheck")
@@ -64,6 +66,8 @@ def workload_entry(obj: Object) -> Object | None:
         _add_requests(found["podSets"], spec.get("podSets") or [], status)
         found.update({"later": True} if later else {})
         found.update({} if "QuotaReserved" in states else {"untried": True})
+        gates = (metadata.get("annotations") or {}).get(ADMISSION_GATES)
+        found.update({"gated": gates} if gates else {})
     said = (states.get("QuotaReserved") or {}).get("message") or ""
     if admission is None and said.startswith(_REFUSED):
         found["refused"] = said

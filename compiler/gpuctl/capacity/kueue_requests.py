@@ -1,6 +1,6 @@
 """Requests of Workloads as Kueue counts them: like the scheduler, but requests of 0 count, too.
 
-Source: Kueue 0.15, ``pkg/workload`` (totalRequestsFromPodSets, AdjustResources), ``pkg/resources/requests.go``.
+Source: Kueue 0.19, ``pkg/workload`` (totalRequestsFromPodSets, AdjustResources), ``pkg/resources/requests.go``.
 """
 
 from __future__ import annotations

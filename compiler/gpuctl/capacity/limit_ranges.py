@@ -56,7 +56,7 @@ def is_rejected_by_kueue(spec: Object, ranges: Iterable[Object]) -> bool:
     """Return True if Kueue never admits a pod that already has the defaults of LimitRanges.
 
     Kueue compares only stated amounts; the API server checks missing amounts and ratios when the pod is created.
-    Source: Kueue 0.15, ``pkg/workload/resources.go`` (ValidateResources), ``pkg/util/limitrange`` (ValidatePodSpec).
+    Source: Kueue 0.19, ``pkg/workload/resources.go`` (ValidateResources), ``pkg/util/limitrange`` (ValidatePodSpec).
     """
     for container in _containers(spec):
         requests, limits = container_requests(container), container_limits(container)

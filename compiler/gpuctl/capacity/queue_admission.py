@@ -14,8 +14,8 @@ from gpuctl.capacity.admission_orders import QueueOutcome, is_never_admitted, si
 from gpuctl.capacity.cohorts import FlavorResource, cohort_of
 from gpuctl.capacity.demand import Demand, owns
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.kueue_configuration import KueueConfiguration, kueue_configuration
-from gpuctl.capacity.kueue_entries import asks_for_topology
+from gpuctl.capacity.kueue_configuration import PREFERENCE, KueueConfiguration, kueue_configuration
+from gpuctl.capacity.kueue_entries import ADMISSION_GATES, asks_for_topology
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, kueue_units, total_requests, waiting_requests
 from gpuctl.capacity.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.namespace_labels import NamespaceLabels
@@ -42,6 +42,7 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """The annotation with which a job lets Kueue start it with fewer pods."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
+_DIFFER = "differs between releases of Kueue, and its release is unknown or old"
 _DRAINS = "HoldAndDrain"
 KUEUE_COUNTS = "kueueCounts"
 """Key of an object with the total requests of its pods as Kueue counts them, by pod set, if known from another source.
@@ -198,6 +199,8 @@ class _Builder:
         number = len(self._demands) + len(self._workloads)
         rules = self._state.rules[queue]
         sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
+        if admission is None and any(part.depends_on_release for part in sets):
+            self._guessed.add(self._state.roots[queue])
         created = self._configuration.created(item)
         job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
         job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
@@ -210,12 +213,17 @@ class _Builder:
         if admission is not None:
             job.held = _held(admission)
             self._state.holding.append(job)
-        elif not item.get("later") and (rules.is_strict or not is_never_admitted(self._state, job)):
+        elif (
+            not item.get("later")
+            and not item.get("gated")
+            and (rules.is_strict or not is_never_admitted(self._state, job))
+        ):
             self._state.waiting.append(job)
 
     def _waiting_set(self, item: Object, part: Object, rules: ClusterQueueRules) -> PodSet:
         requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
-        found = pod_set(part["name"], requests, part["count"], waiting_spec(part["pod"]), rules, self._flavors)
+        spec, settings = waiting_spec(part["pod"]), self._configuration
+        found = pod_set(part["name"], requests, part["count"], spec, rules, self._flavors, settings)
         # A flavor without a topology is excluded for jobs that request one: checkPodSetAndFlavorMatchForTAS.
         return found.without_flavors(rules) if "refused" in item or "byTopology" in part else found
 
@@ -279,6 +287,9 @@ class _Builder:
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
         priority = self._ranks[rank] if rank else _first_priority(demand, obj)
         sets = tuple(self._pod_sets(demand, obj, path.cluster_queue))
+        if any(part.depends_on_release for part in sets):
+            unknown_reason = f"the flavors that its node selector allows {_DIFFER}"
+            return QueuedJobStatus(path, unknown_reason=unknown_reason)
         created = obj["metadata"].get("creationTimestamp") or f"{NOT_CREATED}{number:06d}"
         job = QueuedJob(
             number,
@@ -321,7 +332,7 @@ class _Builder:
             if asked is None:
                 each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
                 asked = total_requests(self._configuration.counted(each), count)
-            yield pod_set("", asked, count, template["spec"], rules, self._flavors)
+            yield pod_set("", asked, count, template["spec"], rules, self._flavors, self._configuration)
 
     def _unmanaged(self, demand: Demand) -> str:
         """Return why it is unknown whether Kueue manages a job."""
@@ -344,9 +355,12 @@ class _Builder:
         annotations = obj["metadata"].get("annotations") or {}
         if MIN_PARALLELISM in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"
+        if annotations.get(ADMISSION_GATES):
+            return f"Kueue does not admit it before its gates are removed ({ADMISSION_GATES})"
         several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
-        if several and (queue["spec"].get("flavorFungibility") or {}).get("preference"):
-            return "the meaning of flavorFungibility.preference differs between versions of Kueue"
+        preference = (queue["spec"].get("flavorFungibility") or {}).get("preference")
+        if several and preference and not self._configuration.has(PREFERENCE):
+            return f"the meaning of flavorFungibility.preference {_DIFFER}"
         return ""
 
     def _roots_with_unknown_usage(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:

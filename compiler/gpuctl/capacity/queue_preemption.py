@@ -1,6 +1,6 @@
 """Kueue's preemption without fair sharing: the jobs that lose their quota to another job.
 
-Source: Kueue 0.15, ``pkg/scheduler/preemption/preemption.go`` (classicalPreemptions), and the packages ``classical``
+Source: Kueue 0.19, ``pkg/scheduler/preemption/preemption.go`` (classicalPreemptions), and the packages ``classical``
 and ``common`` beside it.
 """
 

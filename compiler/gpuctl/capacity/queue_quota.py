@@ -1,6 +1,6 @@
 """Quotas of Kueue's ClusterQueues and cohorts in the scheduler's units, with usage that changes during admission.
 
-Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go``, ``pkg/scheduler/preemption/classical``
+Source: Kueue 0.19, ``pkg/cache/scheduler/resource_node.go``, ``pkg/scheduler/preemption/classical``
 (FindHeightOfLowestSubtreeThatFits). :mod:`gpuctl.capacity.cohorts` has the same for a fixed usage.
 """
 

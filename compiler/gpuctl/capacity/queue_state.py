@@ -1,6 +1,6 @@
 """The state of Kueue's queues: the ClusterQueues, the jobs that have quota, and those that wait.
 
-Source: Kueue 0.15, ``pkg/cache/scheduler/clusterqueue.go``, ``pkg/cache/queue/cluster_queue.go``.
+Source: Kueue 0.19, ``pkg/cache/scheduler/clusterqueue.go``, ``pkg/cache/queue/cluster_queue.go``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import FlavorResource, cohort_of, parent_of
+from gpuctl.capacity.kueue_configuration import OWN_LABELS, KueueConfiguration
 from gpuctl.capacity.queue_quota import is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.objects.api_resources import Object
@@ -31,11 +32,15 @@ class FlavorGroup(NamedTuple):
 
 
 class PodSet(NamedTuple):
-    """The total requests of the pods of one template. ``excluded``: flavor -> why its pods cannot use it."""
+    """The total requests of the pods of one template.
+
+    ``excluded``: flavor -> why its pods cannot use it. ``depends_on_release``: of Kueue, which is unknown.
+    """
 
     name: str
     requests: Units
     excluded: Mapping[str, str]
+    depends_on_release: bool = False
 
     def without_flavors(self, rules: ClusterQueueRules) -> PodSet:
         """Return the pod set with every flavor excluded."""
@@ -47,6 +52,7 @@ class ClusterQueueRules(NamedTuple):
 
     - ``threshold``: highest priority of jobs that may be preempted while borrowing.
     - ``stops_at_borrowing``, ``stops_at_preempting``: no further flavor is tried if a flavor fits that way.
+    - ``prefers_preemption``: of several flavors, the one that borrows least is taken.
     - Not ``is_active``: it admits no job, and no quota is reclaimed from it.
     """
 
@@ -59,6 +65,7 @@ class ClusterQueueRules(NamedTuple):
     threshold: int | None
     stops_at_borrowing: bool
     stops_at_preempting: bool
+    prefers_preemption: bool
     is_active: bool
 
     @property
@@ -168,34 +175,58 @@ def _rules(item: Object) -> ClusterQueueRules:
         borrow.get("maxPriorityThreshold"),
         (fungibility.get("whenCanBorrow") or "MayStopSearch") in _STOPS,
         (fungibility.get("whenCanPreempt") or "TryNextFlavor") in _STOPS,
+        fungibility.get("preference") == "PreemptionOverBorrowing",
         (spec.get("stopPolicy") or "None") == "None" and item.get("active", True),
     )
 
 
 def pod_set(
-    name: str, requests: Units, count: int, spec: Object, rules: ClusterQueueRules, flavors: Mapping[str, Object]
+    name: str,
+    requests: Units,
+    count: int,
+    spec: Object,
+    rules: ClusterQueueRules,
+    flavors: Mapping[str, Object],
+    configuration: KueueConfiguration,
 ) -> PodSet:
     """Return the pod set of a template in a ClusterQueue.
 
     :param requests: the total requests of its ``count`` pods.
 
-    Source: ``flavorassigner.go``, checkFlavorForPodSets.
+    Source: ``flavorassigner.go``, assignFlavors, checkFlavorForPodSets.
     """
-    total = {**requests}
-    if any("pods" in group.resources for group in rules.groups):
+    covered = {resource for group in rules.groups for resource in group.resources}
+    # A request of 0 needs no quota.
+    counts = {name for name, amount in requests.items() if amount and not configuration.ignores_undeclared}
+    total = {name: amount for name, amount in requests.items() if name in covered | counts}
+    if "pods" in covered:
         total["pods"] = count
-    excluded: dict[str, str] = {}
+    own, shared = (_all_excluded(spec, rules, flavors, shares_keys=shares_keys) for shares_keys in (False, True))
+    has_own = configuration.has(OWN_LABELS)
+    return PodSet(name, total, shared if has_own is False else own, has_own is None and own.keys() != shared.keys())
+
+
+def _all_excluded(
+    spec: Object, rules: ClusterQueueRules, flavors: Mapping[str, Object], *, shares_keys: bool
+) -> dict[str, str]:
+    """Return the flavors that pods cannot use, with the reason.
+
+    :param shares_keys: compare the label keys of all flavors of the group.
+    """
+    found = {}
     for group in rules.groups:
-        keys = {key for name in group.flavors for key in flavors.get(name, {}).get("labels") or {}}
-        for flavor in group.flavors:
-            found = _excluded(spec, flavors[flavor], keys) if flavor in flavors else "does not exist"
-            if found is not None:
-                excluded[flavor] = found
-    return PodSet(name, total, excluded)
+        keys = {name: set(flavors.get(name, {}).get("labels") or {}) for name in group.flavors}
+        every = set().union(*keys.values())
+        for name in group.flavors:
+            used = every if shares_keys else keys[name]
+            reason = _excluded(spec, flavors[name], used) if name in flavors else "does not exist"
+            if reason is not None:
+                found[name] = reason
+    return found
 
 
 def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
-    """Return why pods cannot use a flavor, or None. Only label keys that some flavor of the group has are compared."""
+    """Return why pods cannot use a flavor, or None. Only these label keys are compared."""
     tolerations = [*(spec.get("tolerations") or ()), *(flavor.get("tolerations") or ())]
     for taint in flavor.get("taints") or ():
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in tolerations):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.kueue_configuration import kueue_configuration
-from gpuctl.capacity.kueue_entries import TOPOLOGY
+from gpuctl.capacity.kueue_entries import ADMISSION_GATES, TOPOLOGY
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.queue_admission import KUEUE_COUNTS, MIN_PARALLELISM, PRIORITY_LABEL
@@ -51,6 +51,8 @@ def _object(item: Object, created: str, defaults: NamespaceDefaults) -> Object:
     metadata["creationTimestamp"] = created
     if any("minCount" in part for part in item["podSets"]):
         metadata["annotations"] = {MIN_PARALLELISM: ""}
+    if "gated" in item:
+        metadata["annotations"] = {ADMISSION_GATES: item["gated"]}
     specs = [_job(part, item["namespace"], defaults) for part in item["podSets"]]
     jobs = [
         {"name": part["name"], "replicas": 1, "template": {"spec": spec}}

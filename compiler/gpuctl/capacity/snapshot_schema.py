@@ -288,6 +288,7 @@ _QUEUES: dict[str, Any] = {
                 "leaves": _Maybe(bool),
                 "ready": _Maybe(bool),
                 "later": _Maybe(bool),
+                "gated": _Maybe(str),
                 "untried": _Maybe(bool),
                 "refused": _Maybe(str),
             }
@@ -346,6 +347,8 @@ _QUEUES: dict[str, Any] = {
             "managedNamespaces": _Maybe(_SELECTOR),
             "frameworks": _Maybe([str]),
             "ordersByCreation": _Maybe(bool),
+            "ignoresUndeclared": _Maybe(bool),
+            "release": _Maybe(str),
         }
     ),
 }

@@ -12,6 +12,7 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, con
 
 _GROUP = "kueue.x-k8s.io"
 _CONFIGURATION = Key("ConfigMap", "kueue-system", "kueue-manager-config")
+_RELEASE_LABEL = "app.kubernetes.io/version"
 _KINDS = (
     ("workloads", "Workload", True),
     ("localqueues", "LocalQueue", True),
@@ -56,16 +57,20 @@ def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]
     return sorted(item["metadata"]["name"] for item in found)
 
 
-def kueue_configuration(session: Session) -> object:
-    """Return Kueue's Configuration from the ConfigMap of its manifests; None if missing, forbidden or not YAML."""
+def kueue_configuration(session: Session) -> tuple[object, str]:
+    """Return Kueue's Configuration from the ConfigMap of its manifests, and its release from the label that Helm sets.
+
+    The Configuration is None if it is missing, forbidden or not YAML; the release is "" if it is unknown.
+    """
     try:
         found = session.get(_CONFIGURATION)
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        return None
+        return None, ""
     data = (found or {}).get("data") or {}
-    return parsed_or_none(data.get("controller_manager_config.yaml") or "")
+    release = labels_of(found or {"metadata": {}}).get(_RELEASE_LABEL, "")
+    return parsed_or_none(data.get("controller_manager_config.yaml") or ""), release
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
@@ -73,7 +78,7 @@ def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
 
     Only a Workload whose controller is the job counts: any user who may write Workloads can add the job as a further
     owner. An elastic job has one Workload for each of its sizes; the latest that has not finished counts. Source: Kueue
-    0.15, ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
+    0.19, ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
     """
     uid = job["metadata"]["uid"]
     own = (item for item in workloads if (controller_of(item) or {}).get("uid") == uid)

@@ -20,6 +20,7 @@ from gpuctl.capacity.cohorts import (
     requested_amounts,
     requested_by_pod_sets,
 )
+from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
@@ -234,7 +235,13 @@ def _goes_to(workload: Object, leads: dict[tuple[str, str], str]) -> str | None:
 def _waits(workload: Object) -> bool:
     """Return True if a Workload is pending in its queue."""
     active = (workload.get("spec") or {}).get("active") is not False and not is_backing_off(workload)
+    active = active and not admission_gates(workload)
     return active and condition(workload, "QuotaReserved") is None and condition(workload, "Finished") is None
+
+
+def admission_gates(workload: Object) -> str:
+    """Return the gates that have to be removed before Kueue admits a Workload, "" for none."""
+    return str((workload["metadata"].get("annotations") or {}).get(ADMISSION_GATES) or "")
 
 
 def is_backing_off(workload: Object) -> bool:

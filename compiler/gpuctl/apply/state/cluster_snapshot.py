@@ -150,7 +150,7 @@ def _queues(session: Session, within: str | None) -> Object | None:
 
     found = zip(_QUEUE_PARTS, session.each(read, list(_QUEUE_PARTS)), strict=True)
     lists: Object = {kinds[kind].plural: items for kind, items in found if items is not None}
-    configuration = configuration_entry(kueue_configuration(session))
+    configuration = configuration_entry(*kueue_configuration(session))
     return lists if configuration is None else {**lists, CONFIGURATION: configuration}
 
 

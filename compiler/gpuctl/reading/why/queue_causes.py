@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
+from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, unique_names
@@ -17,6 +18,7 @@ from gpuctl.reading.queue_position import (
     QueueClaim,
     QueueHeadroom,
     QueuePosition,
+    admission_gates,
     claim_of,
     queue_position,
 )
@@ -226,6 +228,10 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
         named = ", ".join(f"{item['name']} ({item.get('state')})" for item in waits) or "Kueue's next step"
         yield f"its quota is reserved, and it waits for {named}"
         return
+    gates = admission_gates(admission)
+    if gates:
+        yield f"Kueue does not admit it before its gates are removed ({ADMISSION_GATES}: {gates})"
+        return
     rooms = place.short
     if rooms:
         resources = dict.fromkeys(room.slot.resource for room in rooms)
@@ -283,6 +289,8 @@ def _owner(workload: Object, evidence: Evidence) -> str:
 
 def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
     name = admission["metadata"]["name"]
+    if admission_gates(admission):
+        return f"wait for the program or person that removes the annotation {ADMISSION_GATES} of the job"
     look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
     if place.holders and not place.ahead:
         holders = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.holders)
