@@ -191,19 +191,20 @@ def test_workload_that_kueue_has_not_tried_comes_first() -> None:
     assert verdict(snapshot(world(queue("team", 4)), old), job("new", "team", 2)) == FITS
 
 
-def test_role_takes_its_next_flavor_if_a_later_role_does_not_fit() -> None:
+def test_roles_that_do_not_fit_into_their_first_flavors_are_unknown() -> None:
+    """Kueue tries other combinations of flavors in its next cycles."""
     amounts = {"a": {"nominalQuota": 4}, "b": {"nominalQuota": 3}}
     flavors = (flavor("a"), flavor("b"))
     have = snapshot(world(queue("team", amounts), flavors=flavors))
-    assert judged(have, job_set("set", 1, 4))["set"].reason.endswith("admits it with flavor b, a")
-    assert verdict(have, job_set("set", 1, 4)) == FITS
-    assert verdict(have, job_set("set", 1, 5)) == NEVER
+    assert verdict(have, job_set("set", 1, 3)) == FITS
+    assert verdict(have, job_set("set", 1, 4)) == ("unknown", False)
+    assert verdict(snapshot(world(queue("team", 4))), job_set("set", 1, 4)) == NEVER
     strict = world(queue("team", amounts, queueingStrategy="StrictFIFO"), flavors=flavors)
     old = workload("old", "team", 1, created=OLD)
     old["metadata"]["ownerReferences"][0].update(apiVersion="jobset.x-k8s.io/v1alpha2", kind="JobSet")
     roles = old["spec"]["podSets"]
     roles.append({**copy.deepcopy(roles[0]), "name": "second", "count": 4})
-    assert verdict(snapshot(strict, old), job("new", "team", 2)) == FITS
+    assert not judged(snapshot(strict, old), job("new", "team", 2))["new"].certain
 
 
 def test_topology_request_needs_a_flavor_with_a_topology() -> None:

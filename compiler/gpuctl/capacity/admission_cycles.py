@@ -12,7 +12,7 @@ from itertools import count
 from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import FlavorResource
-from gpuctl.capacity.flavor_assignment import FlavorAssignment, FlavorMode, LastTried, assign_flavors
+from gpuctl.capacity.flavor_assignment import FlavorAssignment, FlavorMode, assign_flavors
 from gpuctl.capacity.queue_preemption import QuotaHolders, QuotaVictim, release_quota, reserve_quota
 from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.queue_state import QueuedJob, QueueState
@@ -45,8 +45,6 @@ class AdmissionRun:
         self._active: dict[str, list[tuple[int, str, int, QueuedJob]]] = {}
         self._parked: dict[str, list[QueuedJob]] = {}
         self._sticky: dict[str, QueuedJob] = {}
-        self._tried: dict[int, LastTried] = {}
-        self._searches: set[tuple[int, frozenset[tuple[tuple[int, int], int]]]] = set()
         self._leaving: list[tuple[int, QueuedJob]] = []
         self.admitted: dict[int, list[dict[str, str]]] = {}
         self.stopped: dict[int, list[QuotaVictim]] = {}
@@ -154,17 +152,16 @@ class AdmissionRun:
         job, choice, victims = entry
         node, rules = self.nodes[job.queue], self._state.rules[job.queue]
         if not choice.is_possible:
-            return self._requeue(job, choice)
+            return self._requeue(job)
         if not choice.fits and not victims:
             if rules.reclaim_policy != "Any":
                 kept = self._reservation(choice, node)
                 reserve_quota(node, kept)
                 reserved.append((node, kept))
-            return self._requeue(job, choice)
+            return self._requeue(job)
         if any(victim.job is other.job for victim in victims for other in gone) or not self._still_fits(
             node, choice, [*gone, *victims]
         ):
-            self._tried.pop(job.number, None)
             self._push(job)
             return False
         gone += victims
@@ -200,7 +197,7 @@ class AdmissionRun:
             return FlavorMode.PREEMPT if own else FlavorMode.RECLAIM, far
 
         node = self.nodes[job.queue]
-        choice = assign_flavors(job, self._state.rules[job.queue], node, oracle, self._tried.get(job.number, {}))
+        choice = assign_flavors(job, self._state.rules[job.queue], node, oracle)
         victims = victims_for(choice.preempts, choice.usage) if choice.preempts else []
         return _Entry(job, choice, victims)
 
@@ -225,25 +222,16 @@ class AdmissionRun:
                 kept[slot] = min(amount, quota.nominal + quota.borrowing_limit - used)
         return kept
 
-    def _requeue(self, job: QueuedJob, choice: FlavorAssignment) -> bool:
+    def _requeue(self, job: QueuedJob) -> bool:
         """Requeue a job that was not admitted; return True if another job of its ClusterQueue may come first now."""
-        self._tried[job.number] = choice.tried
-        search = job.number, frozenset(choice.tried.items())
-        # With several pod sets the next flavors may lead back to the first ones endlessly.
-        pending = any(stop != -1 for stop in choice.tried.values()) and search not in self._searches
-        self._searches.add(search)
         if self._sticky.get(job.queue) is job:
             del self._sticky[job.queue]
-        if pending:
-            self._push(job)
-        else:
-            self._park(job)
-        return pending or not self._state.rules[job.queue].is_strict
+        self._park(job)
+        return not self._state.rules[job.queue].is_strict
 
     def _admit(self, job: QueuedJob, choice: FlavorAssignment) -> None:
         job.held, job.since, job.evicted = choice.usage, _LATER + self._clock, False
         self._holders.add(job)
-        self._searches.clear()
         if self._sticky.get(job.queue) is job:
             del self._sticky[job.queue]
         self.preempted.pop(job.number, None)
@@ -251,7 +239,6 @@ class AdmissionRun:
 
     def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
         """Preempt jobs and wait for their end; return True if any of them is a new victim."""
-        self._tried.pop(job.number, None)
         if not self._state.rules[job.queue].is_strict:
             self._sticky[job.queue] = job
         self._push(job)
@@ -270,7 +257,6 @@ class AdmissionRun:
         self._leaving = [item for item in self._leaving if item[0] >= self._clock]
         for job in done:
             self._holders.drop(job)
-            self._searches.clear()
             job.held, job.evicted = None, False
             self.admitted.pop(job.number, None)
             if not job.ends_after_eviction:

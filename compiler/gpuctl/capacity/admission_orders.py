@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import permutations, product
-from math import prod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.admission_cycles import AdmissionRun
@@ -13,12 +10,7 @@ from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.flavor_assignment import FlavorMode, assign_flavors
 from gpuctl.capacity.queue_preemption import may_preempt, release_quota, reserve_quota
 from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
-from gpuctl.capacity.queue_state import NOT_CREATED, QueuedJob, QueueState
-
-_FEW = 3
-"""Up to this number of jobs, every order is tried."""
-_MANY = 1 << 10
-"""Maximum number of flavor choices that are examined for one job."""
+from gpuctl.capacity.queue_state import NOT_CREATED, QueuedJob, QueueState, chooses_flavors, combines_flavors
 
 
 class QueueOutcome(NamedTuple):
@@ -55,48 +47,16 @@ def simulate_admission(
     # In every order all of them are admitted with the same flavors, or none is.
     settled = len(decided) == len(movers) + len(parked) and _is_plain(state, decided, movers)
     ranks = {(job.queue, job.priority, job.created) for job in (*waiting, *coming)}
-    if settled or not ordered or len(new) + len(again) > _FEW or len(ranks) < len(waiting) + len(coming):
-        return QueueOutcome(run, settled, decided)
-    every = [run]
-    for batches in _orders([*again, *new]):
-        every.append(AdmissionRun(state))
-        every[-1].admit([[job for job in first if job not in again] + known, *batches], parked)
-    # The result also depends on when the pods of preempted jobs end.
-    steady = len(every) <= 2 or not any(one.stopped for one in every)
-    for job in movers if steady else ():
-        ends = {one.is_admitted(job.number) for one in every}
-        if len(ends) == 1:
-            decided[job.number] = ends.pop()
-    return QueueOutcome(run, steady and len({one.end for one in every}) == 1, decided)
-
-
-def _orders(jobs: Sequence[QueuedJob]) -> Iterator[list[list[QueuedJob]]]:
-    """Yield every order of creation, divided into batches in every way."""
-    for chosen in permutations(jobs):
-        order = [
-            replace(job, created=f"{NOT_CREATED}{rank:06d}") if job.created.startswith(NOT_CREATED) else job
-            for rank, job in enumerate(chosen)
-        ]
-        for cuts in product((False, True), repeat=max(0, len(order) - 1)):
-            batches = [order[:1]]
-            for job, cut in zip(order[1:], cuts, strict=True):
-                if cut:
-                    batches.append([])
-                batches[-1].append(job)
-            yield batches
+    if ordered and len(new) + len(again) <= 1 and len(ranks) == len(waiting) + len(coming):
+        # Only one order is possible.
+        decided.update((job.number, run.is_admitted(job.number)) for job in movers)
+        settled = True
+    return QueueOutcome(run, settled, decided)
 
 
 def _is_plain(state: QueueState, decided: dict[int, bool], movers: Sequence[QueuedJob]) -> bool:
     """Return True if only one result is possible: no job is admitted, or no job can choose among flavors."""
-    if not any(decided.values()):
-        return True
-    return all(
-        sum(flavor not in pods.excluded for flavor in group.flavors) < 2
-        for job in movers
-        for pods in job.pod_sets
-        for group in state.rules[job.queue].groups
-        if group.resources & pods.requests.keys()
-    )
+    return not any(decided.values()) or not any(chooses_flavors(job, state.rules[job.queue]) for job in movers)
 
 
 def is_never_admitted(state: QueueState, job: QueuedJob) -> bool:
@@ -157,23 +117,11 @@ def _nodes(state: QueueState) -> dict[str, QuotaNode]:
 
 
 def _may_fit(state: QueueState, node: QuotaNode, job: QueuedJob) -> bool:
-    """Return True if a job can be admitted with some flavors without preemption.
-
-    If a later pod set finds no flavor, the search continues with the next flavors of earlier ones. With several pod
-    sets any combination may thus be tried. Beyond a limit of combinations True is returned.
-    """
+    """Return True if a job can be admitted without preemption."""
     rules = state.rules[job.queue]
-    starts = [
-        [((number, place), stop) for stop in range(-1, len(group.flavors) - 1)]
-        for number, pods in enumerate(job.pod_sets if len(job.pod_sets) > 1 else ())
-        for place, group in enumerate(rules.groups)
-        if group.resources & pods.requests.keys()
-    ]
-    if prod(map(len, starts)) > _MANY:
-        return True
-    return any(
-        assign_flavors(job, rules, node, lambda slot, amount: (FlavorMode.NO_CANDIDATES, 0), dict(tried)).fits
-        for tried in product(*starts)
+    return (
+        combines_flavors(job, rules)
+        or assign_flavors(job, rules, node, lambda slot, amount: (FlavorMode.NO_CANDIDATES, 0)).fits
     )
 
 

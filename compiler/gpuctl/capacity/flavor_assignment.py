@@ -15,8 +15,6 @@ from gpuctl.capacity.queue_state import ClusterQueueRules, FlavorGroup, PodSet, 
 
 PreemptionOracle = Callable[[FlavorResource, int], tuple["FlavorMode", int]]
 """Returns for a flavor resource and an amount whether preemption can free it, and the borrowing distance after it."""
-LastTried = dict[tuple[int, int], int]
-"""Pod set and group -> the flavor at which the last search stopped; -1 at the end of the list."""
 
 
 class FlavorMode(IntEnum):
@@ -35,7 +33,6 @@ class FlavorAssignment(NamedTuple):
     - ``borrows``: the borrowing distance, 0 if nothing is borrowed.
     - ``preempts``: the flavor resources for which jobs must be preempted. If it is empty and ``fits`` is False, the job
       cannot be admitted.
-    - ``tried``: where the next search continues, also for pod sets before the one that found no flavor.
     """
 
     usage: dict[FlavorResource, int]
@@ -43,7 +40,6 @@ class FlavorAssignment(NamedTuple):
     borrows: int
     preempts: frozenset[FlavorResource]
     fits: bool
-    tried: LastTried
 
     @property
     def is_possible(self) -> bool:
@@ -65,28 +61,28 @@ class _Best(NamedTuple):
         return (self.mode, -self.borrows) > (other.mode, -other.borrows)
 
 
+_NO_FLAVORS = FlavorAssignment({}, [], 0, frozenset(), False)
+
+
 def assign_flavors(
-    job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode, oracle: PreemptionOracle, tried: LastTried
+    job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode, oracle: PreemptionOracle
 ) -> FlavorAssignment:
     """Assign flavors with the current usage. Source: assignFlavors."""
     usage: dict[FlavorResource, int] = {}
     flavors: list[dict[str, str]] = []
     preempts: set[FlavorResource] = set()
-    borrows, done, stops = 0, LastTried(), LastTried()
-    for number, pods in enumerate(job.pod_sets):
+    borrows = 0
+    for pods in job.pod_sets:
         given: dict[str, str] = {}
-        done = {**stops}
         for resource in pods.requests:
             if resource in given:
                 continue
-            place = next((index for index, group in enumerate(rules.groups) if resource in group.resources), None)
-            if place is None:
-                return FlavorAssignment({}, [], 0, frozenset(), False, done)
-            first = tried.get((number, place), -1) + 1
-            best, stop = _search(pods, rules.groups[place], rules, node, oracle, usage, first)
+            group = next((group for group in rules.groups if resource in group.resources), None)
+            if group is None:
+                return _NO_FLAVORS
+            best = _best_flavor(pods, group, rules, node, oracle, usage)
             if not best.assigned:
-                return FlavorAssignment({}, [], 0, frozenset(), False, done)
-            stops[number, place] = stop
+                return _NO_FLAVORS
             for name, (flavor, mode, far) in best.assigned.items():
                 given[name] = flavor
                 borrows = max(borrows, far)
@@ -96,24 +92,21 @@ def assign_flavors(
             slot = FlavorResource(flavor, name)
             usage[slot] = usage.get(slot, 0) + pods.requests[name]
         flavors.append(given)
-    return FlavorAssignment(usage, flavors, borrows, frozenset(preempts), not preempts, stops)
+    return FlavorAssignment(usage, flavors, borrows, frozenset(preempts), not preempts)
 
 
-def _search(
+def _best_flavor(
     pods: PodSet,
     group: FlavorGroup,
     rules: ClusterQueueRules,
     node: QuotaNode,
     oracle: PreemptionOracle,
     used: Mapping[FlavorResource, int],
-    first: int,
-) -> tuple[_Best, int]:
-    """Return the best flavor from an index on, and the index where the search stopped. Source: findFlavorForPodSets."""
+) -> _Best:
+    """Return the best flavor for a pod set. Source: findFlavorForPodSets."""
     best = _Best(FlavorMode.NO_FIT, 1 << 30, {})
     wanted = {name: amount for name, amount in pods.requests.items() if name in group.resources}
-    last = -1
-    for index in range(first, len(group.flavors)):
-        last, flavor = index, group.flavors[index]
+    for flavor in group.flavors:
         if flavor in pods.excluded:
             continue
         found = _Best(FlavorMode.FIT, 0, {})
@@ -126,11 +119,10 @@ def _search(
             if mode is FlavorMode.NO_FIT:
                 break
         if not _tries_next(found, rules):
-            best = found
-            break
+            return found
         if found.is_better(best, rules):
             best = found
-    return best, -1 if last == len(group.flavors) - 1 else last
+    return best
 
 
 def _tries_next(found: _Best, rules: ClusterQueueRules) -> bool:

@@ -28,6 +28,7 @@ from gpuctl.capacity.queue_state import (
     QueuedJob,
     QueueState,
     build_queue_state,
+    combines_flavors,
     pod_set,
 )
 from gpuctl.capacity.scheduler_model import Units, units
@@ -43,6 +44,7 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
 _DIFFER = "differs between releases of Kueue, and its release is unknown or old"
+_COMBINES = "its roles do not fit into the first flavors, and Kueue tries other combinations of flavors"
 _DRAINS = "HoldAndDrain"
 KUEUE_COUNTS = "kueueCounts"
 """Key of an object with the total requests of its pods as Kueue counts them, by pod set, if known from another source.
@@ -175,13 +177,19 @@ class _Builder:
         loose = self._roots_with_unknown_usage(statuses.values())
         found = {}
         for root, jobs in coming.items():
-            unknown_reason = self._unknown_order(root)
-            own = simulate_admission(
-                self._state.part(root), jobs, retries_waiting=root in self._freed, ordered=not unknown_reason
-            )
-            found[root] = own._replace(holds_in_every_order=False, decided={}) if root in loose else own
-            for job in jobs if unknown_reason else ():
-                if job.number not in own.decided and not statuses[job.number].refusal:
+            part, unknown_order = self._state.part(root), self._unknown_order(root)
+            own = simulate_admission(part, jobs, retries_waiting=root in self._freed, ordered=not unknown_order)
+            combining = {
+                job.number
+                for job in (*part.waiting, *jobs)
+                if combines_flavors(job, part.rules[job.queue]) and not own.run.is_admitted(job.number)
+            }
+            is_loose = root in loose or bool(combining)
+            found[root] = own._replace(holds_in_every_order=False, decided={}) if is_loose else own
+            for job in jobs:
+                unknown_reason = unknown_order if job.number not in own.decided else ""
+                unknown_reason = _COMBINES if job.number in combining else unknown_reason
+                if unknown_reason and not statuses[job.number].refusal:
                     statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)
         holding = {job.number: self._workloads[job.number] for job in self._state.holding}
         unready = frozenset(number for number, item in holding.items() if not item.get("ready"))

@@ -141,6 +141,24 @@ class QueueState:
         )
 
 
+def chooses_flavors(job: QueuedJob, rules: ClusterQueueRules) -> bool:
+    """Return True if a pod set of a job may use several flavors of a resource that it requests."""
+    return any(
+        sum(flavor not in pods.excluded for flavor in group.flavors) > 1
+        for pods in job.pod_sets
+        for group in rules.groups
+        if group.resources & pods.requests.keys()
+    )
+
+
+def combines_flavors(job: QueuedJob, rules: ClusterQueueRules) -> bool:
+    """Return True if a job that does not fit is tried again with other flavors: it has several pod sets with a choice.
+
+    Source: ``scheduler.go``, lastAssignmentOutdated.
+    """
+    return len(job.pod_sets) > 1 and chooses_flavors(job, rules)
+
+
 def build_queue_state(cluster_queues: list[Object], cohorts: list[Object], flavors: Iterable[Object]) -> QueueState:
     """Return the state of the queues without any job."""
     known = {item["name"] for item in flavors}
