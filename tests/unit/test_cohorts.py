@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from gpuctl.capacity.cohorts import FlavorResource, cluster_queue, cohort_tree, requested_amounts
+from gpuctl.capacity.cohorts import FlavorResource, requested_amounts
+from gpuctl.capacity.queue_quota import live_quota_trees
 
 GPU = "nvidia.com/gpu"
 SLOT = FlavorResource("a100", GPU)
@@ -60,19 +60,15 @@ def cohort(name: str, parent: str = "", nominal: int | None = None, **limits: in
     ],
 )
 def test_available_and_potential_quota(queues: list[Any], cohorts: list[Any], available: int, potential: int) -> None:
-    node = cohort_tree("q", queues, cohorts)
-    assert node is not None
+    node = live_quota_trees(queues, cohorts)["q"]
     assert (node.available(SLOT), node.potential(SLOT)) == (available, potential)
 
 
 def test_v1beta1_cohort_field_is_read() -> None:
     old = queue("q", 1, 1)
     old["spec"]["cohort"] = "lab"
-    node = cohort_tree("q", [old, queue("r", 2, 0, "lab")], [])
-    assert node is not None
-    assert node.available(SLOT) == 2
-    assert cluster_queue(old).available(SLOT) == 0
-    assert cohort_tree("absent", [old], []) is None
+    assert live_quota_trees([old, queue("r", 2, 0, "lab")], [])["q"].available(SLOT) == 2
+    assert live_quota_trees([old], [])["q"].available(SLOT) == 0
 
 
 def test_requested_amounts_of_a_workload() -> None:
@@ -105,6 +101,6 @@ def test_quota_is_rounded_up_like_kueue() -> None:
         {"name": GPU, "nominalQuota": "500m", "borrowingLimit": "1500m"},
         {"name": "cpu", "nominalQuota": "1500100u"},
     ]
-    node = cluster_queue(half)
-    assert [node.potential(SLOT), node.quota(SLOT).borrowing_limit] == [1, 2]
-    assert node.potential(FlavorResource("a100", "cpu")) == Fraction(1501, 1000)
+    node = live_quota_trees([half], [])["q"]
+    assert [node.potential(SLOT), node.own[SLOT].borrowing_limit] == [1, 2]
+    assert node.potential(FlavorResource("a100", "cpu")) == 1501

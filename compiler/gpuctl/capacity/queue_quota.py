@@ -1,39 +1,28 @@
 """Quotas of Kueue's ClusterQueues and cohorts in the scheduler's units, with usage that changes during admission.
 
 Source: Kueue 0.19, ``pkg/cache/scheduler/resource_node.go``, ``pkg/scheduler/preemption/classical``
-(FindHeightOfLowestSubtreeThatFits). :mod:`gpuctl.capacity.cohorts` has the same for a fixed usage.
+(FindHeightOfLowestSubtreeThatFits).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
-from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import FlavorResource, cohort_of, flavor_quotas, parent_of
-from gpuctl.capacity.scheduler_model import units
+from gpuctl.capacity.cohorts import FlavorQuota, FlavorResource, cohort_of, flavor_quotas, parent_of, reserved_quota
+from gpuctl.capacity.kueue_entries import cluster_queue_entry, cohort_entry
 from gpuctl.objects.api_resources import Object
 
-
-class UnitQuota(NamedTuple):
-    """The quota of a flavor resource, in the units of :func:`gpuctl.capacity.scheduler_model.units`. None: no limit."""
-
-    nominal: int
-    borrowing_limit: int | None
-    lending_limit: int | None
-
-
-_NOTHING = UnitQuota(0, None, None)
+_NOTHING = FlavorQuota(0)
 
 
 class QuotaNode:
-    """A ClusterQueue or a cohort.
+    """A ClusterQueue or a cohort, in the units of :func:`gpuctl.capacity.scheduler_model.units`.
 
     ``subtree``: its quota with what its members lend; ``kept``: the part that it never lends. ``height``: the distance
     to its furthest member (getNodeHeight).
     """
 
-    def __init__(self, name: str, own: Mapping[FlavorResource, UnitQuota]) -> None:
+    def __init__(self, name: str, own: Mapping[FlavorResource, FlavorQuota]) -> None:
         self.name = name
         self.own = own
         self.parent: QuotaNode | None = None
@@ -141,10 +130,11 @@ def quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> 
     ClusterQueues admit nothing (Kueue's ``hierarchy/cycle.go``).
     """
     found: dict[str, QuotaNode] = {}
-    groups = {item["name"]: QuotaNode(item["name"], _quotas(item)) for item in cohorts}
+    cohorts = list(cohorts)
+    groups = {item["name"]: QuotaNode(item["name"], flavor_quotas(item)) for item in cohorts}
     parents = {item["name"]: parent_of(item) for item in cohorts}
     for item in cluster_queues:
-        node = found[item["name"]] = QuotaNode(item["name"], _quotas(item))
+        node = found[item["name"]] = QuotaNode(item["name"], flavor_quotas(item))
         name = cohort_of(item)
         if name:
             node.parent = groups.setdefault(name, QuotaNode(name, {}))
@@ -169,13 +159,11 @@ def is_in_cycle(name: str, parents: Mapping[str, str]) -> bool:
     return bool(name)
 
 
-def _quotas(obj: Object) -> dict[FlavorResource, UnitQuota]:
-    def amount(slot: FlavorResource, value: Fraction | None) -> int | None:
-        return None if value is None else units({slot.resource: value}).get(slot.resource, 0)
-
-    return {
-        slot: UnitQuota(
-            amount(slot, quota.nominal) or 0, amount(slot, quota.borrowing_limit), amount(slot, quota.lending_limit)
-        )
-        for slot, quota in flavor_quotas(obj).items()
-    }
+def live_quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, QuotaNode]:
+    """Return the ClusterQueues of a cluster by name, each in its tree, with the quota that is reserved now."""
+    queues = list(cluster_queues)
+    found = quota_trees(map(cluster_queue_entry, queues), map(cohort_entry, cohorts))
+    for item in queues:
+        for slot, amount in reserved_quota(item).items():
+            found[item["metadata"]["name"]].add(slot, amount)
+    return found

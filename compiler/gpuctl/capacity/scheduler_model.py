@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,6 +36,11 @@ def units(amounts: Amounts) -> Units:
         for name, amount in amounts.items()
         if amount > 0
     }
+
+
+def amount_of(resource: str, value: int) -> Fraction:
+    """Convert a value in the scheduler's units to an amount."""
+    return Fraction(value, 1000) if resource == "cpu" else Fraction(value)
 
 
 class HostPort(NamedTuple):

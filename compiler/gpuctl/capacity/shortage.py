@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import ClusterState, PodGroup, initial_state, place_pods
 from gpuctl.capacity.quota_charges import Shortfall, format_amount
-from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, Units
+from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, Units, amount_of
 from gpuctl.capacity.scheduling import RULES, count_neighbours, untolerated_taint
 from gpuctl.capacity.unready_nodes import is_transient_taint
 from gpuctl.objects.api_resources import TRAININGS
@@ -61,8 +61,7 @@ class ResourceBalance(NamedTuple):
 
 def format_units(resource: str, amount: int) -> str:
     """Format an amount in the scheduler's units: ``3 nvidia.com/gpu``, ``1500m cpu``, ``64Gi memory``."""
-    exact = Fraction(amount, 1000) if resource == "cpu" else Fraction(amount)
-    return f"{format_amount(resource, exact)} {resource}"
+    return f"{format_amount(resource, amount_of(resource, amount))} {resource}"
 
 
 def eligible_nodes(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:

@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import (
     ZERO,
-    CohortNode,
-    FlavorQuota,
     FlavorResource,
     ancestor_cohorts,
-    cluster_queue,
     cohort_of,
-    cohort_tree,
+    flavor_quotas,
     has_recorded_requests,
     requested_amounts,
     requested_by_pod_sets,
+    reserved_quota,
 )
 from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.pod_requests import Amounts
+from gpuctl.capacity.queue_quota import live_quota_trees
+from gpuctl.capacity.scheduler_model import amount_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
@@ -70,7 +70,8 @@ class QueueHeadroom:
     slot: FlavorResource
     asked: Fraction
     largest: Fraction
-    quota: FlavorQuota
+    nominal: Fraction
+    borrowing_limit: Fraction | None
     used: Fraction
     free: Fraction | None
     most: Fraction | None
@@ -198,21 +199,28 @@ def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueueP
 
 
 def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[QueueHeadroom]:
-    own = cluster_queue(obj)
-    node: CohortNode | None = own
-    if cohort_of(obj):
-        # Without the cohorts, their own quota and their parents are unknown.
-        known = lists.cluster_queues is not None and lists.cohorts is not None
-        node = cohort_tree(own.name, lists.cluster_queues or [], lists.cohorts or []) if known else None
-    wants, sets = requested_amounts(workload), list(requested_by_pod_sets(workload))
-    for slot, quota in own.quotas.items():
+    # Without the cohorts, their own quota and their parents are unknown.
+    known = not cohort_of(obj) or lists.cohorts is not None
+    node = live_quota_trees(lists.cluster_queues or [], lists.cohorts or [])[obj["metadata"]["name"]]
+    wants, sets, used = requested_amounts(workload), list(requested_by_pod_sets(workload)), reserved_quota(obj)
+    for slot, quota in flavor_quotas(obj).items():
         want = wants.get(slot.resource)
         if want is None:
             continue
-        largest = max(item.get(slot.resource, ZERO) for item in sets)
-        free = max(ZERO, node.available(slot)) if node is not None else None
-        most = node.potential(slot) if node is not None else None
-        yield QueueHeadroom(slot, want, largest, quota, own.used.get(slot, ZERO), free, most)
+
+        def amount(value: int, resource: str = slot.resource) -> Fraction:
+            return amount_of(resource, value)
+
+        yield QueueHeadroom(
+            slot,
+            want,
+            max(item.get(slot.resource, ZERO) for item in sets),
+            amount(quota.nominal),
+            None if quota.borrowing_limit is None else amount(quota.borrowing_limit),
+            amount(used.get(slot, 0)),
+            amount(max(0, node.available(slot))) if known else None,
+            amount(node.potential(slot)) if known else None,
+        )
 
 
 def _is_stopped(queue: Object) -> bool:

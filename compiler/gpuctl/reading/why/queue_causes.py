@@ -257,7 +257,7 @@ def _lacks(place: QueuePosition, resource: str) -> str:
     parts = []
     for room in rooms:
         free, used = format_amount(resource, room.free or room.asked * 0), format_amount(resource, room.used)
-        own = f"{used} of {format_amount(resource, room.quota.nominal)} used"
+        own = f"{used} of {format_amount(resource, room.nominal)} used"
         parts.append(f"{free} free in flavor {room.slot.flavor} ({own})")
     lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
     asked, largest = format_amount(resource, rooms[0].asked), format_amount(resource, rooms[0].largest)
@@ -339,11 +339,11 @@ def _room(room: QueueHeadroom) -> dict[str, Any]:
     resource = room.slot.resource
     amounts = {
         "asked": room.asked,
-        "nominal": room.quota.nominal,
+        "nominal": room.nominal,
         "used": room.used,
         "free": room.free,
         "most": room.most,
-        "borrowingLimit": room.quota.borrowing_limit,
+        "borrowingLimit": room.borrowing_limit,
     }
     return {
         "resource": resource,
