@@ -512,7 +512,7 @@ def test_why_names_what_is_wrong_with_a_queue(queue_place: Place, queues: Queues
         "bare": f"Kueue's queue bare (ClusterQueue {bare}) has no quota for memory and {GPU}, which the job asks for",
         "broken": f"Kueue's queue broken (ClusterQueue {broken}) is not active: Can't admit new workloads: references "
         f"missing ResourceFlavor(s): {queues.name('no-flavor')}.",
-        "closed": f"Kueue's queue closed (ClusterQueue {closed}) does not take it: Workload namespace doesn't match "
+        "closed": f"Kueue's queue closed (ClusterQueue {closed}) does not take it: workload namespace doesn't match "
         "ClusterQueue selector",
         "elsewhere": f"no flavor of Kueue's queue elsewhere (ClusterQueue {elsewhere}) is for jobs like this: couldn't "
         f"assign flavors to pod set main: flavor windows-{namespace} doesn't match node affinity",

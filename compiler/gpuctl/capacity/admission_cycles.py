@@ -18,9 +18,7 @@ from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.queue_state import QueuedJob, QueueState
 
 _LATER = 1 << 40
-"""Added to the number of a cycle, so that jobs admitted in a run sort after all that were admitted before."""
-_TERMINATION_CYCLES = 8
-"""Cycles until the pods of a preempted job have ended. One cycle runs before the next job is created."""
+"""Added to the number of an admission, so that jobs admitted in a run sort after all that were admitted before."""
 
 
 class _Entry(NamedTuple):
@@ -39,24 +37,24 @@ class AdmissionRun:
     def __init__(self, state: QueueState) -> None:
         self._state = state
         self.nodes = quota_trees(state.cluster_queues, state.cohorts)
-        self._ties = count()
+        self._numbers = count(_LATER)
         self._holders = QuotaHolders(state, self.nodes)
-        self._clock = 0
         self._active: dict[str, list[tuple[int, str, int, QueuedJob]]] = {}
         self._parked: dict[str, list[QueuedJob]] = {}
-        self._sticky: dict[str, QueuedJob] = {}
-        self._leaving: list[tuple[int, QueuedJob]] = []
+        self._leaving: list[QueuedJob] = []
         self.admitted: dict[int, list[dict[str, str]]] = {}
         self.stopped: dict[int, list[QuotaVictim]] = {}
         self.preempted: dict[int, QuotaVictim] = {}
         for job in state.holding:
             own = replace(job)
             self._holders.add(own)
-            if own.evicted:
-                self._leaving.append((_TERMINATION_CYCLES, own))
+            self._leaving += [own] if own.evicted else []
 
     def admit(self, batches: Sequence[Sequence[QueuedJob]], parked: Sequence[QueuedJob]) -> None:
         """Create batches of jobs and run cycles until nothing changes.
+
+        The pods of preempted jobs take longer to end than the cycles that follow: their quota is released when no cycle
+        changes anything.
 
         :param parked: jobs that Kueue has tried before without success.
         """
@@ -68,23 +66,12 @@ class AdmissionRun:
             self._cycle()
         # Every job may be tried, preempted and tried again; the limit also ends endless cycles.
         for _ in range(8 * (sum(map(len, batches)) + len(parked) + len(self._state.holding) + 1)):
-            if self._cycle():
-                continue
-            if not self._leaving:
+            if not self._cycle() and not self._release_ended():
                 return
-            # Skip to the time at which the next pods have ended.
-            self._clock = max(self._clock, min(clock for clock, _ in self._leaving))
 
     def is_admitted(self, number: int) -> bool:
         """Return True if a job has quota in the end."""
         return number in self.admitted
-
-    @property
-    def end(self) -> object:
-        """A value that is equal for runs with the same result."""
-        admitted = sorted((number, str(flavors)) for number, flavors in self.admitted.items())
-        lost = sorted((number, victim.job.number) for number, found in self.stopped.items() for victim in found)
-        return tuple(admitted), tuple(lost), frozenset(self.preempted)
 
     def preempted_by(self, number: int) -> list[int]:
         """Return the jobs that a job has preempted, and those that these have preempted in turn."""
@@ -102,7 +89,7 @@ class AdmissionRun:
         return sum((-other.priority, other.created) < (-job.priority, job.created) for other in waiting)
 
     def _push(self, job: QueuedJob) -> None:
-        self._active.setdefault(job.queue, []).append((-job.priority, job.created, next(self._ties), job))
+        self._active.setdefault(job.queue, []).append((-job.priority, job.created, next(self._numbers), job))
 
     def _park(self, job: QueuedJob) -> None:
         if self._state.rules[job.queue].is_strict:
@@ -110,55 +97,33 @@ class AdmissionRun:
         else:
             self._parked.setdefault(job.queue, []).append(job)
 
-    def _requeue_parked(self, queue: str) -> None:
-        """Requeue parked jobs below the root where quota was released. Source: QueueInadmissibleWorkloads."""
-        roots = self._state.roots
-        for name in [name for name in self._parked if roots[name] == roots[queue]]:
-            for job in self._parked.pop(name):
-                self._push(job)
-
-    def _heads(self) -> list[QueuedJob]:
-        heads = []
-        for name, waiting in self._active.items():
-            if not waiting or not self._state.rules[name].is_active:
-                continue
-            sticky = self._sticky.get(name)
-            first = min(waiting, key=lambda item: (item[3] is not sticky, *item[:3]))
-            waiting.remove(first)
-            heads.append(first[3])
-        return heads
-
     def _cycle(self) -> bool:
         """Run one cycle; return True if anything changed. Source: schedule."""
-        self._clock += 1
-        left = self._release_ended()
-        heads = self._heads()
-        entries = [self._nominate(job) for job in heads]
-        order = sorted(
-            entries, key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created, next(self._ties))
+        heads = []
+        for name, waiting in self._active.items():
+            if waiting and self._state.rules[name].is_active:
+                waiting.sort()
+                heads.append(waiting.pop(0)[3])
+        entries = sorted(
+            map(self._nominate, heads), key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created)
         )
         reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]] = []
         gone: list[QuotaVictim] = []
-        changed = left
-        for entry in order:
-            changed = self._handle(entry, reserved, gone) or changed
+        changed = [self._handle(entry, reserved, gone) for entry in entries]
         for node, usage in reversed(reserved):
             release_quota(node, usage)
-        return changed
+        return any(changed)
 
     def _handle(
         self, entry: _Entry, reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]], gone: list[QuotaVictim]
     ) -> bool:
+        """Admit a job, preempt jobs for it, or requeue it; return True if that can change what comes next."""
         job, choice, victims = entry
-        node, rules = self.nodes[job.queue], self._state.rules[job.queue]
-        if not choice.is_possible:
-            return self._requeue(job)
+        node, is_strict = self.nodes[job.queue], self._state.rules[job.queue].is_strict
         if not choice.fits and not victims:
-            if rules.reclaim_policy != "Any":
-                kept = self._reservation(choice, node)
-                reserve_quota(node, kept)
-                reserved.append((node, kept))
-            return self._requeue(job)
+            self._park(job)
+            # Another job of its ClusterQueue may come first now.
+            return not is_strict
         if any(victim.job is other.job for victim in victims for other in gone) or not self._still_fits(
             node, choice, [*gone, *victims]
         ):
@@ -173,93 +138,55 @@ class AdmissionRun:
         return self._preempt(job, victims)
 
     def _nominate(self, job: QueuedJob) -> _Entry:
-        """Source: getInitialAssignments."""
+        """Source: getInitialAssignments, SimulatePreemption."""
 
-        known: dict[tuple[frozenset[FlavorResource], tuple[tuple[FlavorResource, int], ...]], list[QuotaVictim]] = {}
-
-        def victims_for(needed: frozenset[FlavorResource], usage: dict[FlavorResource, int]) -> list[QuotaVictim]:
-            key = needed, tuple(usage.items())
-            if key not in known:
-                known[key] = self._holders.victims(job, needed, usage)
-            return known[key]
+        node = self.nodes[job.queue]
 
         def oracle(slot: FlavorResource, amount: int) -> tuple[FlavorMode, int]:
-            """Source: SimulatePreemption."""
-            victims = victims_for(frozenset((slot,)), {slot: amount})
-            for victim in victims:
-                self._holders.free(victim.job)
-            far = node.borrowing_distance(slot, amount)[0]
-            for victim in victims:
-                self._holders.use(victim.job)
+            victims = self._holders.victims(job, frozenset((slot,)), {slot: amount})
+            with self._holders.without(victims):
+                far = node.borrowing_distance(slot, amount)[0]
             if not victims:
                 return FlavorMode.NO_CANDIDATES, far
             own = any(victim.job.queue == job.queue for victim in victims)
             return FlavorMode.PREEMPT if own else FlavorMode.RECLAIM, far
 
-        node = self.nodes[job.queue]
         choice = assign_flavors(job, self._state.rules[job.queue], node, oracle)
-        victims = victims_for(choice.preempts, choice.usage) if choice.preempts else []
+        victims = self._holders.victims(job, choice.preempts, choice.usage) if choice.preempts else []
         return _Entry(job, choice, victims)
 
     def _still_fits(self, node: QuotaNode, choice: FlavorAssignment, victims: Sequence[QuotaVictim]) -> bool:
-        for victim in victims:
-            self._holders.free(victim.job)
-        fits = all(amount <= max(0, node.available(slot)) for slot, amount in choice.usage.items())
-        for victim in victims:
-            self._holders.use(victim.job)
-        return fits
-
-    def _reservation(self, choice: FlavorAssignment, node: QuotaNode) -> dict[FlavorResource, int]:
-        """Return the quota that is reserved for a job that may reclaim quota later. Source: quotaResourcesToReserve."""
-        kept = {}
-        for slot, amount in choice.usage.items():
-            quota, used = node.own[slot], node.used.get(slot, 0)
-            if not choice.borrows:
-                kept[slot] = max(0, min(amount, quota.nominal - used))
-            elif quota.borrowing_limit is None:
-                kept[slot] = amount
-            else:
-                kept[slot] = min(amount, quota.nominal + quota.borrowing_limit - used)
-        return kept
-
-    def _requeue(self, job: QueuedJob) -> bool:
-        """Requeue a job that was not admitted; return True if another job of its ClusterQueue may come first now."""
-        if self._sticky.get(job.queue) is job:
-            del self._sticky[job.queue]
-        self._park(job)
-        return not self._state.rules[job.queue].is_strict
+        with self._holders.without(victims):
+            return all(amount <= max(0, node.available(slot)) for slot, amount in choice.usage.items())
 
     def _admit(self, job: QueuedJob, choice: FlavorAssignment) -> None:
-        job.held, job.since, job.evicted = choice.usage, _LATER + self._clock, False
+        job.held, job.since, job.evicted = choice.usage, next(self._numbers), False
         self._holders.add(job)
-        if self._sticky.get(job.queue) is job:
-            del self._sticky[job.queue]
         self.preempted.pop(job.number, None)
         self.admitted[job.number] = choice.flavors
 
     def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
         """Preempt jobs and wait for their end; return True if any of them is a new victim."""
-        if not self._state.rules[job.queue].is_strict:
-            self._sticky[job.queue] = job
         self._push(job)
-        mine = self.stopped.setdefault(job.number, [])
         new = [victim for victim in victims if not victim.job.evicted]
+        self.stopped.setdefault(job.number, []).extend(new)
         for victim in new:
             victim.job.evicted = True
-            self._leaving.append((self._clock + _TERMINATION_CYCLES, victim.job))
-            mine.append(victim)
+            self._leaving.append(victim.job)
             self.preempted[victim.job.number] = victim
         return bool(new)
 
     def _release_ended(self) -> bool:
-        """Release the quota of preempted jobs whose pods have ended; most of them queue again."""
-        done = [job for clock, job in self._leaving if clock < self._clock]
-        self._leaving = [item for item in self._leaving if item[0] >= self._clock]
+        """Release the quota of preempted jobs; most of them queue again. Source: QueueInadmissibleWorkloads."""
+        done, self._leaving = self._leaving, []
+        roots = self._state.roots
         for job in done:
             self._holders.drop(job)
             job.held, job.evicted = None, False
             self.admitted.pop(job.number, None)
             if not job.ends_after_eviction:
                 self._push(job)
-            self._requeue_parked(job.queue)
+            for name in [name for name in self._parked if roots[name] == roots[job.queue]]:
+                for parked in self._parked.pop(name):
+                    self._push(parked)
         return bool(done)
