@@ -68,6 +68,18 @@ WORKDIR = st.one_of(
     block({"path": PATH, "nfs": st.fixed_dictionaries({"server": NAME, "path": PATH})}, readOnly=st.booleans()),
     block({"path": PATH, "emptyDir": block(size=st.just("1Gi"), medium=st.just("Memory"))}),
 )
+ENV_FROM = st.lists(
+    st.one_of(block({"secret": NAME}, prefix=st.just("A_")), block({"configMap": NAME}, prefix=st.just("B_"))),
+    max_size=2,
+    unique_by=lambda item: json.dumps(item, sort_keys=True),
+)
+MODE = st.sampled_from(["0400", "0644", "0755"])
+ITEMS = st.lists(block({"key": NAME}, path=NAME, mode=MODE), max_size=2)
+MOUNT = st.one_of(
+    block({"path": PATH, "configMap": NAME}, items=ITEMS, mode=MODE),
+    block({"path": PATH, "secret": NAME}, items=ITEMS, mode=MODE),
+    block({"path": PATH, "emptyDir": block(size=st.just("1Gi"), medium=st.just("Memory"))}),
+)
 JOB = {
     "namespace": NAME,
     "priority": st.sampled_from(["high", "medium", "low"]),
@@ -150,6 +162,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
         command=COMMAND,
         args=st.lists(TEXT, max_size=3),
         env=ENV,
+        envFrom=ENV_FROM,
         workdir=PATH,
         imagePullSecret=st.one_of(NAME, st.lists(NAME, max_size=2, unique=True)),
     )
@@ -161,7 +174,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             {},
             optional={
                 "resources": block(**resources),
-                "storage": block(workdirs=st.lists(WORKDIR, max_size=3)),
+                "storage": block(workdirs=st.lists(WORKDIR, max_size=3), mounts=st.lists(MOUNT, max_size=2)),
                 "podPatch": PATCH,
             },
         )

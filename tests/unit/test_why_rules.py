@@ -412,3 +412,42 @@ def test_evicted_pod_with_a_replacement_is_not_the_main_cause() -> None:
     crashed = recorded_evidence("application-error").job.pods[0]
     answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, crashed])))
     assert answer.finding.cause == "application-error"
+
+
+@pytest.mark.parametrize(
+    ("volume", "error", "message"),
+    [
+        (
+            {"configMap": {"name": "settings"}},
+            "configmap references non-existent config key: run.yaml",
+            "the ConfigMap settings has no key run.yaml, which the volume mount-0 mounts",
+        ),
+        (
+            {"secret": {"secretName": "ssh-key"}},
+            "references non-existent secret key: id_rsa",
+            "the Secret ssh-key has no key id_rsa, which the volume mount-0 mounts",
+        ),
+        (
+            {"configMap": {"name": "settings"}},
+            'configmap "settings" not found',
+            "there is no ConfigMap settings, which the volume mount-0 mounts",
+        ),
+    ],
+)
+def test_mount_without_its_object_or_key_names_both(volume: dict[str, Any], error: str, message: str) -> None:
+    evidence = recorded_evidence("mount-failed")
+    evidence.pods[0]["spec"]["volumes"] = [{"name": "mount-0", **volume}]
+    for event in evidence.events:
+        if event["reason"] == "FailedMount":
+            event["message"] = f'MountVolume.SetUp failed for volume "mount-0" : {error}'
+    finding = explain(evidence).finding
+    assert (finding.cause, finding.message) == ("mount-failed", message)
+
+
+def test_missing_secret_of_env_from_names_the_field() -> None:
+    evidence = recorded_evidence("config-missing")
+    container = evidence.pods[0]["spec"]["containers"][0]
+    container["env"], container["envFrom"] = [], [{"secretRef": {"name": "hf-token"}}]
+    finding = explain(evidence).finding
+    namespace = evidence.job.identity.namespace
+    assert finding.message == f"there is no Secret hf-token in {namespace}, which `environment.envFrom` names"

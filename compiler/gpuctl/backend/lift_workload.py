@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm, host_path_type
+from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
@@ -34,6 +35,14 @@ def _child_job(obj: Object) -> Object:
 def pod_spec(obj: Object) -> Object:
     spec: Object = _template_of(obj)["spec"]
     return spec
+
+
+def _lifted_source(source: Object) -> Data:
+    data: Data = {"prefix": source["prefix"]} if source.get("prefix") else {}
+    for field, reference in (("secret", "secretRef"), ("configMap", "configMapRef")):
+        if reference in source:
+            data[field] = source[reference]["name"]
+    return data
 
 
 class LiftedWorkload:
@@ -69,9 +78,9 @@ class LiftedWorkload:
             data["model"] = model
         data["environment"] = self._environment()
         data["resources"] = self._resources()
-        workdirs = self._workdirs()
-        if workdirs:
-            data["storage"] = {"workdirs": workdirs}
+        storage = lift_storage(self.pod, self.container, has_default=self.context.settings.storage_default is not None)
+        if storage:
+            data["storage"] = storage
         if self.kind != "training":
             data["service"] = self._service()
         scaler = self.beside.get("HorizontalPodAutoscaler")
@@ -148,6 +157,9 @@ class LiftedWorkload:
         variables = self._variables()
         if variables:
             environment["env"] = variables
+        sources = [_lifted_source(item) for item in container.get("envFrom", [])]
+        if sources:
+            environment["envFrom"] = sources
         return environment
 
     def _variables(self) -> list[Data]:
@@ -220,40 +232,6 @@ class LiftedWorkload:
             if wanted and all(item in expressions for item in wanted):
                 return name
         return None
-
-    def _workdirs(self) -> list[Data]:
-        mounts = {mount["name"]: mount for mount in self.container.get("volumeMounts", [])}
-        default = self.context.settings.storage_default
-        workdirs = []
-        for volume in self.pod.get("volumes", []):
-            if not volume["name"].startswith("workdir-") or volume["name"] not in mounts:
-                continue
-            mount = mounts[volume["name"]]
-            workdir: Data = {"path": mount["mountPath"]}
-            if "hostPath" in volume:
-                host = volume["hostPath"]
-                workdir = {"path": host["path"]}
-                if mount["mountPath"] != host["path"]:
-                    workdir["mountPath"] = mount["mountPath"]
-                usual = host_path_type(host["path"], read_only=bool(mount.get("readOnly")))
-                if host.get("type") != usual or default is not None:
-                    workdir["type"] = host.get("type")
-            elif "persistentVolumeClaim" in volume:
-                workdir["pvc"] = {"claim": volume["persistentVolumeClaim"]["claimName"]}
-                if "subPath" in mount:
-                    workdir["pvc"]["subPath"] = mount["subPath"]
-            elif "nfs" in volume:
-                workdir["nfs"] = {"server": volume["nfs"]["server"], "path": volume["nfs"]["path"]}
-            elif "emptyDir" in volume:
-                source = volume["emptyDir"]
-                workdir["emptyDir"] = {
-                    **({"size": source["sizeLimit"]} if "sizeLimit" in source else {}),
-                    **({"medium": source["medium"]} if "medium" in source else {}),
-                }
-            if mount.get("readOnly"):
-                workdir["readOnly"] = True
-            workdirs.append(workdir)
-        return workdirs
 
     def _service(self) -> Data:
         service: Data = {}

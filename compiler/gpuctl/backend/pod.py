@@ -13,7 +13,7 @@ from gpuctl.backend.pod_patches import apply_pod_patches
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
-from gpuctl.language.environment_block import EnvVar
+from gpuctl.language.environment_block import EnvSource, EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.settings import Gpu
@@ -56,6 +56,8 @@ def pod_template(
         container["workingDir"] = model.environment.workdir
     if ports:
         container["ports"] = ports
+    if model.environment.envFrom:
+        container["envFrom"] = [_source(source) for source in model.environment.envFrom]
     variables = _env(context, model, env or [])
     if variables:
         container["env"] = variables
@@ -154,6 +156,11 @@ def _variable(variable: EnvVar) -> Object:
             "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}},
         }
     return {"name": variable.name, "value": variable.value}
+
+
+def _source(source: EnvSource) -> Object:
+    field, name = ("secretRef", source.secret) if source.secret is not None else ("configMapRef", source.configMap)
+    return {**({"prefix": source.prefix} if source.prefix is not None else {}), field: {"name": name}}
 
 
 def container_resources(context: Context, model: Job) -> Object:

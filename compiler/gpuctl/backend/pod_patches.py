@@ -62,7 +62,7 @@ _FORBIDDEN = {
 }
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
 """Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
-_OWN_VOLUMES = re.compile(r"workdir-\d+|model-cache|dshm|hostfile")
+_OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-cache|dshm|hostfile")
 _REFERENCE = "see the Kubernetes reference of PodSpec"
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),

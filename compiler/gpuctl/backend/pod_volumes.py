@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuctl.backend.lowering_context import Context
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
-from gpuctl.language.storage_block import Workdir
+from gpuctl.language.storage_block import EmptyDirSource, VolumeMount, Workdir
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
 
@@ -57,6 +57,8 @@ FILE_EXTENSIONS = frozenset(
     }
 )
 
+DEFAULT_MODE = "0644"
+"""Mode of mounted files without a ``mode`` (SetDefaults_ConfigMapVolumeSource)."""
 MODEL_CACHE = "/cache/model"
 SHM_PATH = "/dev/shm"  # noqa: S108 - the place where POSIX shared memory lives
 LARGEST_SHM = 64 * GIBIBYTE
@@ -76,6 +78,9 @@ def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list
         if workdir.readOnly:
             mount["readOnly"] = True
         mounts.append(mount)
+    for index, entry in enumerate(model.storage.mounts):
+        volumes.append({"name": f"mount-{index}", **_mounted(entry)})
+        mounts.append({"name": f"mount-{index}", "mountPath": entry.target})
     if model.kind == "inference" and model.model is not None and model.model.cache:
         volumes.append({"name": "model-cache", "emptyDir": {}})
         mounts.append({"name": "model-cache", "mountPath": MODEL_CACHE})
@@ -130,12 +135,7 @@ def _source(workdir: Workdir, default: StorageDefault | None) -> tuple[dict[str,
     if workdir.nfs is not None:
         return {"nfs": {"server": workdir.nfs.server, "path": normal_path(workdir.nfs.path)}}, None
     if workdir.emptyDir is not None:
-        empty: Object = {}
-        if workdir.emptyDir.medium:
-            empty["medium"] = workdir.emptyDir.medium
-        if workdir.emptyDir.size is not None:
-            empty["sizeLimit"] = workdir.emptyDir.size
-        return {"emptyDir": empty}, None
+        return _empty_dir(workdir.emptyDir), None
     if default is not None and workdir.type is None:
         if default.pvc is not None:
             inside = "/".join(part for part in (default.pvc.subPath, path.lstrip("/")) if part)
@@ -145,3 +145,29 @@ def _source(workdir: Workdir, default: StorageDefault | None) -> tuple[dict[str,
             return {"nfs": {"server": default.nfs.server, "path": base + path}}, None
     kind = workdir.type or host_path_type(path, read_only=workdir.readOnly)
     return {"hostPath": {"path": path, "type": kind}}, None
+
+
+def _empty_dir(source: EmptyDirSource) -> Object:
+    empty: Object = {}
+    if source.medium:
+        empty["medium"] = source.medium
+    if source.size is not None:
+        empty["sizeLimit"] = source.size
+    return {"emptyDir": empty}
+
+
+def _mounted(mount: VolumeMount) -> Object:
+    """Return the source of a mount's volume."""
+    if mount.emptyDir is not None:
+        return _empty_dir(mount.emptyDir)
+    files: Object = {}
+    if mount.items:
+        files["items"] = [
+            {"key": item.key, "path": item.target, **({"mode": int(item.mode, 8)} if item.mode is not None else {})}
+            for item in mount.items
+        ]
+    if mount.mode not in (None, DEFAULT_MODE):
+        files["defaultMode"] = int(mount.mode, 8)
+    if mount.secret is not None:
+        return {"secret": {"secretName": mount.secret, **files}}
+    return {"configMap": {"name": mount.configMap, **files}}

@@ -258,11 +258,11 @@ def _beside_the_program(document: Document, model: TrainingDocument, settings: S
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     if model.resources.nodes == 1:
         return
-    for index, workdir in enumerate(model.storage.workdirs):
-        if workdir.target == HOSTFILE_DIRECTORY and uses_deepspeed(model.environment.argv):
-            message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this workdir is mounted too"
-            path = ("storage", "workdirs", index, "path")
-            yield document.diagnostic(ERROR, "GPU218", message, path, "give it another `mountPath`")
+    for target, noun, place in model.storage.targets:
+        if target == HOSTFILE_DIRECTORY and uses_deepspeed(model.environment.argv):
+            message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this {noun} is mounted too"
+            hint = f"give it another `{'mountPath' if noun == 'workdir' else 'path'}`"
+            yield document.diagnostic(ERROR, "GPU218", message, ("storage", *place, "path"), hint)
     if settings.training_backend == "jobset":
         return
     if model.job.retries > 0:

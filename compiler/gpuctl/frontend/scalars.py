@@ -116,6 +116,8 @@ def as_mapping(text: str, path: FieldPath) -> str | None:
     if block == "env" and variable is not None:
         value = _flow_text(variable[2])
         return f"write `{{name: {variable[1]}, value: {value}}}`" if in_list else f"write `{{{variable[1]}: {value}}}`"
+    if block == "envFrom" and in_list and text:
+        return f"write `{{secret: {_flow_text(text)}}}` or `{{configMap: {_flow_text(text)}}}`"
     if block == "workdirs" and in_list and text:
         source, target, mode = [*map(_flow_text, text.split(":")), "", ""][:3]
         mount = f", mountPath: {target}" if target.strip('"') not in ("", source) else ""

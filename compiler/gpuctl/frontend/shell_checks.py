@@ -127,7 +127,9 @@ def _texts(value: object) -> list[str]:
 
 
 def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
-    """Return the container's variables; None if a podPatch adds unknown ones from a ConfigMap or Secret."""
+    """Return the container's variables; None if a ConfigMap or Secret adds unknown ones."""
+    if model.environment.envFrom:
+        return None
     names = {variable.name for variable in model.environment.variables} | {"NVIDIA_VISIBLE_DEVICES", "HF_HOME"}
     names |= set(RESERVED_ENV) if model.kind == "training" else set(MODEL_ENV)
     pool = settings.external_pools.get(model.resources.pool)

@@ -20,6 +20,7 @@ _SHOWN = 3
 def check_storage(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report mounts that hide each other, paths that a job may not mount, and data that exists on one node only."""
     yield from _nested_mounts(document, model)
+    yield from _below_read_only(document, model)
     for index, workdir in enumerate(model.storage.workdirs):
         path: FieldPath = ("storage", "workdirs", index, "path")
         if settings.is_on_node(workdir):
@@ -48,11 +49,32 @@ def _nested_mounts(document: Document, model: Job) -> Iterator[Diagnostic]:
                 ),
             )
     if model.kind == "inference" and model.model is not None and model.model.cache:
-        for index, workdir in enumerate(workdirs):
-            if workdir.target == "/cache/model":
-                message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"
-                path = ("storage", "workdirs", index, "path")
-                yield document.diagnostic(Severity.ERROR, "GPU218", message, path, "remove one")
+        for target, noun, place in model.storage.targets:
+            if target == "/cache/model":
+                message = f"`model.cache` mounts scratch space at /cache/model, where a {noun} is mounted too"
+                yield document.diagnostic(Severity.ERROR, "GPU218", message, ("storage", *place, "path"), "remove one")
+
+
+def _below_read_only(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Report mounts below files of a ConfigMap or Secret, or with ``mounts`` below a read-only workdir.
+
+    The container runtime creates the directory to mount at, which it cannot do in a read-only volume.
+    """
+    storage = model.storage
+    targets = storage.targets
+    read_only = [workdir.readOnly for workdir in storage.workdirs]
+    read_only += [mount.emptyDir is None for mount in storage.mounts]
+    for index, outer_index in _nested([target for target, _, _ in targets]):
+        (inner, _, place), (outer, noun, around) = targets[index], targets[outer_index]
+        if read_only[outer_index] and "mounts" in (place[0], around[0]):
+            yield document.diagnostic(
+                Severity.WARNING,
+                "GPU411",
+                f"`{inner}` lies below the {noun} `{outer}`, which is read-only: no directory can be created there",
+                ("storage", *place, "path"),
+                "mount them apart, unless the directory exists in the volume",
+                related=(Related(f"the {noun} around it", document.span(("storage", *around, "path"))),),
+            )
 
 
 def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:

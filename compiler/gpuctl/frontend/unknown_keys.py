@@ -40,7 +40,6 @@ _POD_FIELDS = {
 _CONTAINER_FIELDS = {
     fold(name): name
     for name in (
-        "envFrom",
         "imagePullPolicy",
         "lifecycle",
         "livenessProbe",
@@ -69,7 +68,7 @@ _OTHER_TOOLS = {
         ("git code repo repository", _CODE),
         ("setup run script before_script entrypoint", _SCRIPT),
         ("rdma infiniband", _RDMA),
-        ("volumes mounts volume_claims datasets", _VOLUMES),
+        ("volumes volume_claims datasets", _VOLUMES),
         ("time timeout walltime time_limit", "write `max_runtime: 24h` in `job`"),
     )
     for name in names.split()

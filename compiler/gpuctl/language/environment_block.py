@@ -48,6 +48,29 @@ class SecretKey(Block):
     key: DataKey = Field(description="Key within the Secret.", examples=["token"])
 
 
+class EnvSource(Block):
+    """A Secret or ConfigMap whose keys all become variables."""
+
+    secret: ObjectName | None = Field(
+        None, description="Name of a Secret in the job's namespace.", examples=["tracking-login"]
+    )
+    configMap: ObjectName | None = Field(  # noqa: N815
+        None, description="Name of a ConfigMap in the job's namespace.", examples=["team-settings"]
+    )
+    prefix: EnvName | None = Field(
+        None, description="Text in front of each key. Default: none.", examples=["TRACKING_"]
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "EnvSource":
+        if self.secret is not None and self.configMap is not None:
+            raise field_error("GPU213", "an entry has both a secret and a configMap", "write two", ("configMap",))
+        if self.secret is None and self.configMap is None:
+            hint = "add `secret: NAME` or `configMap: NAME`"
+            raise field_error("GPU201", "an entry names neither a secret nor a configMap", hint)
+        return self
+
+
 class Environment(Block):
     """Image, command and variables of the container."""
 
@@ -74,6 +97,12 @@ class Environment(Block):
         description="Environment variables: a list of `{name, value}` or `{name, secret, key}`, or a mapping `NAME: "
         "value` or `NAME: {secret, key}`.",
         examples=[[{"name": "NCCL_DEBUG", "value": "INFO"}]],
+    )
+    envFrom: list[EnvSource] = Field(  # noqa: N815
+        default_factory=empty_list,
+        description="Secrets and ConfigMaps whose keys all become variables. `env` and gpuctl's own variables win over "
+        "them, and a later entry over an earlier one.",
+        examples=[[{"secret": "tracking-login"}]],
     )
     workdir: AbsolutePath | None = Field(
         None, description="Directory the command starts in. Default: the image's.", examples=["/workspace"]

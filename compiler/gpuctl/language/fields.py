@@ -312,6 +312,15 @@ def _relative_path(value: str) -> str:
     return value
 
 
+def _file_mode(value: str) -> str:
+    # YAML 1.1 reads 0644 as octal and 644 as decimal; the text has one meaning only with the zero.
+    if re.fullmatch(r"(?a)0[0-7]{3}", value) is None:
+        better = f"0{value.removeprefix('0o')}"
+        hint = f"write `{better}`" if re.fullmatch(r"(?a)0[0-7]{3}", better) else _no_variables(value)
+        raise field_error("GPU206", f"`{shorten(value)}` is not an octal file mode such as `0644`", hint)
+    return value
+
+
 @_cached
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
@@ -425,6 +434,7 @@ PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
 Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]
 AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
 RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
+FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
 UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
 Image = Annotated[str, Scalar.TEXT, Check(_image)]
 Boolean = Annotated[bool, Scalar.BOOLEAN]

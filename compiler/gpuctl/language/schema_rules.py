@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuctl.language import fields
-from gpuctl.language.environment_block import EnvVar
+from gpuctl.language.environment_block import EnvSource, EnvVar
 from gpuctl.language.fields import Block
 from gpuctl.language.platform_document import ClusterIdentity
 from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.quota_document import QuotaDocument
-from gpuctl.language.storage_block import Workdir
+from gpuctl.language.storage_block import MOUNT_SOURCES, VolumeMount, Workdir
 from gpuctl.language.value_forms import Checks, checks_of
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -185,6 +185,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
                 "Not a relative path inside the volume, without `..`.",
             ),
         ),
+        (fields.FileMode, TextRule("^0[0-7]{3}$", 4, _NUMBER, "Not an octal file mode such as `0644`.")),
         (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
         (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
         (
@@ -261,6 +262,15 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
             )
             for index, source in enumerate(_SOURCES)
         ),
+    ),
+    EnvSource: (
+        BlockRule((), wants=("secret", "configMap")),
+        BlockRule(("secret",), bars=("configMap",), says="An entry has a secret or a configMap, not both."),
+    ),
+    VolumeMount: (
+        BlockRule((), wants=MOUNT_SOURCES),
+        BlockRule(("configMap",), bars=("secret", "emptyDir"), says="A mount has one source."),
+        BlockRule(("secret",), bars=("emptyDir",), says="A mount has one source."),
     ),
     ClusterIdentity: (BlockRule((), wants=("server", "context", "uid")),),
     PoolDocument: (

@@ -9,6 +9,8 @@ from gpuctl.language.fields import (
     AbsolutePath,
     Block,
     Boolean,
+    DataKey,
+    FileMode,
     Memory,
     ObjectName,
     RelativePath,
@@ -97,6 +99,83 @@ class Workdir(Block):
         return normal_path(self.mountPath or self.path)
 
 
+class MountItem(Block):
+    """One key of a ConfigMap or Secret, as a file."""
+
+    key: DataKey = Field(description="Key of the ConfigMap or Secret.", examples=["train.yaml"])
+    path: RelativePath | None = Field(
+        None, description="Path of the file below the mount's `path`. Default: `key`.", examples=["conf/train.yaml"]
+    )
+    mode: FileMode | None = Field(None, description="Mode of the file. Default: the mount's `mode`.", examples=["0400"])
+
+    @model_validator(mode="after")
+    def _visible(self) -> "MountItem":
+        if self.path is not None and self.path.startswith(".."):
+            # The kubelet keeps its own files there (validateLocalNonReservedPath).
+            raise field_error("GPU210", f"`{self.path}` begins with `..`", "give the file another name", ("path",))
+        return self
+
+    @property
+    def target(self) -> str:
+        """Path of the file in the volume."""
+        return self.path if self.path is not None else self.key
+
+
+MOUNT_SOURCES = ("configMap", "secret", "emptyDir")
+
+
+class VolumeMount(Block):
+    """Files of a ConfigMap or Secret, or scratch space."""
+
+    path: AbsolutePath = Field(description="Directory inside the container.", examples=["/etc/train"])
+    configMap: ObjectName | None = Field(  # noqa: N815
+        None, description="Name of a ConfigMap in the job's namespace: a read-only file per key.", examples=["settings"]
+    )
+    secret: ObjectName | None = Field(
+        None, description="Name of a Secret in the job's namespace: a read-only file per key.", examples=["ssh-key"]
+    )
+    emptyDir: EmptyDirSource | None = Field(  # noqa: N815
+        None, description="Scratch space with the lifetime of the pod.", examples=[{"medium": "Memory", "size": "8Gi"}]
+    )
+    items: list[MountItem] = Field(
+        default_factory=empty_list,
+        description="The keys to mount. Default: all. The pod does not start while one is missing.",
+        examples=[[{"key": "train.yaml"}]],
+    )
+    mode: FileMode | None = Field(
+        None, description="Mode of the files, octal. Default: Kubernetes' `0644`.", examples=["0400"]
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "VolumeMount":
+        sources = [name for name in MOUNT_SOURCES if getattr(self, name) is not None]
+        if len(sources) > 1:
+            raise field_error("GPU213", f"a mount has both {sources[0]} and {sources[1]}", "keep one", (sources[1],))
+        if not sources:
+            hint = "add `configMap: NAME`, `secret: NAME` or `emptyDir: {}`"
+            raise field_error("GPU201", f"the mount at `{self.path}` has no source", hint)
+        for field in ("items", "mode"):
+            if self.emptyDir is not None and getattr(self, field):
+                message = f"`{field}` is about the files of a ConfigMap or Secret, and this mount is emptyDir"
+                raise field_error("GPU213", message, "remove it", (field,))
+        return self
+
+    @model_validator(mode="after")
+    def _unique_files(self) -> "VolumeMount":
+        seen: set[str] = set()
+        for index, item in enumerate(self.items):
+            if item.target in seen:
+                message = f"two items have the path `{item.target}`"
+                raise field_error("GPU218", message, "remove one, or give it another `path`", ("items", index))
+            seen.add(item.target)
+        return self
+
+    @property
+    def target(self) -> str:
+        """Mount path in the container, normalised."""
+        return normal_path(self.path)
+
+
 class Storage(Block):
     """Volumes mounted into the container."""
 
@@ -104,6 +183,11 @@ class Storage(Block):
         default_factory=empty_list,
         description="Directories and files to mount.",
         examples=[[{"path": "/data/models"}]],
+    )
+    mounts: list[VolumeMount] = Field(
+        default_factory=empty_list,
+        description="ConfigMaps, Secrets and scratch space to mount.",
+        examples=[[{"path": "/etc/train", "configMap": "settings"}]],
     )
 
     @model_validator(mode="after")
@@ -118,4 +202,16 @@ class Storage(Block):
                     ("workdirs", index, "path" if workdir.mountPath is None else "mountPath"),
                 )
             seen[workdir.target] = index
+        taken = dict.fromkeys(seen, "a workdir")
+        for index, mount in enumerate(self.mounts):
+            if mount.target in taken:
+                message = f"{taken[mount.target]} and this mount are both at `{mount.target}`"
+                raise field_error("GPU218", message, "remove one, or give it another `path`", ("mounts", index, "path"))
+            taken[mount.target] = "another mount"
         return self
+
+    @property
+    def targets(self) -> list[tuple[str, str, tuple[str, int]]]:
+        """Path in the container, noun for messages, and place in the block of everything that is mounted."""
+        workdirs = [(workdir.target, "workdir", ("workdirs", index)) for index, workdir in enumerate(self.workdirs)]
+        return workdirs + [(mount.target, "mount", ("mounts", index)) for index, mount in enumerate(self.mounts)]

@@ -157,6 +157,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Percentage, "percentage"),
         (fields.AbsolutePath, "absolute path"),
         (fields.RelativePath, "relative path"),
+        (fields.FileMode, "octal file mode"),
         (fields.UrlPath, "URL path"),
         (fields.Image, "container image"),
     )

@@ -38,6 +38,8 @@ _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|Co
 # Only names of objects match, because they are printed in commands.
 _MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[a-z0-9][a-z0-9.-]*)" not found', re.IGNORECASE)
 _VOLUME = re.compile(r'volume "(?P<name>[^"]+)"')
+# pkg/volume/configmap/configmap.go and pkg/volume/secret/secret.go, MakePayload.
+_MISSING_FILE = re.compile(r"references non-existent (?P<kind>config|secret) key: (?P<key>\S+)")
 _HOST_PATH = re.compile(r"hostPath type check failed: (?P<path>\S+) is not an? (?P<what>.+)")
 _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 
@@ -191,6 +193,16 @@ def _mount(evidence: Evidence, pod: Object) -> Finding | None:
         message = f"there is no {kind} {missing['name']}, which the volume {volume} mounts"
         fix = f"create the {kind} {missing['name']} in {pod['metadata']['namespace']}; kubelet tries again by itself"
         return Finding("mount-failed", message, {**numbers, "missing": missing["name"]}, fix, told, name)
+    file = _MISSING_FILE.search(text)
+    if file is not None:
+        kind = {"secret": "Secret", "config": "ConfigMap"}[file["kind"]]
+        volumes: list[Object] = pod["spec"].get("volumes") or []
+        source: Object = next((item for item in volumes if item["name"] == volume), {})
+        named = (source.get("secret") or {}).get("secretName") or (source.get("configMap") or {}).get("name")
+        whose = " ".join(filter(None, (kind, named)))
+        message = f"the {whose} has no key {file['key']}, which the volume {volume} mounts"
+        fix = f"add the key to the {kind}, or correct `items` in `storage.mounts`; kubelet tries again by itself"
+        return Finding("mount-failed", message, {**numbers, "missing": named, "key": file["key"]}, fix, told, name)
     why = re.sub(r"^\S+ failed for volume \"[^\"]*\" ?: ", "", text)
     message = f"the volume {volume or ''} cannot be mounted on {node}: {why}".replace("  ", " ")
     fix = f"check the storage behind it, and that {node} reaches it; kubelet tries again by itself"
@@ -234,6 +246,8 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
         names = _variables(held, missing["name"])
         of = f", which {', '.join(names)} use{'' if len(names) > 1 else 's'}" if names else ""
+        if not names and _is_source(held, kind, missing["name"]):
+            of = ", which `environment.envFrom` names"
         message = f"there is no {kind} {missing['name']} in {namespace}{of}"
         create = "create secret generic" if kind == "Secret" else "create configmap"
         literals = " ".join(f"--from-literal={key}=..." for key in _keys(held.pod, kind, missing["name"]) or ["KEY"])
@@ -290,6 +304,13 @@ def _variables(held: WaitingContainer, name: str) -> list[str]:
             if name in ((taken.get(key) or {}).get("name") for key in ("secretKeyRef", "configMapKeyRef")):
                 found.append(variable["name"])
     return found
+
+
+def _is_source(held: WaitingContainer, kind: str, name: str) -> bool:
+    """Return True if all keys of a Secret or ConfigMap become variables of the container."""
+    field = {"Secret": "secretRef", "ConfigMap": "configMapRef"}[kind]
+    container = next((item for item in _containers(held.pod["spec"]) if item["name"] == held.container), {})
+    return any((item.get(field) or {}).get("name") == name for item in container.get("envFrom") or [])
 
 
 _NO_COMMAND = re.compile(
