@@ -19,6 +19,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.loading import Loaded, load_found
 from gpuctl.frontend.partial_model import UnknownFieldRead
 from gpuctl.frontend.source import Source, collect
+from gpuctl.frontend.variants import Variant
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
@@ -73,6 +74,8 @@ def compile(
     stdin: BinaryIO | None = None,
     without: Path | None = None,
     cluster: str | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
     interrupt: Callable[[], None] = lambda: None,
 ) -> Compilation:
     """Compile documents to Kubernetes objects.
@@ -95,6 +98,8 @@ def compile(
         directory.
     :param stdin: stream read for ``-``; default: standard input.
     :param cluster: leave out the documents whose ``placement`` does not name this cluster.
+    :param profile: merge this profile into the documents that have `profiles`.
+    :param overrides: ``PATH=VALUE`` or ``JOB:PATH=VALUE``: replace fields, as `--with` does.
     :param without: a directory below a source whose files are not read, such as the output directory.
     :param interrupt: called before each document is read, checked, lowered and validated; its exception ends the
         compile.
@@ -115,6 +120,7 @@ def compile(
         versions=VERSIONS,
         directory=directory,
         cluster=cluster,
+        variant=Variant(profile, tuple(overrides)),
         interrupt=interrupt,
     )
     context = Context(loaded.settings, options)

@@ -13,6 +13,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions, refuse_questions
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.variants import Variant
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.applying import DocumentRequest, apply_request, preview_request, request_for
@@ -105,6 +106,8 @@ def plan(
     create_only: bool = False,
     queue: bool = False,
     cluster_name: str | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
     offline: bool = False,
 ) -> DocumentPlan:
     """Plan an apply of documents to a cluster. Nothing is written.
@@ -130,13 +133,19 @@ def plan(
     :param create_only: reject objects that exist.
     :param queue: create jobs even if a quota has no room for their pods; they start when it has.
     :param cluster_name: the platform's name of this cluster: documents of other clusters are left out.
+    :param profile: merge this profile into the documents that have `profiles`.
+    :param overrides: fields to override, each as ``PATH=VALUE`` or ``JOB:PATH=VALUE``.
     :param offline: plan without the API server's dry-runs.
     :raises InvalidDocuments: the documents have errors.
     :raises InvalidOptions: options contradict each other.
     :raises Refused: no plan can be made, for example for a set from other sources.
     :raises ClusterError: the cluster cannot be reached.
     """
-    documents = replace(_documents(sources, platform, namespace, strict, directory, stdin), cluster=cluster_name)
+    documents = replace(
+        _documents(sources, platform, namespace, strict, directory, stdin),
+        cluster=cluster_name,
+        variant=Variant(profile, tuple(overrides)),
+    )
     options = PlanOptions(
         set_name=set,
         prune=prune,

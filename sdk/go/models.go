@@ -631,6 +631,10 @@ type JobDocument struct {
 	Changes []map[string]any `json:"changes"`
 	// Fields whose values are not kept.
 	Masked []string `json:"masked"`
+	// The profile that is merged into the document.
+	Profile *string `json:"profile"`
+	// The fields that were overridden for this run, each as `PATH=VALUE`, without credentials.
+	Overrides []string `json:"overrides"`
 }
 
 // JobDocuments: The history of a job, with the objects that were skipped.
@@ -748,8 +752,12 @@ type JobRevision struct {
 	// The fields that differ from the previous revision, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
 	// Fields whose values are not kept.
-	Masked   []string       `json:"masked"`
-	Document map[string]any `json:"document"`
+	Masked []string `json:"masked"`
+	// The profile that is merged into the document.
+	Profile *string `json:"profile"`
+	// The fields that were overridden for this run, each as `PATH=VALUE`, without credentials.
+	Overrides []string       `json:"overrides"`
+	Document  map[string]any `json:"document"`
 }
 
 // JobState: A deleted, paused or resumed job; with status `validated`, one that would be.

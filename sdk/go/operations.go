@@ -76,6 +76,8 @@ type CreateJobsOptions struct {
 	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
+	// Profile to merge into the documents that have profiles.
+	Profile string
 	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
@@ -89,6 +91,7 @@ func (c *Client) CreateJobs(ctx context.Context, documents string, options *Crea
 	query := url.Values{}
 	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "profile", options.Profile)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -130,6 +133,8 @@ type UpdateJobOptions struct {
 	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
+	// Profile to merge into the documents that have profiles.
+	Profile string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 }
@@ -143,6 +148,7 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "profile", options.Profile)
 	set(query, "checkpoint", options.Checkpoint)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
@@ -415,6 +421,8 @@ type ApplyDocumentsOptions struct {
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
+	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
+	Overrides []string
 	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
 	// with the plan.
 	Confirmed []string
@@ -430,6 +438,8 @@ type ApplyDocumentsOptions struct {
 	Namespace string
 	// Reject documents with warnings.
 	Strict bool
+	// Profile to merge into the documents that have profiles.
+	Profile string
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Rollout strategy of a changed service. Default: that of the running service, else of the platform.
@@ -456,6 +466,7 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 	set(query, "timeout", options.Timeout)
 	set(query, "namespace", options.Namespace)
 	set(query, "strict", options.Strict)
+	set(query, "profile", options.Profile)
 	set(query, "queue", options.Queue)
 	set(query, "strategy", options.Strategy)
 	set(query, "relower", options.Relower)
@@ -471,6 +482,9 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 	}
 	if options.Platform != nil {
 		body["platform"] = options.Platform
+	}
+	if options.Overrides != nil {
+		body["overrides"] = options.Overrides
 	}
 	if options.Confirmed != nil {
 		body["confirmed"] = options.Confirmed
@@ -489,6 +503,8 @@ type DeleteDocumentsOptions struct {
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
+	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
+	Overrides []string
 	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
 	// with the plan.
 	Confirmed []string
@@ -506,6 +522,8 @@ type DeleteDocumentsOptions struct {
 	Namespace string
 	// Reject documents with warnings.
 	Strict bool
+	// Profile to merge into the documents that have profiles.
+	Profile string
 }
 
 // DeleteDocuments: Delete what documents describe, and wait until it is gone.
@@ -521,6 +539,7 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 	set(query, "keepLabels", options.KeepLabels)
 	set(query, "namespace", options.Namespace)
 	set(query, "strict", options.Strict)
+	set(query, "profile", options.Profile)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -530,6 +549,9 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 	}
 	if options.Platform != nil {
 		body["platform"] = options.Platform
+	}
+	if options.Overrides != nil {
+		body["overrides"] = options.Overrides
 	}
 	if options.Confirmed != nil {
 		body["confirmed"] = options.Confirmed
@@ -548,6 +570,8 @@ type PlanDocumentsOptions struct {
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
+	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
+	Overrides []string
 	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
 	// with the plan.
 	Confirmed []string
@@ -559,6 +583,8 @@ type PlanDocumentsOptions struct {
 	Namespace string
 	// Reject documents with warnings.
 	Strict bool
+	// Profile to merge into the documents that have profiles.
+	Profile string
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Rollout strategy of a changed service. Default: that of the running service, else of the platform.
@@ -583,6 +609,7 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	set(query, "show", options.Show)
 	set(query, "namespace", options.Namespace)
 	set(query, "strict", options.Strict)
+	set(query, "profile", options.Profile)
 	set(query, "queue", options.Queue)
 	set(query, "strategy", options.Strategy)
 	set(query, "relower", options.Relower)
@@ -598,6 +625,9 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	}
 	if options.Platform != nil {
 		body["platform"] = options.Platform
+	}
+	if options.Overrides != nil {
+		body["overrides"] = options.Overrides
 	}
 	if options.Confirmed != nil {
 		body["confirmed"] = options.Confirmed
@@ -1541,12 +1571,16 @@ type FitDocumentsOptions struct {
 	Files  []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
+	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
+	Overrides []string
 	// Namespace of jobs whose documents do not have one.
 	Namespace string
 	// Search for the smallest changes with which jobs would fit. At most 20 documents.
 	Suggest bool
 	// Reject documents with warnings.
 	Strict bool
+	// Profile to merge into the documents that have profiles.
+	Profile string
 }
 
 // FitDocuments: Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
@@ -1558,6 +1592,7 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	set(query, "namespace", options.Namespace)
 	set(query, "suggest", options.Suggest)
 	set(query, "strict", options.Strict)
+	set(query, "profile", options.Profile)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -1567,6 +1602,9 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	}
 	if options.Platform != nil {
 		body["platform"] = options.Platform
+	}
+	if options.Overrides != nil {
+		body["overrides"] = options.Overrides
 	}
 	var answer FitAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/fit", query: query, body: body, repeatable: true}, &answer); err != nil {

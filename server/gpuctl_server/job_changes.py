@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
 from gpuctl.api.plan_answers import PlanAnswer, Recoveries, recovery_fields
 from gpuctl.apply.run.run_options import RunOptions
+from gpuctl.frontend.variants import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.workload import Workload
@@ -104,6 +105,7 @@ def change_job(
     checkpoint: bool,
     dry_run: bool,
     queue: bool,
+    profile: str | None = None,
 ) -> ChangedJob:
     """Apply the changed document of an existing job.
 
@@ -113,7 +115,9 @@ def change_job(
     with change_session(service, caller, dry_run=dry_run) as session:
         live_workload(session, item, ref)
         home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
-        submission = compile_documents(service, caller, session, text, namespace=home, planning=planning)
+        submission = compile_documents(
+            service, caller, session, text, namespace=home, planning=planning, variant=Variant(profile)
+        )
         _require_same_job(submission, item)
         run = RunOptions(checkpoint=checkpoint, dry_run=dry_run)
         plan_run = PlanRun(service, touched, Confirmation(confirmed))

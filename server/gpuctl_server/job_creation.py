@@ -12,6 +12,7 @@ from gpuctl.api.change_models import Submitted, SubmittedJob
 from gpuctl.apply.plan.plan import AlreadyExists, Plan
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.variants import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, annotations_of
@@ -44,12 +45,14 @@ class SubmitRequest(NamedTuple):
     :param key: the client's Idempotency-Key; None without one.
     :param confirmed: the user has confirmed the questions of the plan.
     :param queue: create jobs even if a quota is exhausted.
+    :param profile: profile to merge into the documents.
     """
 
     text: str
     key: str | None = None
     confirmed: bool = False
     queue: bool = False
+    profile: str | None = None
 
 
 def create(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
@@ -121,7 +124,12 @@ def submission_of(
     :raises Problem: 400, 403.
     """
     submission = compile_documents(
-        service, caller, session, request.text, planning=PlanOptions(create_only=True, queue=request.queue)
+        service,
+        caller,
+        session,
+        request.text,
+        planning=PlanOptions(create_only=True, queue=request.queue),
+        variant=Variant(request.profile),
     )
     touched += submission.titles
     require_document_access(caller, "create", submission.documents)
@@ -131,7 +139,7 @@ def submission_of(
 def _mark(caller: Caller, request: SubmitRequest) -> str:
     """Return the annotation value that identifies a request: a hash of caller and key, and a hash of the documents."""
     given = secrets.token_hex(16) if request.key is None else _digest(f"{caller.name}\0{request.key}")
-    return f"{given}.{_digest(request.text)[:16]}"
+    return f"{given}.{_digest(request.text + (request.profile or ''))[:16]}"
 
 
 def _digest(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuctl.api.change_models import ChangesBody
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.frontend.variants import Variant
 from gpuctl.kube.session import Session
 from gpuctl.usecases.applying import preview_request
 from gpuctl.usecases.change_options import PlanOptions
@@ -26,10 +27,13 @@ from gpuctl_server.submissions import Submission, compile_documents, require_doc
 
 
 class CompileOptions(NamedTuple):
-    """Options of the compiler: ``namespace`` is for jobs that name none; ``strict`` makes warnings errors."""
+    """Options of the compiler: ``namespace`` is for jobs that name none; ``strict`` makes warnings errors; ``profile``
+    is merged into documents that have profiles.
+    """
 
     namespace: str | None = None
     strict: bool = False
+    profile: str | None = None
 
 
 def plan_documents(
@@ -129,6 +133,7 @@ def _compiled(
         planning=planning,
         sources=sources_of(documents),
         strict=compiling.strict,
+        variant=Variant(compiling.profile, tuple(documents.overrides)),
     )
 
 

@@ -17,6 +17,7 @@ from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
@@ -206,12 +207,14 @@ def compile_documents(
     planning: PlanOptions | None = None,
     sources: Sequence[Source] = (),
     strict: bool = False,
+    variant: Variant = PLAIN,
     are_here: bool = False,
 ) -> Submission:
     """Compile documents, and apply the limits of the caller. Does not read from the cluster.
 
     :param sources: further texts with names; ``strict``: reject documents with warnings.
     :param namespace: for jobs that name none; None: the default of the caller.
+    :param variant: the profile and the overrides to compile.
     :param are_here: the documents were applied to this cluster before: do not check their placement.
     :raises InvalidDocuments: the documents have errors.
     :raises InvalidOptions: the documents have a placement, and the name of this cluster is unknown.
@@ -227,6 +230,7 @@ def compile_documents(
         namespace=namespace,
         strict=strict,
         cluster=cluster,
+        variant=variant,
         are_here=are_here,
     )
     with _turn(service, caller) as interrupt:
@@ -247,7 +251,13 @@ def compile_documents(
 
 
 def compile_to_fit(
-    service: Service, caller: Caller, sources: Sequence[Source], namespace: str | None, *, strict: bool = False
+    service: Service,
+    caller: Caller,
+    sources: Sequence[Source],
+    namespace: str | None,
+    *,
+    strict: bool = False,
+    variant: Variant = PLAIN,
 ) -> FitDocuments:
     """Compile documents for a fit, as :func:`compile_documents` does.
 
@@ -264,6 +274,7 @@ def compile_to_fit(
             namespace=home,
             strict=strict,
             cluster_name=cluster,
+            variant=variant,
             interrupt=interrupt,
         )
     reject_platform(found.compilation.documents)

@@ -336,3 +336,22 @@ def test_missing_history_and_invalid_options_are_errors(place: Place) -> None:
     assert place.gpuctl("history", "../x", code=1).err.startswith("error: `../x` is not the name of a job")
     assert "is not a revision (3) or two (3..5)" in place.gpuctl("history", "x", "--diff", "a", code=2).err
     assert "not both" in place.gpuctl("history", "x", "--diff", "1", "--revision", "1", code=2).err
+
+
+def test_history_records_the_profile_and_the_overrides(place: Place) -> None:
+    document = training(profiles={"long": {"job": {"retries": 3}, "resources": {"cpu": "2"}}})
+    options = ("--profile", "long", "--with", "resources.gpu=2", "--with", "environment.env.DB_PASSWORD=hunter2 x")
+    done = place.apply(document, flags=options)
+    assert "note[GPU114]: `resources.gpu` is `2` for this run, not `1`" in done.err
+    assert "hunter2" not in done.out + done.err
+    (row,) = revisions(place)
+    assert (row["profile"], row["overrides"]) == ("long", ["resources.gpu=2", "environment.env.DB_PASSWORD=***"])
+    assert "created (profile long, with resources.gpu=2, with environment" in place.gpuctl("history", "train").out
+    (secret,) = history_secrets(place, "train")
+    assert "hunter2" not in content(secret)
+    job = place.get("Job", "train")
+    assert job["spec"]["backoffLimit"] == 3
+    assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
+    # The stored document is the merged one: `rerun`, `rollback` and `drift` need no option.
+    stored = json.loads(content(secret))["document"]
+    assert (stored["job"]["retries"], stored["resources"]["gpu"], "profiles" in stored) == (3, 2, False)

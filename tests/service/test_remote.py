@@ -311,3 +311,16 @@ def test_busy_incompatible_and_failing_services_are_reported(remote: Remote) -> 
         assert remote.typed("get", "jobs", code=3).err == "error: the cluster cannot be reached\n  = h\n"
         said = remote.typed("get", "jobs", "-o", "json", code=3)
         assert said.value["hint"] == f"`gpuctl login {service.url}` asks for another"
+
+
+def test_profiles_and_overrides_equal_those_with_a_kubeconfig(remote: Remote) -> None:
+    remote.login()
+    file = remote.place.file(training("a", profiles={"long": {"job": {"retries": 3}}}))
+    options = ("--profile", "long", "--with", "resources.gpu=2")
+    remote.same("diff", "-f", file, *options, code=1)
+    remote.same("fit", "-f", file, *options)
+    remote.same("apply", "-f", file, "--dry-run", "--profile", "night", code=1)
+    remote.same("apply", "-f", file, "--dry-run", "--with", "resources.gpus=2", code=1)
+    remote.typed("apply", "-f", file, *options)
+    (row,) = json.loads(remote.same("history", "a", "-o", "json").out)["items"]
+    assert (row["profile"], row["overrides"]) == ("long", ["resources.gpu=2"])

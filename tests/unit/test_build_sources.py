@@ -239,3 +239,13 @@ def test_union_merge_of_the_manifest_is_up_to_date(build: Build, here: Path) -> 
     assert build("main", "-o", "rendered", "--check").exit_code == 0
     lines = (here / "rendered" / MANIFEST).read_text().splitlines()
     assert lines != sorted(set(lines)), "git now sorts the lines: the test checks nothing"
+
+
+def test_removal_with_another_profile_requires_allow_source(build: Build, here: Path) -> None:
+    write(here / "main/nlp/a.yaml", "a", more="profiles: {prod: {job: {namespace: prod}}}\n")
+    build("main/nlp", "-o", "rendered", "--profile", "prod")
+    assert recorded_sources(here / "rendered") == ['{"path": "main/nlp", "profile": "prod"}']
+    found = build("main/nlp", "-o", "rendered")
+    assert found.exit_code == 1
+    assert "was built from `main/nlp` with profile prod, and this build, from `main/nlp`, would remove" in found.stderr
+    assert build("main/nlp", "-o", "rendered", "--profile", "prod", "--check").exit_code == 0

@@ -117,6 +117,12 @@ class FilesBody(DocumentsBody):
     yamlContent: str = Field("", description="The documents.")  # noqa: N815 - as the body has it
     files: list[SentFile] = Field(default_factory=list)
     platform: SentPlatform | None = None
+    overrides: list[Annotated[str, Field(max_length=4096)]] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.",
+        examples=[["resources.gpu=8"]],
+    )
 
 
 class ChangesBody(FilesBody):

@@ -37,6 +37,12 @@ class JobDocument(ApiModel):
         examples=[[{"path": "environment.image", "from": "app:v1", "to": "app:v2"}]],
     )
     masked: list[str] = Field(description="Fields whose values are not kept.", examples=[["environment.env.TOKEN"]])
+    profile: str | None = Field(None, description="The profile that is merged into the document.", examples=["prod"])
+    overrides: list[str] = Field(
+        default_factory=list,
+        description="The fields that were overridden for this run, each as `PATH=VALUE`, without credentials.",
+        examples=[["resources.gpu=8"]],
+    )
 
     @classmethod
     def of(cls, row: HistoryRow) -> JobDocument:
@@ -106,6 +112,8 @@ def _fields(row: HistoryRow) -> dict[str, Any]:
         "to": past.to,
         "changes": _changes(row.changes),
         "masked": list(past.masked),
+        "profile": past.variant.profile,
+        "overrides": list(past.variant.overrides),
     }
 
 

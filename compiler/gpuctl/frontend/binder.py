@@ -85,7 +85,7 @@ def _bound(
     defaulted = defaults is not None and kind in defaults
     if defaults is not None and defaulted:
         data = merge(defaults[kind], data)
-    if kind in WORKLOADS and (defaulted or _may_refer(raw.chunk.text)):
+    if kind in WORKLOADS and (defaulted or raw.is_overridden or _may_refer(raw.chunk.text)):
         _expand_templates(findings, kind, data)
     model = _model(findings, kind, data)
     if model is not None or kind not in WORKLOADS:
@@ -209,6 +209,8 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
     for key in ("name", "namespace"):
         if key in partial.get("job", {}):
             findings.at_path("GPU213", f"a default `{key}` would apply to every job", ("defaults", kind, "job", key))
+    if "profiles" in partial:
+        findings.at_path("GPU213", "a profile belongs to one document", ("defaults", kind, "profiles"), key=True)
     try:
         kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
     except ValidationError as error:

@@ -15,6 +15,7 @@ from gpuctl.frontend.field_shapes import (
     ListShape,
     MapShape,
     ModelShape,
+    PartialShape,
     ScalarShape,
     Shape,
     UnionShape,
@@ -74,7 +75,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
     if field not in ("command", "args"):
         return f"write a list: {flow_list([node.value])}"
     indent = column_of(findings.chunk, findings.root, path)
-    text = unfolded(findings.chunk.text[node.start : node.end]) or node.value
+    text = unfolded(findings.chunk.written(node)) or node.value
     if field == "args":
         return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
     args = texts_at(findings.root, (*path[:-1], "args")) if path[-2:-1] == ("environment",) else []
@@ -83,7 +84,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
 
 def _as_text(chunk: Chunk, node: YamlNode) -> str | None:
     """Return the hint to quote an item such as ``echo a: b``, which YAML reads as a mapping; else None."""
-    text = chunk.text[node.start : node.end].strip()
+    text = chunk.written(node).strip()
     if node.kind != MAPPING or text.startswith("{") or "\n" in text or len(node.value) != 1:
         return None
     return f"quote it, because of the `: `: {flow_list([text])[1:-1]}"
@@ -134,6 +135,8 @@ class _Conformer:
     def _value(self, node: YamlNode, shape: Shape) -> Any:
         if isinstance(shape, ScalarShape):
             return self._scalar(node, shape)
+        if isinstance(shape, PartialShape):
+            shape = kind_shape(shape.kind)
         if isinstance(shape, ModelShape):
             return self.model(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
         if isinstance(shape, ListShape):
@@ -246,6 +249,6 @@ class _Conformer:
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Further diagnostics are only counted, and a hint is by far the most expensive part.
             known = unknown_key_hint(key.value, path, shape, self.kind, value)
-            hint = split_text_hint(self.findings.chunk.text, node, key, value) or known
+            hint = split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
         message = f"unknown field `{shorten(key.value)}`{where}"
         self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

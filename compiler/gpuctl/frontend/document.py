@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
 from gpuctl.frontend.spans import child, column_of, locate, within
+from gpuctl.frontend.variants import Overlay
 from gpuctl.frontend.yaml_reader import recompose
 from gpuctl.frontend.yaml_tree import Chunk, YamlNode
 from gpuctl.language.kinds import WORKLOADS, Model
@@ -13,19 +14,20 @@ from gpuctl.language.service_block import ServiceBlock
 class Document:
     """A valid document: its kind, its model, and the positions of its fields.
 
-    The linker sets ``namespace`` (of a workload, with the default filled in) and ``gpu_type`` (spelled as the pool
-    declares it).
+    ``overlay``: the changes by a profile or an option; None without any. The linker sets ``namespace`` (of a
+    workload, with the default filled in) and ``gpu_type`` (spelled as the pool declares it).
     """
 
-    __slots__ = ("_root", "chunk", "gpu_type", "index", "kind", "model", "namespace")
+    __slots__ = ("_root", "chunk", "gpu_type", "index", "kind", "model", "namespace", "overlay")
 
-    def __init__(self, kind: str, model: Model, chunk: Chunk, index: int) -> None:
+    def __init__(self, kind: str, model: Model, chunk: Chunk, index: int, overlay: Overlay | None = None) -> None:
         self.namespace = ""
         self.gpu_type: str | None = None
         self.kind = kind
         self.model = model
         self.chunk = chunk
         self.index = index
+        self.overlay = overlay
         self._root: YamlNode | None = None
 
     @property
@@ -94,7 +96,8 @@ class Document:
 
     def _tree(self) -> YamlNode:
         if self._root is None:
-            self._root = recompose(self.chunk, self.index)
+            root = recompose(self.chunk, self.index)
+            self._root = root if self.overlay is None else self.overlay.merged(root)
         return self._root
 
     def span(self, path: FieldPath = (), *, key: bool = False) -> SourceSpan:

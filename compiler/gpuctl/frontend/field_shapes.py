@@ -66,6 +66,12 @@ class ModelShape(NamedTuple):
         return [key for key, _ in self.fields.values()]
 
 
+class PartialShape(NamedTuple):
+    """A document of ``kind`` inside another one. It is not expanded: a profile is inside of a document of its kind."""
+
+    kind: str
+
+
 class UnionShape(NamedTuple):
     """One of several shapes, distinguished by the kind of the YAML node."""
 
@@ -74,7 +80,7 @@ class UnionShape(NamedTuple):
     mapping: Shape | None = None
 
 
-Shape = ScalarShape | ListShape | MapShape | FreeShape | ModelShape | UnionShape
+Shape = ScalarShape | ListShape | MapShape | FreeShape | ModelShape | PartialShape | UnionShape
 
 
 @cache
@@ -95,7 +101,7 @@ def _model_shape(model: type[Block]) -> ModelShape:
 def _shape(annotation: Any, metadata: tuple[Any, ...]) -> Shape:
     for item in metadata:
         if isinstance(item, Partial):
-            return kind_shape(item.kind)
+            return PartialShape(item.kind)
         if isinstance(item, Scalar):
             return FreeShape() if item is Scalar.FREE else TEXT if item is Scalar.TEXT else ScalarShape(item)
     origin = typing.get_origin(annotation)

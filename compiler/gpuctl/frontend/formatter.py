@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
+from gpuctl.frontend.field_shapes import (
+    FreeShape,
+    ListShape,
+    MapShape,
+    ModelShape,
+    PartialShape,
+    Shape,
+    UnionShape,
+    kind_shape,
+)
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import RawDocument, YamlNode
@@ -90,6 +99,8 @@ class _EditCollector:
     def _visit(self, node: YamlNode, shape: Shape | None) -> None:
         if isinstance(shape, UnionShape):
             shape = getattr(shape, node.kind)
+        if isinstance(shape, PartialShape):
+            shape = kind_shape(shape.kind)
         if node.kind == "scalar":
             chunk = self.document.chunk
             first, last = chunk.place(node.start)[0], chunk.place(node.end)[0]

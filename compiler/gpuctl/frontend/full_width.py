@@ -123,6 +123,7 @@ def _plain_texts(node: YamlNode, path: FieldPath) -> Iterator[tuple[YamlNode, Fi
 
 def _character(chunk: Chunk, node: YamlNode, position: int) -> SourceSpan:
     """Return the position of a character of a plain scalar; for a scalar of several lines, the scalar's start."""
+    chunk = chunk.holding(node)
     line, column = chunk.place(node.start)
     return chunk.point(line, column + position if chunk.is_on_one_line(node) else column)
 

@@ -17,6 +17,7 @@ from gpuctl.frontend.linker import link
 from gpuctl.frontend.platform_checks import check_platform
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.frontend.variants import PLAIN, Overlay, Variant, VariantSelection, check_overlay
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.language.kinds import ALIASES
@@ -70,28 +71,25 @@ def load_found(
     versions: tuple[str, ...],
     directory: Path | None = None,
     cluster: str | None = None,
+    variant: Variant = PLAIN,
     interrupt: Callable[[], None] = lambda: None,
 ) -> Loaded:
     """Load inputs that have been read, as :func:`load` does.
 
     :param cluster: leave out the documents of other clusters.
+    :param variant: the profile and the overrides to compile.
     :param interrupt: called before each document is bound and checked.
     """
     loaded, early, defaults = open_platform(found, platform=platform, versions=versions, directory=directory)
-    for source in found.sources:
-        for raw in early.read(source, loaded.diagnostics):
-            interrupt()
-            if is_platform(raw):
-                continue
-            bound = bind(raw, loaded.diagnostics, defaults)
-            if bound is None:
-                continue
-            if bound.model is not None:
-                loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number))
-            elif bound.partial_model is not None:
-                faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number)
-                loaded.faulty.append(faulty)
-                loaded.diagnostics += check_faulty(faulty, loaded.settings)
+    selection = VariantSelection(variant)
+    if selection.overrides is not None:
+        loaded.sources[selection.overrides.source.name] = selection.overrides.source
+    raws = (raw for source in found.sources for raw in early.read(source, loaded.diagnostics))
+    for raw in selection.assign(raws, loaded.diagnostics):
+        interrupt()
+        if not is_platform(raw):
+            _bind(raw, selection.overlay(raw), loaded, defaults)
+    loaded.diagnostics += selection.missing_profiles(next(iter(loaded.sources), ""))
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     if complete and not loaded.documents and loaded.sources:
         name = found.sources[0].name if found.sources else next(iter(loaded.sources))
@@ -113,6 +111,23 @@ def load_found(
             loaded.diagnostics.append(_no_such_cluster(cluster, loaded))
     loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)
     return loaded
+
+
+def _bind(raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: dict[str, dict[str, Any]]) -> None:
+    """Bind a document, and check it as far as its valid fields allow."""
+    merged = raw
+    if overlay is not None:
+        check_overlay(raw, overlay, loaded.diagnostics, defaults)
+        merged = raw._replace(root=overlay.merged(raw.root), is_overridden=bool(overlay.assignments))
+    bound = bind(merged, loaded.diagnostics, defaults)
+    if bound is None:
+        return
+    if bound.model is not None:
+        loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number, overlay))
+    elif bound.partial_model is not None:
+        faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number, overlay)
+        loaded.faulty.append(faulty)
+        loaded.diagnostics += check_faulty(faulty, loaded.settings)
 
 
 def open_platform(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.frontend.diagnostics import FieldPath, SourceSpan
 from gpuctl.frontend.source import lines_of
-from gpuctl.frontend.yaml_tree import Chunk, YamlNode
+from gpuctl.frontend.yaml_tree import Chunk, OptionNode, YamlNode
 from gpuctl.language.spelling import fold
 
 _LONG = 32
@@ -15,6 +15,8 @@ def within(chunk: Chunk, span: SourceSpan, part: str, earlier: int = 0) -> Sourc
 
     :param earlier: number of occurrences to skip.
     """
+    if span.file != chunk.source.name:
+        return span
     lines = lines_of(chunk.text)
     for number in range(span.line, span.end_line + 1):
         line = lines[number - chunk.first_line - 1]
@@ -55,10 +57,10 @@ def column_of(chunk: Chunk, root: YamlNode, path: FieldPath) -> int | None:
     node, key = root, None
     for part in path:
         step = child(node, part)
-        if step is None or chunk.text[node.start : node.start + 1] in ("{", "["):
+        if step is None or chunk.written(node)[:1] in ("{", "["):
             return None
         key, node = step
-    return chunk.place(key.start)[1] if key is not None else None
+    return chunk.place(key.start)[1] if key is not None and not isinstance(key, OptionNode) else None
 
 
 def texts_at(root: YamlNode, path: FieldPath) -> list[str]:

@@ -36,6 +36,23 @@ class YamlNode:
         """True for YAML's null: an empty, ``~`` or ``null`` plain scalar."""
         return self.plain and self.kind == SCALAR and self.value in NULLS
 
+    def with_value(self, value: Any) -> YamlNode:
+        """Return a node with another value at the same position."""
+        return YamlNode(self.kind, value, self.start, self.end, self.plain)
+
+
+class OptionNode(YamlNode):
+    """A node that an option adds to a document. Its position is in ``chunk``, which holds the option's text."""
+
+    __slots__ = ("chunk",)
+
+    def __init__(self, kind: str, value: Any, start: int, end: int, plain: bool, chunk: Chunk) -> None:
+        super().__init__(kind, value, start, end, plain)
+        self.chunk = chunk
+
+    def with_value(self, value: Any) -> YamlNode:
+        return OptionNode(self.kind, value, self.start, self.end, self.plain, self.chunk)
+
 
 class Chunk:
     """A part of a source that is parsed on its own, so that a syntax error affects one document only."""
@@ -70,8 +87,18 @@ class Chunk:
         line = bisect_right(self._line_starts, offset) - 1
         return line, offset - self._line_starts[line]
 
+    def holding(self, node: YamlNode) -> Chunk:
+        """Return the chunk that a node of this chunk's document has its position in."""
+        return node.chunk if isinstance(node, OptionNode) else self
+
+    def written(self, node: YamlNode) -> str:
+        """Return the text of a node as written."""
+        return self.holding(node).text[node.start : node.end]
+
     def span(self, node: YamlNode) -> SourceSpan:
         """Return the span of a node. A block mapping or list is marked at its start only."""
+        if isinstance(node, OptionNode) and node.chunk is not self:
+            return node.chunk.span(node)
         (line, column), (end_line, end_column) = self.place(node.start), self.place(node.end)
         if node.kind != SCALAR and end_line != line:
             return self.point(line, column)
@@ -80,7 +107,8 @@ class Chunk:
 
     def is_on_one_line(self, node: YamlNode) -> bool:
         """Return True if a node starts and ends on the same line."""
-        return self.place(node.start)[0] == self.place(node.end)[0]
+        chunk = self.holding(node)
+        return chunk.place(node.start)[0] == chunk.place(node.end)[0]
 
     def point(self, line: int, column: int) -> SourceSpan:
         """Return the span of one character, given by line and column from 0 in the chunk."""
@@ -89,11 +117,14 @@ class Chunk:
 
 
 class RawDocument(NamedTuple):
-    """One YAML document: its tree, its chunk, and its number in the chunk."""
+    """One YAML document: its tree, its chunk, and its number in the chunk. ``is_overridden``: the tree has values of
+    options.
+    """
 
     chunk: Chunk
     number: int
     root: YamlNode
+    is_overridden: bool = False
 
 
 class ReadError(Exception):

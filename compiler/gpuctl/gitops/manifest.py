@@ -87,7 +87,7 @@ def parse_sources(data: bytes) -> tuple[BuildSource, ...]:
         except ValueError:
             continue
         if isinstance(entry, dict) and isinstance(entry.get("path"), str):
-            others = [entry.get(key) for key in ("repository", "cluster")]
+            others = [entry.get(key) for key in ("repository", "cluster", "profile")]
             found.add(BuildSource(entry["path"], *(value if isinstance(value, str) else None for value in others)))
     return tuple(sorted(found, key=str))
 

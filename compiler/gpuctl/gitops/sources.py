@@ -21,27 +21,35 @@ class BuildSource(NamedTuple):
 
     ``path`` is relative to the root of the git work tree with the built directory, or outside of git to the directory's
     parent. ``repository`` names another work tree to which ``path`` is relative; "" is outside of any. ``cluster`` is
-    the cluster of the build, None for all.
+    the cluster of the build, None for all; ``profile`` its profile, if any.
     """
 
     path: str
     repository: str | None = None
     cluster: str | None = None
+    profile: str | None = None
 
     def __str__(self) -> str:
         where = "" if self.repository is None else f" of {visible(self.repository) or 'another directory'}"
         cluster = "" if self.cluster is None else f" for cluster {visible(self.cluster)}"
-        return f"`{visible(self.path)}`{where}{cluster}"
+        profile = "" if self.profile is None else f" with profile {visible(self.profile)}"
+        return f"`{visible(self.path)}`{where}{cluster}{profile}"
 
     def contains(self, other: BuildSource) -> bool:
         """Return True if all documents of another input are among those of this one."""
-        if self.repository != other.repository or self.cluster not in (None, other.cluster):
+        if (self.repository, self.profile) != (other.repository, other.profile):
+            return False
+        if self.cluster not in (None, other.cluster):
             return False
         return self.path in (".", other.path) or other.path.startswith(f"{self.path}/")
 
 
 def build_sources(
-    inputs: Sequence[str], directory: Path, cluster: str | None, identity: Callable[[Path], str | None]
+    inputs: Sequence[str],
+    directory: Path,
+    cluster: str | None,
+    identity: Callable[[Path], str | None],
+    profile: str | None = None,
 ) -> tuple[BuildSource, ...]:
     """Return the sources of a build, sorted and unique.
 
@@ -52,14 +60,14 @@ def build_sources(
 
     def source(name: str) -> BuildSource:
         if name == _INPUT or _is_stream(name):
-            return BuildSource(_INPUT, None, cluster)
+            return BuildSource(_INPUT, None, cluster, profile)
         real = Path(os.path.realpath(name))
         if real.is_relative_to(base):
-            return BuildSource(real.relative_to(base).as_posix(), None, cluster)
+            return BuildSource(real.relative_to(base).as_posix(), None, cluster, profile)
         root = _work_tree(real)
         if root is None:
-            return BuildSource(real.name, "", cluster)
-        return BuildSource(real.relative_to(root).as_posix(), identity(root) or "", cluster)
+            return BuildSource(real.name, "", cluster, profile)
+        return BuildSource(real.relative_to(root).as_posix(), identity(root) or "", cluster, profile)
 
     return tuple(sorted({source(name) for name in inputs}, key=str))
 

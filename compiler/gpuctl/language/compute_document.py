@@ -1,11 +1,12 @@
 """``kind: compute``: a service that needs no GPU (nginx, redis, a preprocessor), though it may request one."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from gpuctl.language.fields import DnsLabel, Partial, UserKeys
 from gpuctl.language.service_block import ServiceBlock
-from gpuctl.language.workload import Workload
+from gpuctl.language.workload import PROFILES, Workload
 
 
 class ComputeDocument(Workload):
@@ -15,3 +16,4 @@ class ComputeDocument(Workload):
     service: ServiceBlock = Field(
         default_factory=ServiceBlock, description="Network access to the service, and its replicas."
     )
+    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("compute")]], UserKeys()] = PROFILES

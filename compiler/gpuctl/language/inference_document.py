@@ -1,13 +1,24 @@
 """``kind: inference``: a model behind a Service, with optional autoscaling."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Boolean, Count, Duration, NonEmpty, Percent, PositiveCount
+from gpuctl.language.fields import (
+    Block,
+    Boolean,
+    Count,
+    DnsLabel,
+    Duration,
+    NonEmpty,
+    Partial,
+    Percent,
+    PositiveCount,
+    UserKeys,
+)
 from gpuctl.language.service_block import ServiceBlock
-from gpuctl.language.workload import Workload
+from gpuctl.language.workload import PROFILES, Workload
 from gpuctl.objects.durations import parse_duration
 
 
@@ -134,6 +145,7 @@ class InferenceDocument(Workload):
         default_factory=InferenceService, description="Network access to the model, and its replicas."
     )
     autoscaling: Autoscaling | None = Field(None, description="Number of pods, depending on load.")
+    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("inference")]], UserKeys()] = PROFILES
 
     @property
     def autoscaled(self) -> bool:

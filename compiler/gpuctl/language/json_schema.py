@@ -41,8 +41,15 @@ IDENTITY = (("job", "name"), ("job", "namespace"))
 """Texts in these blocks without templates. A test compares them with the frontend's list."""
 _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
-_NEVER_DEFAULTS = {("job", "name"), ("job", "namespace")}
-"""Fields that a platform's defaults cannot set, because every job would share the value."""
+_DEFAULTS, _PROFILES = "defaults", "profiles"
+_LEFT_OUT: dict[str, set[tuple[str, ...]]] = {
+    "": set(),
+    # Every job would share the value.
+    _DEFAULTS: {("job", "name"), ("job", "namespace"), ("profiles",)},
+    # They identify the document.
+    _PROFILES: {("kind",), ("version",), ("job", "name"), ("profiles",)},
+}
+"""Fields that a partial document cannot have, by the field that contains it; "" is a whole document."""
 
 
 def schema_of(kind: str) -> Schema:
@@ -97,8 +104,8 @@ class _Builder:
         self.prefix: tuple[str, ...] = ()
         self._known: dict[str, str] = {}
 
-    def document(self, kind: str, *, partial: bool = False) -> Schema:
-        """Return the schema of a whole document; ``partial``: as contained in a platform's defaults."""
+    def document(self, kind: str, *, partial: str = "") -> Schema:
+        """Return the schema of a document. ``partial``: the field that contains it, ``defaults`` or ``profiles``."""
         return self._block(model_of(kind), _Place(kind, partial=partial, fillable=kind in WORKLOADS))
 
     def _define(self, name: str, schema: Schema) -> Schema:
@@ -119,14 +126,16 @@ class _Builder:
         rules: list[Schema] = []
         for key, info in sorted(keys_of(model), key=lambda item: item[0] != "kind" or bool(place.path)):
             inner = place.below(key)
-            if place.partial and inner.path in _NEVER_DEFAULTS:
+            if inner.path in _LEFT_OUT[place.partial]:
                 continue
             reference = self._define(inner.name, self._field(model, key, inner))
             properties[key] = reference
             patterns[_other_spellings(key)] = reference
             if (info.is_required() or inner.path == ("kind",)) and not inner.may_be_left_out:
                 rules.append(_wants((key,)))
-        rules += [_rule(rule) for rule in BLOCK_RULES.get(model, ())]
+        if place.partial != _PROFILES:
+            # Rules between fields hold for the document with the profile, not for the profile.
+            rules += [_rule(rule) for rule in BLOCK_RULES.get(model, ())]
         schema = {
             "description": model.__doc__,
             "type": "object",
@@ -172,7 +181,7 @@ class _Builder:
         if form.block is not None:
             parts.append(self._block(form.block, place))
         if form.partial is not None:
-            parts.append(self._partial(form.partial))
+            parts.append(self._partial(form.partial, place.path[0]))
         if form.key is not None and form.value is not None:
             parts.append(_mapping(form.key, self._form(form.value, place.below(USER_KEY))))
         if form.free:
@@ -189,9 +198,9 @@ class _Builder:
         merged.pop("errorMessage", None)
         return _without_boolean({"type": types, **merged})
 
-    def _partial(self, kind: str) -> Schema:
-        before, self.prefix = self.prefix, (*self.prefix, "defaults", kind)
-        schema = self.document(kind, partial=True)
+    def _partial(self, kind: str, field: str) -> Schema:
+        before, self.prefix = self.prefix, (*self.prefix, field, *((kind,) if field == _DEFAULTS else ()))
+        schema = self.document(kind, partial=field)
         self.prefix = before
         return schema
 
@@ -269,7 +278,7 @@ class _Place(NamedTuple):
 
     kind: str
     path: tuple[str, ...] = ()
-    partial: bool = False
+    partial: str = ""
     fillable: bool = False
 
     @property
@@ -285,8 +294,12 @@ class _Place(NamedTuple):
     @property
     def may_be_left_out(self) -> bool:
         """True if a required field may be missing, because a platform's defaults, or the document, supply it."""
-        return self.fillable and (self.partial or self.path not in (("kind",), ("job",), ("job", "name")))
+        return self.fillable and (self.partial != "" or self.path not in (("kind",), ("job",), ("job", "name")))
 
     def below(self, step: str) -> _Place:
-        """Return the place one step below. Defaults supply fields, but not list items and mapping entries."""
-        return self._replace(path=(*self.path, step), fillable=self.fillable and step not in (ITEM, USER_KEY))
+        """Return the place one step below. Defaults supply fields, but not list items and mapping entries.
+
+        A profile is merged into mapping entries too.
+        """
+        is_whole = step == ITEM or (step == USER_KEY and self.partial != _PROFILES)
+        return self._replace(path=(*self.path, step), fillable=self.fillable and not is_whole)

@@ -1,13 +1,13 @@
 """``kind: training``: a job that runs to completion, on one node or several."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Count, Duration, Port, PositiveCount, PositiveDuration
+from gpuctl.language.fields import Count, DnsLabel, Duration, Partial, Port, PositiveCount, PositiveDuration, UserKeys
 from gpuctl.language.resources_block import TrainingResources
-from gpuctl.language.workload import JobBlock, Workload
+from gpuctl.language.workload import PROFILES, JobBlock, Workload
 
 DEFAULT_MASTER_PORT = 29500
 
@@ -58,6 +58,7 @@ class TrainingDocument(Workload):
         default_factory=TrainingResources,
         description="Resources of each pod, its pool, and the number of nodes.",
     )
+    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]], UserKeys()] = PROFILES
 
     @model_validator(mode="after")
     def _share_on_one_card(self) -> "TrainingDocument":

@@ -61,6 +61,14 @@ class JobBlock(Block):
     )
 
 
+PROFILES = Field(
+    default_factory=empty_dict,
+    description="Partial documents by name. `--profile NAME` merges one into the document first: mappings are merged, "
+    "variables by name; any other value is replaced. A profile cannot change `kind` and `job.name`.",
+    examples=[{"prod": {"job": {"namespace": "prod", "priority": "high"}}}],
+)
+
+
 class Workload(Block):
     """Fields shared by training, inference, notebook and compute documents."""
 

@@ -18,6 +18,7 @@ from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, work_
 from gpuctl.apply.workflow import apply, preview
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.variants import OPTION
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -130,12 +131,27 @@ def _origin(wanted: DocumentRequest) -> ApplyOrigin:
         checkout = known or checkout_of_sources(wanted.compilation.sources.values())
         return None if checkout is None else checkout.commit
 
-    return wanted.origin or ApplyOrigin(commit=commit)
+    origin = wanted.origin or ApplyOrigin(commit=commit)
+    if origin.variants:
+        return origin
+    variants = {
+        (item.namespace, item.name): item.overlay.variant
+        for item in wanted.compilation.documents
+        if item.overlay is not None
+    }
+    return replace(origin, variants=variants)
 
 
 def checkout_of_sources(sources: Iterable[Source]) -> Checkout | None:
-    """Return the commit that files were read from; None for texts, and for files of several repositories or of none."""
-    paths = [None if source.path is None else Path(os.path.realpath(source.path)) for source in sources]
+    """Return the commit that files were read from; None for texts, and for files of several repositories or of none.
+
+    The texts of `--with` do not count: the history lists them.
+    """
+    paths = [
+        None if source.path is None else Path(os.path.realpath(source.path))
+        for source in sources
+        if source.name != OPTION
+    ]
     roots = {None if path is None else work_tree(path) for path in paths}
     root = roots.pop() if len(roots) == 1 else None
     commit = None if root is None else commit_of(root, [path for path in paths if path is not None])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.variants import PLAIN, Variant
 
 Strategy = Literal["replace", "rolling"]
 
@@ -28,6 +29,7 @@ class DocumentOptions:
     :param directory: directory that standard input and texts belong to.
     :param stdin: stream that ``-`` reads.
     :param cluster: leave out documents placed on other clusters; None: leave none out.
+    :param variant: the profile and the overrides to compile.
     :param are_here: the documents were applied to this cluster before, so their ``placement`` is not checked.
     :param interrupt: called before each step of the compilation; an exception from it ends the compilation.
     """
@@ -39,6 +41,7 @@ class DocumentOptions:
     directory: Path = Path()
     stdin: BinaryIO | None = None
     cluster: str | None = None
+    variant: Variant = PLAIN
     are_here: bool = False
     interrupt: Callable[[], None] = lambda: None
 

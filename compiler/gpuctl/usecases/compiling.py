@@ -64,6 +64,8 @@ def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
         directory=documents.directory,
         stdin=documents.stdin,
         cluster=documents.cluster,
+        profile=documents.variant.profile,
+        overrides=documents.variant.overrides,
         interrupt=documents.interrupt,
     )
 

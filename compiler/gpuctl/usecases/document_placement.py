@@ -49,7 +49,13 @@ def clusters_of_documents(documents: DocumentOptions) -> list[str]:
     found = collect(lasting, documents.stdin)
     if not any("placement" in source.text.lower() for source in found.sources):
         return []
-    loaded = load_found(found, platform=documents.platform, versions=VERSIONS, directory=documents.directory)
+    loaded = load_found(
+        found,
+        platform=documents.platform,
+        versions=VERSIONS,
+        directory=documents.directory,
+        variant=documents.variant,
+    )
     named: dict[str, None] = {}
     without = []
     for document in loaded.documents:

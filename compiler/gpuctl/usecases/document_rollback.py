@@ -210,5 +210,6 @@ def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequ
             who=wanted.origin.who if wanted.origin is not None else None,
             commit=lambda: past.commit,
             to=None if target.again else {(history.namespace, history.name): past.revision},
+            variants={(history.namespace, history.name): past.variant},
         ),
     )

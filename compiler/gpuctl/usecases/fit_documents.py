@@ -19,6 +19,7 @@ from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
@@ -79,6 +80,8 @@ def fit(
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
     cluster_name: str | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
     suggest: bool = False,
     diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None,
 ) -> FitResult:
@@ -87,7 +90,8 @@ def fit(
     Jobs are placed one after another, highest priority first. Running pods of a job are subtracted, since an apply
     replaces them. Nothing is changed.
 
-    :param sources: see :func:`gpuctl.compile`, also for ``platform``, ``strict``, ``directory`` and ``stdin``.
+    :param sources: see :func:`gpuctl.compile`, also for ``platform``, ``strict``, ``directory``, ``stdin``, ``profile``
+        and ``overrides``.
     :param cluster: connection to read with, which may be shared and stays open; None: the kubeconfig's.
     :param snapshot: file or stream from `gpuctl snapshot`, instead of a cluster.
     :param namespace: namespace of jobs that name none; None: the context's, with a snapshot ``default``.
@@ -110,6 +114,7 @@ def fit(
             directory=directory,
             stdin=stdin,
             cluster_name=cluster_name,
+            variant=Variant(profile, tuple(overrides)),
         )
         diagnosed(found.diagnostics, found.compilation.sources)
         return found
@@ -210,6 +215,7 @@ def compile_for_fit(
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
     cluster_name: str | None = None,
+    variant: Variant = PLAIN,
     interrupt: Callable[[], None] = lambda: None,
 ) -> FitDocuments:
     """Compile documents for :meth:`FitDocuments.fit`, without reading a cluster.
@@ -225,6 +231,8 @@ def compile_for_fit(
         namespaces=True,
         tolerated=_SETTLED,
         cluster=cluster_name,
+        profile=variant.profile,
+        overrides=variant.overrides,
         directory=directory,
         stdin=stdin,
         interrupt=interrupt,

@@ -12,6 +12,7 @@ from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
+from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.display_text import visible
 from gpuctl.usecases.revisions import read_revision
@@ -25,6 +26,7 @@ class RevisionPairOptions:
     :param platform: the platform's file; None: the one at or above the inputs.
     :param namespace: namespace of jobs that name none.
     :param strict: treat warnings as errors.
+    :param variant: the profile to compile.
     :param cluster: leave out documents placed on other clusters; None: leave none out.
     """
 
@@ -33,6 +35,7 @@ class RevisionPairOptions:
     namespace: str = "default"
     strict: bool = False
     cluster: str | None = None
+    variant: Variant = PLAIN
 
 
 class InvalidRevisionDocuments(InvalidDocuments):
@@ -109,6 +112,8 @@ def _compiled(
         job_names=job_names,
         tolerated=tolerated,
         cluster=options.cluster,
+        profile=options.variant.profile,
+        overrides=options.variant.overrides,
     )
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
     if not result.documents and errors and errors <= {"GPU009", "GPU013"}:

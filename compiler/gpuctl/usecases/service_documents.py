@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from gpuctl.api.document_answers import DocumentWarning, RelatedPlace
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
+from gpuctl.frontend.field_assignments import parse_assignments
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.loading import open_platform
 from gpuctl.frontend.source import Source, collect
+from gpuctl.frontend.variants import OPTION, Variant
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 from gpuctl.usecases.service_client import NeedsKubeconfig, ServiceRefusal
@@ -37,6 +39,7 @@ class SentDocuments(NamedTuple):
     strict: bool
     platform: str
     platform_name: str
+    variant: Variant
 
 
 class GatheredDocuments(NamedTuple):
@@ -51,15 +54,21 @@ class GatheredDocuments(NamedTuple):
     @property
     def body(self) -> dict[str, Any]:
         """Return the documents as a request body."""
-        files = [_file(source) for source in self.sent.sources]
-        if not self.sent.platform:
-            return {"files": files}
-        return {"files": files, "platform": {"name": self.sent.platform_name, "value": json.loads(self.sent.platform)}}
+        body: dict[str, Any] = {"files": [_file(source) for source in self.sent.sources]}
+        if self.sent.variant.overrides:
+            body["overrides"] = list(self.sent.variant.overrides)
+        if self.sent.platform:
+            body["platform"] = {"name": self.sent.platform_name, "value": json.loads(self.sent.platform)}
+        return body
 
     @property
     def query(self) -> dict[str, str]:
         """Return the compiler options as query parameters."""
-        return {"namespace": self.sent.namespace or "", "strict": "true" if self.sent.strict else ""}
+        return {
+            "namespace": self.sent.namespace or "",
+            "strict": "true" if self.sent.strict else "",
+            "profile": self.sent.variant.profile or "",
+        }
 
 
 def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
@@ -86,8 +95,17 @@ def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = 
         raise InvalidOptions("the given sources contain no documents")
     beside = [name for name in loaded.sources if name not in {source.name for source in sources}]
     sent = SentDocuments(
-        sources, documents.namespace, documents.strict, platform_text(loaded.settings), beside[0] if beside else ""
+        sources,
+        documents.namespace,
+        documents.strict,
+        platform_text(loaded.settings),
+        beside[0] if beside else "",
+        documents.variant,
     )
+    if documents.variant.overrides:
+        # To show the lines of diagnostics.
+        texts = parse_assignments(OPTION, documents.variant.overrides).source
+        loaded.sources[texts.name] = texts
     return GatheredDocuments(sent, loaded.sources, found.diagnostics)
 
 

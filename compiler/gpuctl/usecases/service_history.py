@@ -10,6 +10,7 @@ from typing import Any, cast
 from gpuctl.api.job_history import JobDocument, JobDocuments, JobRevision
 from gpuctl.apply.state.git_repository import Commit
 from gpuctl.apply.state.past_documents import Cause, PastDocument
+from gpuctl.frontend.variants import Variant
 from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
@@ -72,6 +73,7 @@ def _row(item: JobDocument, *, is_first: bool) -> HistoryRow:
         item.gpuctl,
         cast(Cause, item.cause),
         item.to,
+        Variant(item.profile, tuple(item.overrides)),
     )
     changes = [ValueChange(change["path"], change.get("from"), change.get("to")) for change in item.changes]
     return HistoryRow(past, changes, is_first)

@@ -687,6 +687,10 @@ class JobDocument(Answer):
     """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
+    profile: str | None
+    """The profile that is merged into the document."""
+    overrides: list[str]
+    """The fields that were overridden for this run, each as `PATH=VALUE`, without credentials."""
 
 
 class JobDocuments(Answer):
@@ -814,6 +818,10 @@ class JobRevision(Answer):
     """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
+    profile: str | None
+    """The profile that is merged into the document."""
+    overrides: list[str]
+    """The fields that were overridden for this run, each as `PATH=VALUE`, without credentials."""
     document: dict[str, Any]
 
 

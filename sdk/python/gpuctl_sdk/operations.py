@@ -96,6 +96,7 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        profile: str | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
@@ -104,6 +105,7 @@ class Operations(ABC):
         :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param profile: Profile to merge into the documents that have profiles.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = self.send(
@@ -111,7 +113,7 @@ class Operations(ABC):
                 "POST",
                 "/jobs",
                 models.Submitted,
-                query=given({"confirm": confirm, "queue": queue}),
+                query=given({"confirm": confirm, "queue": queue, "profile": profile}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
             )
@@ -138,6 +140,7 @@ class Operations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        profile: str | None = None,
         checkpoint: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. A change that ends running work must be confirmed.
@@ -147,6 +150,7 @@ class Operations(ABC):
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param profile: Profile to merge into the documents that have profiles.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
         found: models.ChangedJob = self.send(
@@ -154,7 +158,15 @@ class Operations(ABC):
                 "PUT",
                 f"/jobs/{segment(job_id)}",
                 models.ChangedJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "checkpoint": checkpoint}),
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "queue": queue,
+                        "profile": profile,
+                        "checkpoint": checkpoint,
+                    }
+                ),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
@@ -407,6 +419,7 @@ class Operations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         confirmed: Sequence[str] | None = None,
         confirm: bool | None = None,
         checkpoint: bool | None = None,
@@ -414,6 +427,7 @@ class Operations(ABC):
         timeout: float | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
         queue: bool | None = None,
         strategy: str | None = None,
         relower: bool | None = None,
@@ -426,6 +440,7 @@ class Operations(ABC):
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -434,6 +449,7 @@ class Operations(ABC):
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
             platform.
@@ -455,6 +471,7 @@ class Operations(ABC):
                         "timeout": timeout,
                         "namespace": namespace,
                         "strict": strict,
+                        "profile": profile,
                         "queue": queue,
                         "strategy": strategy,
                         "relower": relower,
@@ -469,6 +486,7 @@ class Operations(ABC):
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                         "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
@@ -484,6 +502,7 @@ class Operations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         confirmed: Sequence[str] | None = None,
         confirm: bool | None = None,
         checkpoint: bool | None = None,
@@ -492,12 +511,14 @@ class Operations(ABC):
         keep_labels: bool | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
     ) -> models.PlanAnswer:
         """Delete what documents describe, and wait until it is gone.
 
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -507,6 +528,7 @@ class Operations(ABC):
         :param keep_labels: Keep the labels of a pool on its nodes.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -522,6 +544,7 @@ class Operations(ABC):
                         "keepLabels": keep_labels,
                         "namespace": namespace,
                         "strict": strict,
+                        "profile": profile,
                     }
                 ),
                 body=given(
@@ -530,6 +553,7 @@ class Operations(ABC):
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                         "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
@@ -545,11 +569,13 @@ class Operations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         confirmed: Sequence[str] | None = None,
         checkpoint: bool | None = None,
         show: str | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
         queue: bool | None = None,
         strategy: str | None = None,
         relower: bool | None = None,
@@ -562,12 +588,14 @@ class Operations(ABC):
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param show: `objects`: include each object before and after the change, with secrets masked.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
             platform.
@@ -587,6 +615,7 @@ class Operations(ABC):
                         "show": show,
                         "namespace": namespace,
                         "strict": strict,
+                        "profile": profile,
                         "queue": queue,
                         "strategy": strategy,
                         "relower": relower,
@@ -601,6 +630,7 @@ class Operations(ABC):
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                         "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
@@ -1647,31 +1677,36 @@ class Operations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         namespace: str | None = None,
         suggest: bool | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         """
         found: models.FitAnswer = self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace, "suggest": suggest, "strict": strict}),
+                query=given({"namespace": namespace, "suggest": suggest, "strict": strict, "profile": profile}),
                 body=given(
                     {
                         "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                     }
                 ),
             )
@@ -2386,6 +2421,7 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        profile: str | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
@@ -2394,6 +2430,7 @@ class AsyncOperations(ABC):
         :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param profile: Profile to merge into the documents that have profiles.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = await self.send(
@@ -2401,7 +2438,7 @@ class AsyncOperations(ABC):
                 "POST",
                 "/jobs",
                 models.Submitted,
-                query=given({"confirm": confirm, "queue": queue}),
+                query=given({"confirm": confirm, "queue": queue, "profile": profile}),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
                 headers=idempotency(idempotency_key),
             )
@@ -2428,6 +2465,7 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
         queue: bool | None = None,
+        profile: str | None = None,
         checkpoint: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. A change that ends running work must be confirmed.
@@ -2437,6 +2475,7 @@ class AsyncOperations(ABC):
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param profile: Profile to merge into the documents that have profiles.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         """
         found: models.ChangedJob = await self.send(
@@ -2444,7 +2483,15 @@ class AsyncOperations(ABC):
                 "PUT",
                 f"/jobs/{segment(job_id)}",
                 models.ChangedJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "checkpoint": checkpoint}),
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "queue": queue,
+                        "profile": profile,
+                        "checkpoint": checkpoint,
+                    }
+                ),
                 body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
@@ -2698,6 +2745,7 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         confirmed: Sequence[str] | None = None,
         confirm: bool | None = None,
         checkpoint: bool | None = None,
@@ -2705,6 +2753,7 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
         queue: bool | None = None,
         strategy: str | None = None,
         relower: bool | None = None,
@@ -2717,6 +2766,7 @@ class AsyncOperations(ABC):
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -2725,6 +2775,7 @@ class AsyncOperations(ABC):
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
             platform.
@@ -2746,6 +2797,7 @@ class AsyncOperations(ABC):
                         "timeout": timeout,
                         "namespace": namespace,
                         "strict": strict,
+                        "profile": profile,
                         "queue": queue,
                         "strategy": strategy,
                         "relower": relower,
@@ -2760,6 +2812,7 @@ class AsyncOperations(ABC):
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                         "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
@@ -2775,6 +2828,7 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         confirmed: Sequence[str] | None = None,
         confirm: bool | None = None,
         checkpoint: bool | None = None,
@@ -2783,12 +2837,14 @@ class AsyncOperations(ABC):
         keep_labels: bool | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
     ) -> models.PlanAnswer:
         """Delete what documents describe, and wait until it is gone.
 
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param confirm: Confirm all questions of the plan: running work may be ended.
@@ -2798,6 +2854,7 @@ class AsyncOperations(ABC):
         :param keep_labels: Keep the labels of a pool on its nodes.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -2813,6 +2870,7 @@ class AsyncOperations(ABC):
                         "keepLabels": keep_labels,
                         "namespace": namespace,
                         "strict": strict,
+                        "profile": profile,
                     }
                 ),
                 body=given(
@@ -2821,6 +2879,7 @@ class AsyncOperations(ABC):
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                         "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
@@ -2836,11 +2895,13 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         confirmed: Sequence[str] | None = None,
         checkpoint: bool | None = None,
         show: str | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
         queue: bool | None = None,
         strategy: str | None = None,
         relower: bool | None = None,
@@ -2853,12 +2914,14 @@ class AsyncOperations(ABC):
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param show: `objects`: include each object before and after the change, with secrets masked.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
             platform.
@@ -2878,6 +2941,7 @@ class AsyncOperations(ABC):
                         "show": show,
                         "namespace": namespace,
                         "strict": strict,
+                        "profile": profile,
                         "queue": queue,
                         "strategy": strategy,
                         "relower": relower,
@@ -2892,6 +2956,7 @@ class AsyncOperations(ABC):
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                         "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
@@ -3942,31 +4007,36 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
+        overrides: Sequence[str] | None = None,
         namespace: str | None = None,
         suggest: bool | None = None,
         strict: bool | None = None,
+        profile: str | None = None,
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
         :param dry_run: Check only; nothing is written.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
+        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
+        :param profile: Profile to merge into the documents that have profiles.
         """
         found: models.FitAnswer = await self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace, "suggest": suggest, "strict": strict}),
+                query=given({"namespace": namespace, "suggest": suggest, "strict": strict, "profile": profile}),
                 body=given(
                     {
                         "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
                         "files": None if files is None else list(files),
                         "platform": platform,
+                        "overrides": None if overrides is None else list(overrides),
                     }
                 ),
             )

@@ -284,6 +284,9 @@ Checkpoint = Annotated[
     bool,
     Query(description="Let the job save its progress before its pods end. If that fails, no pod is ended: 409."),
 ]
+Profile = Annotated[
+    str | None, Query(max_length=63, description="Profile to merge into the documents that have profiles.")
+]
 Queue = Annotated[
     bool, Query(description="Create a job even if a quota is exhausted. It starts when the quota has room.")
 ]

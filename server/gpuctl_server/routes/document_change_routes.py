@@ -21,6 +21,7 @@ from gpuctl_server.routes.common import (
     Force,
     KeepLabels,
     NoProbe,
+    Profile,
     Queue,
     ServiceOf,
     ServiceStrategy,
@@ -44,9 +45,10 @@ async def compiling_of(
         str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one.")
     ] = None,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
+    profile: Profile = None,
 ) -> CompileOptions:
     """Return the options of the compiler, as a dependency."""
-    return CompileOptions(namespace, strict)
+    return CompileOptions(namespace, strict, profile)
 
 
 async def planning_of(

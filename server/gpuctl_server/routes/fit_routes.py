@@ -9,12 +9,13 @@ from fastapi import Depends, Query
 from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, fit_jobs
+from gpuctl.frontend.variants import Variant
 from gpuctl.usecases.fit_documents import FitResult
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
 from gpuctl_server.redaction import merge_hidden
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+from gpuctl_server.routes.common import Profile, ServiceOf, allowed, api_router
 from gpuctl_server.submissions import body_of, compile_to_fit, files_of, sources_of
 
 router = api_router()
@@ -34,9 +35,11 @@ def fit(
         bool, Query(description="Search for the smallest changes with which jobs would fit. At most 20 documents.")
     ] = False,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
+    profile: Profile = None,
 ) -> dict[str, Any]:
     """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing."""
-    found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict)
+    variant = Variant(profile, tuple(body.overrides))
+    found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
     result = fit_documents(service, caller, found, suggest=suggest)
     beside = body.platform
     message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)

@@ -40,6 +40,7 @@ from gpuctl_server.routes.common import (
     Names,
     NoProbe,
     OnlyDryRun,
+    Profile,
     Queue,
     ServiceOf,
     ServiceStrategy,
@@ -110,6 +111,7 @@ def create(
     key: Key = None,
     confirm: Confirm = False,
     queue: Queue = False,
+    profile: Profile = None,
     dry_run: DryRun = False,
 ) -> Response:
     """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents are
@@ -117,11 +119,14 @@ def create(
     """
     if body.dryRun or dry_run:
         submitted = job_creation.validate(
-            service, caller, SubmitRequest(body.yamlContent, queue=queue), touched_by(request, preview=True)
+            service,
+            caller,
+            SubmitRequest(body.yamlContent, queue=queue, profile=profile),
+            touched_by(request, preview=True),
         )
         return JSONResponse(_submitted(submitted), 200)
     submitted = job_creation.create(
-        service, caller, SubmitRequest(body.yamlContent, key, confirm, queue), touched_by(request)
+        service, caller, SubmitRequest(body.yamlContent, key, confirm, queue, profile), touched_by(request)
     )
     job_changes.await_listed(service, (job.jobId for job in submitted.jobs or [submitted]))
     headers = (
@@ -251,6 +256,7 @@ def change(
     namespace: Namespace = None,
     confirm: Confirm = False,
     queue: Queue = False,
+    profile: Profile = None,
     checkpoint: Checkpoint = True,
     dry_run: DryRun = False,
 ) -> ChangedJob:
@@ -266,6 +272,7 @@ def change(
         checkpoint=checkpoint,
         dry_run=only_look,
         queue=queue,
+        profile=profile,
     )
 
 

@@ -6,8 +6,8 @@ Nothing depends on it: failures become notes of the plan.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from gpuctl.apply.state.past_documents import (
     secret_of,
     without_credentials,
 )
+from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
@@ -48,13 +49,15 @@ class ApplyOrigin:
 
     ``who`` is the user who requested it (None: the session's user at the API server). ``commit`` returns the commit of
     the sources; it is called only if something is written. ``to`` is the revision that a rollback returns to, by the
-    job's namespace and name. ``is_back``: it returns to the revision with the same document.
+    job's namespace and name. ``is_back``: it returns to the revision with the same document. ``variants``: the profile
+    and the overrides of documents that have any, by the job's namespace and name.
     """
 
     who: str | None = None
     commit: Callable[[], Commit | None] = lambda: None
     to: dict[tuple[str, str], int] | None = None
     is_back: bool = False
+    variants: Mapping[tuple[str, str], Variant] = field(default_factory=dict)
 
 
 def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
@@ -267,7 +270,14 @@ class _NamespaceHistory:
             to = max((old for old in known if recorded_digest(known[old], self._keys) == digest), default=None)
         cause: Cause = "rolled back" if to is not None or self._origin.is_back else "applied"
         past = PastDocument(
-            number, document, masked, who=self._author.who, commit=self._author.commit, cause=cause, to=to
+            number,
+            document,
+            masked,
+            who=self._author.who,
+            commit=self._author.commit,
+            cause=cause,
+            to=to,
+            variant=self._origin.variants.get((item.namespace, item.job), PLAIN),
         )
         last = self._write(item, past)
         written = set(range(max(known, default=0) + 1, last + 1))

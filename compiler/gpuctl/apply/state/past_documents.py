@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from gpuctl.apply.state.git_repository import Commit, parse_commit
 from gpuctl.apply.state.secret_data import DamagedSecret, data_of, decompressed, encoded_data, mapping_of
+from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked
@@ -39,10 +40,10 @@ _LONGEST = 200
 class PastDocument:
     """One applied version of a job's document, without its credentials.
 
-    ``masked`` are the paths of the masked fields. ``when`` is the server's time (RFC 3339), "" before it is written.
-    ``who``, ``commit`` and ``gpuctl`` (version) come from the writer. ``to`` is the revision that a rollback returned
-    to. ``deleted``: gpuctl has deleted the job since. ``invalid_reason``: why the entry is rejected; such an entry has
-    no document.
+    ``masked`` are the paths of the masked fields. ``when`` is the server's time (RFC 3339), "" before it is
+    written. ``who``, ``commit`` and ``gpuctl`` (version) come from the writer. ``to`` is the revision that a
+    rollback returned to. ``variant``: the profile and the overrides that the document was made with. ``deleted``:
+    gpuctl has deleted the job since. ``invalid_reason``: why the entry is rejected; such an entry has no document.
     """
 
     revision: int
@@ -54,6 +55,7 @@ class PastDocument:
     gpuctl: str = __version__
     cause: Cause = "applied"
     to: int | None = None
+    variant: Variant = PLAIN
     invalid_reason: str | None = None
     deleted: bool = False
     secret: str = ""
@@ -106,6 +108,7 @@ def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Ob
         "gpuctl": past.gpuctl,
         "cause": past.cause,
         "to": past.to,
+        **({"variant": past.variant._asdict()} if past.variant != PLAIN else {}),
     }
     text = json.dumps(entry, separators=(",", ":")).encode()
     return {
@@ -201,7 +204,20 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
         visible(str(entry.get("gpuctl")))[:_LONGEST],
         cause,
         to,
+        _variant(entry.get("variant")),
         secret=secret,
+    )
+
+
+def _variant(value: Any) -> Variant:
+    """Return the variant in an entry; invalid parts, which gpuctl cannot have written, are left out."""
+    known = value if isinstance(value, dict) else {}
+    profile, overrides = known.get("profile"), known.get("overrides")
+    return Variant(
+        visible(profile)[:_LONGEST] if isinstance(profile, str) else None,
+        tuple(visible(text)[:_LONGEST] for text in overrides if isinstance(text, str))
+        if isinstance(overrides, list)
+        else (),
     )
 
 

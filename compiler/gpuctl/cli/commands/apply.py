@@ -13,9 +13,11 @@ from gpuctl.cli.options.connection_options import changing_options, checkpoint_o
 from gpuctl.cli.options.document_options import (
     compile_options,
     input_options,
+    override_option,
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import dry_run_option, planning_options
+from gpuctl.frontend.variants import Variant
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
@@ -25,6 +27,7 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
     epilog="Examples:\n\n  $ gpuctl apply -f training.yaml\n\n  $ gpuctl apply -f jobs/ --set team-a --prune",
 )
 @input_options
+@override_option
 @compile_options
 @cluster_options
 @dry_run_option(
@@ -45,6 +48,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    variant: Variant,
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
@@ -68,7 +72,7 @@ def command(
         raise click.UsageError("--rollback needs --wait: it restores jobs that do not run in time")
     inputs = require_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     return run_apply(
-        DocumentOptions(inputs, platform, namespace, strict),
+        DocumentOptions(inputs, platform, namespace, strict, variant=variant),
         PlanOptions(**planning),
         RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
         Invocation(kubeconfig, context, yes, as_json or output == "json"),

@@ -21,6 +21,7 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import text
 from gpuctl.compilation import compile
+from gpuctl.frontend.variants import Variant
 from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError, RevisionError
 from gpuctl.gitops.comparison import unified
@@ -76,6 +77,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    variant: Variant,
     cluster: str | None,
     directory: str,
     check: bool,
@@ -121,6 +123,7 @@ def command(
         # The directory may be among the inputs; its manifests are output, not sources.
         without=writer.resolve_directory(directory),
         cluster=cluster,
+        profile=variant.profile,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
@@ -134,7 +137,7 @@ def command(
         if trainings.anew and base is None and not check:
             raise relowering_error(trainings.anew)
         files = with_kustomization(trainings.files) if kustomization else trainings.files
-        sources = build_sources(inputs, writer.resolve_directory(directory), cluster, _identity)
+        sources = build_sources(inputs, writer.resolve_directory(directory), cluster, _identity, variant.profile)
         outcome = (
             writer.check(directory, files, sources=sources, allow_source=allow_source)
             if check

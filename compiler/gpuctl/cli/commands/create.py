@@ -13,9 +13,11 @@ from gpuctl.cli.options.connection_options import changing_options, cluster_opti
 from gpuctl.cli.options.document_options import (
     compile_options,
     input_options,
+    override_option,
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import checking_options, dry_run_option
+from gpuctl.frontend.variants import Variant
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 
@@ -25,6 +27,7 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
     epilog="Example:\n\n  $ gpuctl create -f training.yaml -f service.yaml",
 )
 @input_options
+@override_option
 @compile_options
 @cluster_options
 @dry_run_option("Print the plan and change nothing. server (default) or client, see `gpuctl apply`.")
@@ -38,6 +41,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    variant: Variant,
     kubeconfig: str | None,
     context: str | None,
     dry_run: str | None,
@@ -54,7 +58,7 @@ def command(
     """
     inputs = require_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return run_apply(
-        DocumentOptions(inputs, platform, namespace, strict),
+        DocumentOptions(inputs, platform, namespace, strict, variant=variant),
         PlanOptions(**planning, create_only=True),
         RunOptions(timeout, wait=wait),
         Invocation(kubeconfig, context, yes, as_json or output == "json"),

@@ -15,6 +15,7 @@ from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_chan
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.plan_results import finish
+from gpuctl.frontend.variants import Variant
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.deleting import delete_documents, delete_jobs
@@ -68,6 +69,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    variant: Variant,
     kubeconfig: str | None,
     context: str | None,
     without_checkpoint: bool,
@@ -120,7 +122,7 @@ def command(
                 plan = delete_namespaces(session, names, settings, run, callbacks)
         return finish(plan, as_json=as_json)
     inputs = require_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
-    documents = DocumentOptions(inputs, platform, namespace, strict)
+    documents = DocumentOptions(inputs, platform, namespace, strict, variant=variant)
     with service_change(invocation) as by_service:
         if by_service is not None:
             plan = delete_by_service(by_service.service, documents, run, by_service.callbacks, keep_labels=keep_labels)

@@ -20,6 +20,7 @@ from gpuctl.cli.options.connection_options import cluster_options, secrets_optio
 from gpuctl.cli.options.document_options import (
     compile_options,
     input_options,
+    override_option,
     require_inputs,
 )
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
@@ -28,6 +29,7 @@ from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.cluster_lines import show_cluster_differences
 from gpuctl.cli.output.object_differences import markdown_lines, text_lines
 from gpuctl.cli.output.plan_results import show_difference
+from gpuctl.frontend.variants import Variant
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.applying import preview_request, request_for
@@ -45,6 +47,7 @@ from gpuctl.usecases.several_clusters import prepare_apply
     "  $ gpuctl diff -f training.yaml",
 )
 @input_options
+@override_option
 @compile_options
 @cluster_options
 @click.option(
@@ -71,6 +74,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    variant: Variant,
     kubeconfig: str | None,
     context: str | None,
     against: str,
@@ -87,8 +91,12 @@ def command(
     if against != "live":
         if is_server_stated():
             raise click.UsageError("--against compares with files: leave --server out")
-        return _against(against, inputs, platform, namespace or "default", strict, output)
-    documents = DocumentOptions(inputs, platform, namespace, strict)
+        return _against(
+            against,
+            RevisionPairOptions(inputs, platform, namespace or "default", strict, stated_cluster(), variant),
+            output,
+        )
+    documents = DocumentOptions(inputs, platform, namespace, strict, variant=variant)
     invocation = Invocation(kubeconfig, context, as_json=output == "json")
     with service_change(invocation, refusal=2) as by_service:
         if by_service is not None:
@@ -122,10 +130,10 @@ def _with_each(
     return clusters_difference_code(clusters.plans)
 
 
-def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
+def _against(against: str, options: RevisionPairOptions, output: str) -> int:
     """Print the differences from manifests or from a revision. Return 1 if there are any."""
     with revision_errors():
-        changes = changes_against(against, RevisionPairOptions(inputs, platform, namespace, strict, stated_cluster()))
+        changes = changes_against(against, options)
     if output == "json":
         click.echo(to_json(DifferencesAnswer.of(changes).as_json()), nl=False)
     else:

@@ -14,6 +14,7 @@ from gpuctl.cli.options.multi_cluster import chosen_clusters
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
 from gpuctl.cli.output.printing import show_value
+from gpuctl.frontend.variants import Variant
 from gpuctl.language.masking import redact
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.drift_report import documents_at, drift_of
@@ -55,6 +56,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    variant: Variant,
     kubeconfig: str | None,
     context: str | None,
     fail: bool,
@@ -71,7 +73,7 @@ def command(
     """
     output = "json" if as_json else output
     report = _compared(
-        DocumentOptions([*filenames, *paths], platform, namespace, strict),
+        DocumentOptions([*filenames, *paths], platform, namespace, strict, variant=variant),
         Invocation(kubeconfig, context, as_json=output == "json"),
     )
     _show(report, output)

@@ -20,13 +20,14 @@ from gpuctl.cli.options.connection_options import (
     open_cluster,
     selected_service,
 )
-from gpuctl.cli.options.document_options import compile_options, input_options
+from gpuctl.cli.options.document_options import compile_options, input_options, override_option
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, snapshot_option, snapshot_source
 from gpuctl.cli.output import json, text
 from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.variants import Variant
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.fit_documents import FitResult, fit, fit_waiting
@@ -41,6 +42,7 @@ from gpuctl.usecases.service_fit import fit_by_service, fit_waiting_by_service
     "  $ gpuctl fit -f training.yaml --snapshot cluster.json --suggest\n\n  $ gpuctl fit",
 )
 @input_options
+@override_option
 @compile_options
 @cluster_options
 @snapshot_option("Use a file of `gpuctl snapshot` (- for standard input) instead of the cluster.")
@@ -52,6 +54,7 @@ def command(
     platform: str | None,
     namespace: str | None,
     strict: bool,
+    variant: Variant,
     kubeconfig: str | None,
     context: str | None,
     snapshot_file: str | None,
@@ -78,7 +81,7 @@ def command(
         try:
             result = (
                 _fit(
-                    DocumentOptions(inputs, platform, namespace, strict),
+                    DocumentOptions(inputs, platform, namespace, strict, variant=variant),
                     kubeconfig,
                     context,
                     snapshot_file,
@@ -129,6 +132,8 @@ def _fit(
             platform=documents.platform,
             namespace=documents.namespace,
             strict=documents.strict,
+            profile=documents.variant.profile,
+            overrides=documents.variant.overrides,
             suggest=suggest,
             diagnosed=diagnosed,
         )

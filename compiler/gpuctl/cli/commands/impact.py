@@ -15,6 +15,7 @@ from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offl
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
 from gpuctl.cli.output.live_impact_lines import live_lists
+from gpuctl.frontend.variants import Variant
 from gpuctl.gitops.impact_report import markdown, text
 from gpuctl.usecases.change_impact import change_between, impact_of
 from gpuctl.usecases.revision_pairs import RevisionPairOptions
@@ -61,6 +62,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    variant: Variant,
     before: str,
     after: str | None,
     gitops: str | None,
@@ -84,7 +86,7 @@ def command(
     check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
     with revision_errors():
         change = change_between(
-            before, after, RevisionPairOptions(inputs, platform, namespace, strict, stated_cluster())
+            before, after, RevisionPairOptions(inputs, platform, namespace, strict, stated_cluster(), variant)
         )
     with cluster_errors():
         snapshot = chosen_snapshot(snapshot_file, kubeconfig, context)

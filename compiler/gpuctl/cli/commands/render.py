@@ -13,11 +13,13 @@ from gpuctl.cli.options.document_options import (
     delivery_options,
     input_options,
     offline_compile_options,
+    override_option,
     placement_option,
     require_inputs,
 )
 from gpuctl.cli.output import json, text
 from gpuctl.compilation import compile
+from gpuctl.frontend.variants import Variant
 
 
 @click.command(
@@ -26,6 +28,7 @@ from gpuctl.compilation import compile
     epilog="Example:\n\n  $ gpuctl render -f training.yaml",
 )
 @input_options
+@override_option
 @offline_compile_options
 @placement_option
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
@@ -44,6 +47,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    variant: Variant,
     cluster: str | None,
     output: str,
     nodes: bool,
@@ -72,6 +76,8 @@ def command(
         namespaces=namespaces,
         job_names=job_names,  # type: ignore[arg-type]
         cluster=cluster,
+        profile=variant.profile,
+        overrides=variant.overrides,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:

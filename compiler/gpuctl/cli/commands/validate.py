@@ -10,11 +10,13 @@ import click
 from gpuctl.cli.options.document_options import (
     input_options,
     offline_compile_options,
+    override_option,
     placement_option,
     require_inputs,
 )
 from gpuctl.cli.output import junit, text
 from gpuctl.compilation import compile
+from gpuctl.frontend.variants import Variant
 
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 
@@ -25,6 +27,7 @@ FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
     epilog="Example:\n\n  $ gpuctl validate -o json training.yaml",
 )
 @input_options
+@override_option
 @offline_compile_options
 @placement_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
@@ -34,6 +37,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    variant: Variant,
     cluster: str | None,
     output: str,
 ) -> int:
@@ -44,7 +48,15 @@ def command(
     """
     inputs = require_inputs(filenames, paths, "gpuctl validate training.yaml")
     result = compile(
-        inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True, cluster=cluster
+        inputs,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        namespaces=True,
+        cluster=cluster,
+        profile=variant.profile,
+        overrides=variant.overrides,
     )
     if output == "junit":
         click.echo(junit.render(result.diagnostics, result.documents), nl=False)

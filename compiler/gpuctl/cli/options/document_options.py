@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -10,6 +11,7 @@ import click
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.local_completion import complete_cluster
 from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.frontend.variants import OPTION, Variant
 from gpuctl.language.names import is_dns_label, nearest_dns_label
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,12 +55,38 @@ def offline_compile_options(function: Function) -> Function:
 
 def _compile_options(function: Function, namespace: str | None, help: str) -> Function:
     for decorate in (
+        _variant_option,
         click.option("--strict", is_flag=True, help="Treat warnings as errors."),
         platform_option("The platform's settings. Default: platform.yaml at or above the files, up to the git root."),
         namespace_option(help, namespace),
     ):
         function = decorate(function)
     return function
+
+
+def _variant_option(function: Function) -> Function:
+    """Add ``--profile``. The function gets it, and the values of ``--with``, as one argument ``variant``."""
+
+    @wraps(function)
+    def command(*args: Any, profile: str | None, overrides: Sequence[str] = (), **given: Any) -> Any:
+        return function(*args, variant=Variant(profile, tuple(overrides)), **given)
+
+    decorated: Any = click.option(
+        "--profile", metavar="NAME", help="Merge this entry of `profiles` into the documents that have profiles."
+    )(command)
+    found: Function = decorated
+    return found
+
+
+def override_option(function: Function) -> Function:
+    """Add ``--with``, above :func:`compile_options`."""
+    return click.option(
+        OPTION,
+        "overrides",
+        multiple=True,
+        metavar="[JOB:]PATH=VALUE",
+        help="Override a field for this run, such as resources.gpu=8; repeatable.",
+    )(function)
 
 
 def placement_option(function: Function) -> Function:

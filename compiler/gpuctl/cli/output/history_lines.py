@@ -27,7 +27,17 @@ def commit(past: PastDocument) -> str:
 
 
 def change(row: HistoryRow) -> str:
-    """Return a short description of what the revision changed."""
+    """Return a short description of what the revision changed, and by which options."""
+    options = _options(row.past)
+    return f"{_change(row)} ({options})" if options else _change(row)
+
+
+def _options(past: PastDocument) -> str:
+    profile, overrides = past.variant
+    return ", ".join([*([f"profile {profile}"] if profile else []), *(f"with {text}" for text in overrides)])
+
+
+def _change(row: HistoryRow) -> str:
     past = row.past
     if past.cause == "rolled back":
         return f"rolled back to {past.to}" if past.to is not None else "rolled back"
@@ -48,5 +58,8 @@ def difference(old: dict[str, Any] | None, new: dict[str, Any], titles: tuple[st
 
 def notes(past: PastDocument) -> Iterable[str]:
     """Yield notes on one revision."""
+    options = _options(past)
+    if options:
+        yield f"made by {options}"
     if past.masked:
         yield f"the values of {', '.join(past.masked)} are credentials and are not kept"

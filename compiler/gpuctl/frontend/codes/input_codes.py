@@ -184,4 +184,36 @@ INPUT_CODES = (
         "a mistake: `--prune` refuses to delete anything while it is there.",
         "Correct its `kind`, or move it elsewhere; `--allow-skipped` passes it over.",
     ),
+    CodeRule(
+        "GPU111",
+        "error",
+        "unknown profile",
+        "`--profile` names a profile that a document with profiles does not have, or that no document has. A document "
+        "without `profiles` is compiled as written.",
+        "Correct the name, or add the profile; `NAME: {}` changes nothing.",
+    ),
+    CodeRule(
+        "GPU112",
+        "error",
+        "field that cannot be overridden",
+        "`kind`, `version` and `job.name` identify a document: neither a profile nor `--with` can change them. A "
+        "profile has no `profiles`.",
+        "Remove the field, or write another document.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment: {image: app:1}\n"
+        "profiles:\n  prod:\n    job:\n      name: other  #!\n",
+    ),
+    CodeRule(
+        "GPU113",
+        "error",
+        "invalid override",
+        "`--with` takes `PATH=VALUE`, or `JOB:PATH=VALUE` if there are several jobs. Lists are replaced as a whole.",
+        "Write for example `--with resources.gpu=8` or `--with train:resources.gpu=8`.",
+    ),
+    CodeRule(
+        "GPU114",
+        "note",
+        "overridden for this run",
+        "`--with` gives a field another value than the file, for this run only. `gpuctl history` lists it.",
+        "Change the value in the file if it is to stay.",
+    ),
 )

@@ -1,0 +1,125 @@
+"""``PATH=VALUE`` as options take it: ``resources.gpu=8``, ``train:job.labels."example.com/team"=nlp``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from gpuctl.frontend.composer import compose
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
+from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, OptionNode, ReadError, YamlNode
+from gpuctl.language.masking import MASK, hidden, masked, redact
+
+_STEP = r"\"[^\"\n]+\"|[^\s\".=\[\]:]+"
+_ASSIGNMENT = re.compile(rf"(?:(?P<job>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):)?(?P<path>(?:{_STEP})(?:\.(?:{_STEP}))*)=")
+
+
+class Assignment(NamedTuple):
+    """A value for one field.
+
+    ``job``: the job's name before the path, if any. ``text``: the path and the value as written, without credentials.
+    ``root``: a mapping with the value at its path, and nothing else.
+    """
+
+    job: str | None
+    path: tuple[str, ...]
+    text: str
+    root: YamlNode
+    span: SourceSpan
+
+
+class Assignments(NamedTuple):
+    """The assignments of an option, which occurs once for each. ``source``: their texts without credentials, a line
+    each.
+    """
+
+    items: list[Assignment]
+    source: Source
+    diagnostics: list[Diagnostic]
+
+
+def parse_assignments(option: str, texts: tuple[str, ...]) -> Assignments:
+    """Parse the values of an option. Diagnostics name the option as the file, and the number of the value as the line.
+
+    A value is YAML, so that it has the same type as in a file: ``8``, ``"8"``, ``[a, b]``, ``{secret: s, key: k}``.
+    """
+    # A line break would change the numbers of the following lines.
+    texts = tuple(" ".join(text.splitlines()) for text in texts)
+    parsed = Assignments([], Source(option, ""), [])
+    before, shown = "", []
+    # The texts are stored in the history.
+    with hidden():
+        for text in texts:
+            shown.append(_parse(option, text, before, parsed))
+            before += " " * len(text) + "\n"
+    return parsed._replace(source=Source(option, "\n".join(shown)))
+
+
+def _parse(option: str, text: str, before: str, parsed: Assignments) -> str:
+    """Parse one text, and return it without credentials.
+
+    :param before: blanks and line breaks in place of the texts before it, so that positions need no correction.
+    """
+    start, line = len(before), before.count("\n") + 1
+    span = SourceSpan(option, line, 1, line, len(text) + 1)
+    match = _ASSIGNMENT.match(text)
+    if match is None:
+        hint = "write `PATH=VALUE` or `JOB:PATH=VALUE`, such as `resources.gpu=8`"
+        if re.match(r"[^=]*\[\d+\]", text):
+            hint = "a list is replaced as a whole: `environment.args=[a, b]`"
+        message = f"`{redact(text)}` does not assign a value to a field"
+        parsed.diagnostics.append(Diagnostic(Severity.ERROR, "GPU113", message, span, hint=hint))
+        return redact(text)
+    chunk = Chunk(Source(option, before + text), 0, start + len(text), 0)
+    values = Chunk(Source(option, before + " " * match.end() + text[match.end() :]), 0, chunk.end, 0)
+    try:
+        roots = compose(values, parsed.diagnostics)
+    except ReadError as error:
+        found = error.diagnostic.span
+        # The end of an unfinished value is on the line after it.
+        inside = found is not None and found.line == line
+        parsed.diagnostics.append(error.diagnostic if inside else error.diagnostic._replace(span=span))
+        return redact(text)
+    end = chunk.end
+    value = _placed(roots[0], chunk) if roots else OptionNode(SCALAR, "", end, end, True, chunk)
+    steps = [
+        (found[0].strip('"'), start + match.start("path") + found.start(), start + match.start("path") + found.end())
+        for found in re.finditer(_STEP, match["path"])
+    ]
+    root: YamlNode = value
+    for step, first, last in reversed(steps):
+        key = OptionNode(SCALAR, step, first, last, False, chunk)
+        root = OptionNode(MAPPING, [(key, root)], first, end, False, chunk)
+    path = tuple(step for step, _, _ in steps)
+    shown = text[: match.end()] + masked_value(path, value, text[match.end() :])
+    parsed.items.append(Assignment(match["job"], path, shown[match.start("path") :], root, span))
+    return shown
+
+
+def masked_value(path: tuple[str, ...], node: YamlNode, text: str) -> str:
+    """Return the text of a field's value, or a mask if there is a credential in it, by its name or its form.
+
+    :param node: the value's tree.
+    """
+    data = _data(node)
+    for step in reversed(path):
+        data = {step: data}
+    return text if masked(data) == data else MASK
+
+
+def _data(node: YamlNode) -> Any:
+    """Return a tree as data in which every scalar is text."""
+    if node.kind == MAPPING:
+        return {key.value: _data(value) for key, value in node.value}
+    return [_data(item) for item in node.value] if node.kind == SEQUENCE else node.value
+
+
+def _placed(node: YamlNode, chunk: Chunk) -> OptionNode:
+    """Return a copy of a tree whose positions are in ``chunk``."""
+    value = node.value
+    if node.kind == MAPPING:
+        value = [(_placed(key, chunk), _placed(item, chunk)) for key, item in value]
+    elif node.kind == SEQUENCE:
+        value = [_placed(item, chunk) for item in value]
+    return OptionNode(node.kind, value, node.start, node.end, node.plain, chunk)

@@ -1,0 +1,330 @@
+"""Variants of a job's document: one of its profiles, and fields that are overridden for one run.
+
+Both are merged into the YAML tree before it is bound. So diagnostics are at the place of the value: in the profile, or
+in the option. Mappings are merged, variables of ``env`` by name; any other value replaces the document's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from gpuctl.frontend.binder import bind, kind_of
+from gpuctl.frontend.conform import report_wrong_kind
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
+from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
+from gpuctl.frontend.field_shapes import FreeShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
+from gpuctl.frontend.findings import Findings
+from gpuctl.frontend.spans import child
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
+from gpuctl.language.display_text import first_few, shorten
+from gpuctl.language.kinds import WORKLOADS
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.spelling import fold, nearest
+
+OPTION = "--with"
+PROFILES = "profiles"
+_IDENTITY = "remove it: it identifies the document"
+_FIXED: dict[tuple[str, ...], str] = {
+    ("kind",): _IDENTITY,
+    ("version",): _IDENTITY,
+    ("job", "name"): _IDENTITY,
+    (PROFILES,): "remove it: a profile has no profiles of its own",
+}
+"""Fields that no variant changes -> the hint."""
+_NAMED = 8
+
+
+class Variant(NamedTuple):
+    """The variant to compile. ``overrides``: values of `--with`, each ``PATH=VALUE`` or ``JOB:PATH=VALUE``."""
+
+    profile: str | None = None
+    overrides: tuple[str, ...] = ()
+
+
+PLAIN = Variant()
+"""The documents as written."""
+
+
+class Overlay(NamedTuple):
+    """The changes to the tree of one document. ``profile``: the name of its profile, if it has the chosen one."""
+
+    kind: str
+    profile: str | None = None
+    assignments: tuple[Assignment, ...] = ()
+
+    @property
+    def variant(self) -> Variant:
+        """The profile and the overrides of this document, without credentials."""
+        return Variant(self.profile, tuple(item.text for item in self.assignments))
+
+    def merged(self, root: YamlNode) -> YamlNode:
+        """Return a document's tree with the changes and without its profiles."""
+        shape = kind_shape(self.kind)
+        profiles = child(root, PROFILES)
+        if profiles is not None:
+            root = root.with_value([pair for pair in root.value if fold(pair[0].value) != PROFILES])
+            chosen = child(profiles[1], self.profile) if self.profile is not None else None
+            if chosen is not None:
+                root = _merged(root, chosen[1], shape)
+        for assignment in self.assignments:
+            root = _merged(root, assignment.root, shape)
+        return root
+
+
+class VariantSelection:
+    """Finds the overlay of each document, and reports profiles and jobs that do not exist."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.profile = variant.profile
+        self.overrides: Assignments | None = None
+        if variant.overrides:
+            self.overrides = parse_assignments(OPTION, variant.overrides)
+        self._targets: dict[int, tuple[Assignment, ...]] = {}
+        self._known: dict[str, None] = {}
+        self._lacking: list[tuple[SourceSpan, list[str]]] = []
+
+    def assign(self, raws: Iterable[RawDocument], diagnostics: list[Diagnostic]) -> Iterable[RawDocument]:
+        """Find the document of each override among all documents, and return these."""
+        if self.overrides is None:
+            return raws
+        raws = list(raws)
+        diagnostics += self.overrides.diagnostics
+        jobs = [(raw, name) for raw in raws if (name := _job_name(raw)) is not None]
+        for item in self.overrides.items:
+            named = [raw for raw, name in jobs if item.job in (None, name)]
+            if len(named) == 1:
+                root = named[0].root
+                self._targets[id(root)] = (*self._targets.get(id(root), ()), item)
+            else:
+                diagnostics.append(_no_target(item, [name for _, name in jobs]))
+        return raws
+
+    def overlay(self, raw: RawDocument) -> Overlay | None:
+        """Return the overlay of a document; None if nothing changes it."""
+        kind = _workload_kind(raw.root)
+        profiles = child(raw.root, PROFILES) if kind is not None else None
+        assignments = self._targets.get(id(raw.root), ())
+        if kind is None or (profiles is None and not assignments):
+            return None
+        names = _names(profiles[1]) if profiles is not None else []
+        self._known.update(dict.fromkeys(names))
+        if profiles is not None and self.profile is not None and names and self.profile not in names:
+            self._lacking.append((raw.chunk.span(profiles[0] or profiles[1]), names))
+        return Overlay(kind, self.profile if self.profile in names else None, assignments)
+
+    def missing_profiles(self, first_file: str) -> Iterator[Diagnostic]:
+        """Yield an error for each document that has profiles but not the chosen one, or one error if none has any."""
+        if self.profile is None:
+            return
+        for span, names in self._lacking:
+            message = f"this document has no profile `{self.profile}`"
+            hint = _did_you_mean(self.profile, names, "it has")
+            if self.profile in self._known:
+                hint = f"add `{self.profile}: {{}}` if it needs no changes; it has {first_few(names, _NAMED)}"
+            yield Diagnostic(Severity.ERROR, "GPU111", message, span, (PROFILES,), hint)
+        if not self._known:
+            message = f"no document has the profile `{self.profile}`"
+            hint = f"add `profiles: {{{self.profile}: {{...}}}}` to a job's document, or leave --profile out"
+            yield Diagnostic(Severity.ERROR, "GPU111", message, SourceSpan(first_file, 1, 1, 1, 1), hint=hint)
+
+
+def check_overlay(
+    raw: RawDocument, overlay: Overlay, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]]
+) -> None:
+    """Report the problems of a document's profiles, whichever is chosen, and the fields that are overridden.
+
+    :param defaults: the platform's defaults, as for :func:`bind`.
+    """
+    findings = Findings(raw.chunk, raw.root, diagnostics)
+    for number, assignment in enumerate(overlay.assignments):
+        _report_fixed(findings, assignment.root, ())
+        before = overlay._replace(assignments=overlay.assignments[:number]).merged(raw.root)
+        if not assignment.text.endswith("="):
+            diagnostics.append(_overridden(raw, before, assignment))
+    profiles = child(raw.root, PROFILES)
+    if profiles is None:
+        return
+    key, listed = profiles
+    if listed.kind != MAPPING:
+        report_wrong_kind(findings, listed, key, (PROFILES,), MAPPING)
+        return
+    for name, partial in listed.value:
+        path = (PROFILES, name.value)
+        if not is_dns_label(name.value):
+            message = f"`{name.value}` is not a legal name of a profile"
+            findings.at_node("GPU207", message, name, path, "use lower case letters, digits and `-`")
+        elif partial.kind != MAPPING:
+            report_wrong_kind(findings, partial, name, path, MAPPING)
+        else:
+            _report_fixed(findings, partial, path)
+            if name.value != overlay.profile:
+                _check_other(raw, Overlay(overlay.kind, name.value), name, diagnostics, defaults)
+
+
+def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment) -> Diagnostic:
+    """Return the note that a field has another value for this run.
+
+    :param before: the document's tree without the assignment.
+    """
+    found: tuple[YamlNode | None, YamlNode] | None = None, before
+    for step in assignment.path:
+        found = child(found[1], step) if found is not None else None
+    path, _, value = assignment.text.partition("=")
+    message = f"`{path}` is `{shorten(value)}` for this run"
+    if found is not None and raw.chunk.is_on_one_line(found[1]) and found[1].kind != MAPPING:
+        old = masked_value(assignment.path, found[1], raw.chunk.written(found[1]))
+        message += f", not `{shorten(old)}`"
+    return Diagnostic(Severity.NOTE, "GPU114", message, assignment.span, assignment.path)
+
+
+def _check_other(
+    raw: RawDocument,
+    overlay: Overlay,
+    name: YamlNode,
+    diagnostics: list[Diagnostic],
+    defaults: dict[str, dict[str, Any]],
+) -> None:
+    """Report the errors that a profile which was not chosen would cause, each with the profile's name."""
+    found: list[Diagnostic] = []
+    bind(raw._replace(root=overlay.merged(raw.root)), found, defaults)
+    known = {(item.code, item.span, item.message) for item in diagnostics}
+    note = Related(f"with the profile `{name.value}`", raw.chunk.span(name))
+    diagnostics += [
+        item._replace(related=(*item.related, note))
+        for item in found
+        if item.severity is Severity.ERROR and (item.code, item.span, item.message) not in known
+    ]
+
+
+def _report_fixed(findings: Findings, partial: YamlNode, prefix: FieldPath) -> None:
+    """Report the fields in a partial document that no variant changes."""
+    for path, hint in _FIXED.items():
+        node: YamlNode | None = partial
+        key: YamlNode | None = None
+        for step in path:
+            found = child(node, step) if node is not None else None
+            key, node = found if found is not None else (None, None)
+        if key is not None:
+            message = f"`{'.'.join(path)}` cannot be overridden"
+            findings.at_node("GPU112", message, key, (*prefix, *path), hint)
+
+
+def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
+    """Return ``base`` with the values of ``over``."""
+    if base.kind != MAPPING or over.kind != MAPPING:
+        return over
+    if isinstance(shape, UnionShape):
+        shape = shape.mapping
+    known = shape if isinstance(shape, ModelShape) else None
+    pairs: list[tuple[YamlNode, YamlNode]] = list(base.value)
+    places = {_folded(key, known): index for index, (key, _) in reversed(list(enumerate(pairs)))}
+    seen: set[str] = set()
+    for key, value in over.value:
+        name = _folded(key, known)
+        place = places.get(name)
+        # Two spellings of one key stay two keys, which the binder reports.
+        if place is None or name in seen:
+            pairs.append((key, value))
+            continue
+        seen.add(name)
+        own_key, own = pairs[place]
+        if name == "env" and SEQUENCE in (own.kind, value.kind):
+            merged = _merged_variables(own, value)
+        else:
+            merged = _merged(own, value, _below(shape, key.value))
+        pairs[place] = (key if merged is value else own_key, merged)
+    return base.with_value(pairs)
+
+
+def _folded(key: YamlNode, shape: ModelShape | None) -> str:
+    """Return the name of a key: all spellings of a key of the language are one."""
+    return fold(key.value) if shape is not None else key.value
+
+
+def _below(shape: Shape | None, key: str) -> Shape | None:
+    """Return the shape of a mapping's value."""
+    if isinstance(shape, ModelShape):
+        found = shape.find(key)
+        return found[1] if found is not None else None
+    if isinstance(shape, MapShape):
+        return shape.value
+    return shape if isinstance(shape, FreeShape) else None
+
+
+def _merged_variables(base: YamlNode, over: YamlNode) -> YamlNode:
+    """Return variables merged by name, as a list of which at least one of the two is written.
+
+    The entries of a mapping become ``{name, value}``, or ``{name, secret, key}``.
+    """
+    own, others = _variables(base), _variables(over)
+    if own is None or others is None:
+        return over
+    names = {name for name, _ in others if name is not None}
+    kept = [entry for name, entry in own if name not in names]
+    listed = base if base.kind == SEQUENCE else over
+    return listed.with_value([*kept, *(entry for _, entry in others)])
+
+
+def _variables(node: YamlNode) -> list[tuple[str | None, YamlNode]] | None:
+    """Return each variable with its name, as an entry of a list; None if the value is neither a list nor a mapping."""
+    if node.kind == MAPPING:
+        return [(key.value, _as_entry(key, value)) for key, value in node.value]
+    if node.kind != SEQUENCE:
+        return None
+    found = ((child(entry, "name"), entry) for entry in node.value)
+    return [(name[1].value if name is not None and name[1].kind == SCALAR else None, entry) for name, entry in found]
+
+
+def _as_entry(key: YamlNode, value: YamlNode) -> YamlNode:
+    def word(text: str, at: YamlNode) -> YamlNode:
+        node = at.with_value(text)
+        node.kind = SCALAR
+        return node
+
+    pairs = [(word("name", key), key)]
+    if value.kind == MAPPING:
+        return value.with_value([*pairs, *value.value])
+    entry = key.with_value([*pairs, (word("value", value), value)])
+    entry.kind = MAPPING
+    return entry
+
+
+def _workload_kind(root: YamlNode) -> str | None:
+    kind = kind_of(root)[1]
+    return kind if kind in WORKLOADS else None
+
+
+def _job_name(raw: RawDocument) -> str | None:
+    """Return the name in a job's document; "" if it has none, None for documents of other kinds."""
+    if _workload_kind(raw.root) is None:
+        return None
+    job = child(raw.root, "job")
+    name = child(job[1], "name") if job is not None else None
+    return str(name[1].value) if name is not None and name[1].kind == SCALAR else ""
+
+
+def _names(profiles: YamlNode) -> list[str]:
+    return [key.value for key, _ in profiles.value] if profiles.kind == MAPPING else []
+
+
+def _no_target(item: Assignment, names: list[str]) -> Diagnostic:
+    """Return the error for an override that fits no job, or several."""
+    path = ".".join(item.path)
+    if item.job is None:
+        message = f"`{path}` is overridden, but there are {len(names)} jobs" if names else "there is no job to override"
+        hint = (
+            f"name the job: `{OPTION} {names[0]}:{path}=...`; the jobs are {first_few(names, _NAMED)}"
+            if names
+            else None
+        )
+    else:
+        among = names.count(item.job)
+        message = f"{among} jobs are called `{item.job}`" if among else f"there is no job `{item.job}`"
+        hint = "compile one of them at a time" if among else _did_you_mean(item.job, names, "the jobs are")
+    return Diagnostic(Severity.ERROR, "GPU113", message, item.span, item.path, hint)
+
+
+def _did_you_mean(word: str, names: list[str], others: str) -> str | None:
+    close = nearest(word, names)
+    return f"did you mean `{close}`?" if close else f"{others} {first_few(names, _NAMED)}" if names else None

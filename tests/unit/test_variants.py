@@ -1,0 +1,59 @@
+"""Profiles and overrides that golden cases do not show: positions, merged keys and variables, names of documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpuctl
+
+JOB = """\
+kind: compute
+version: v0.1
+job: {name: cache}
+environment:
+  image: redis:7
+  env: {MODE: a, SIZE: "1"}
+resources: {cpu: 1, memory: 1Gi}
+"""
+
+
+def env_of(result: gpuctl.Compilation) -> dict[str, str]:
+    """Return the variables of the only Deployment."""
+    (workload,) = [obj for obj in result.objects if obj["kind"] == "Deployment"]
+    env: list[dict[str, Any]] = workload["spec"]["template"]["spec"]["containers"][0]["env"]
+    return {item["name"]: item["value"] for item in env if item["name"] in ("MODE", "SIZE", "NEW")}
+
+
+def test_variables_are_merged_by_name_from_a_list_into_a_mapping() -> None:
+    text = JOB + "profiles: {p: {environment: {env: [{name: MODE, value: b}, {name: NEW, value: c}]}}}\n"
+    assert env_of(gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p")) == {"MODE": "b", "SIZE": "1", "NEW": "c"}
+
+
+def test_overrides_apply_after_the_profile_and_in_order() -> None:
+    text = JOB + "profiles: {p: {environment: {env: {MODE: b}}}}\n"
+    overrides = ["environment.env.MODE=c", "environment.env.MODE=d"]
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p", overrides=overrides)
+    assert env_of(result)["MODE"] == "d"
+    notes = [item.message for item in result.diagnostics if item.code == "GPU114"]
+    assert notes == [
+        "`environment.env.MODE` is `c` for this run, not `b`",
+        "`environment.env.MODE` is `d` for this run, not `c`",
+    ]
+
+
+def test_two_spellings_of_a_key_in_a_profile_are_reported() -> None:
+    text = JOB + "profiles:\n  p:\n    resources: {gpuType: A100, gpu-type: H100, gpu: 1}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p")
+    assert [(item.code, item.span.line if item.span else 0) for item in result.diagnostics] == [("GPU204", 10)]
+
+
+def test_error_of_a_check_after_binding_is_at_the_option() -> None:
+    text = JOB.replace("kind: compute", "kind: inference")
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), overrides=["environment.image=Redis:7"])
+    assert [str(item.span) for item in result.diagnostics if item.code == "GPU216"] == ["--with:1:19"]
+
+
+def test_profile_of_a_platform_default_is_refused() -> None:
+    platform = "kind: platform\nversion: v0.1\ndefaults: {compute: {profiles: {p: {}}}}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", JOB), platform=gpuctl.Source("platform.yaml", platform))
+    assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ["GPU213"]
