@@ -687,9 +687,9 @@ class JobDocument(Answer):
     """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
-    profile: str | None
+    profile: str | None = None
     """The profile that is merged into the document."""
-    overrides: list[str]
+    overrides: list[str] = Field(default_factory=list)
     """The fields that were overridden for this run, each as `PATH=VALUE`, without credentials."""
 
 
@@ -818,9 +818,9 @@ class JobRevision(Answer):
     """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
     masked: list[str]
     """Fields whose values are not kept."""
-    profile: str | None
+    profile: str | None = None
     """The profile that is merged into the document."""
-    overrides: list[str]
+    overrides: list[str] = Field(default_factory=list)
     """The fields that were overridden for this run, each as `PATH=VALUE`, without credentials."""
     document: dict[str, Any]
 
