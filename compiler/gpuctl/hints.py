@@ -116,6 +116,38 @@ class RevisionHint(NamedTuple):
         return f"`gpuctl history {self.job} -n {self.namespace} --revision {self.revision} > old.yaml`"
 
 
+class NextStep(NamedTuple):
+    """A command that users often need next, and its effect. Only the command line prints it, on a terminal."""
+
+    words: tuple[str, ...]
+    """The command line after `gpuctl`."""
+    effect: str
+    file: str = ""
+    """File that receives the output; "" if it is only read."""
+
+
+def reach_job(kind: str, job: str, namespace: str) -> NextStep:
+    """Return the step after a job has started: its log, or for a job with a port the way to reach it."""
+    if kind == "training":
+        return NextStep(("logs", "-f", job, "-n", namespace), f"follows the log of {job} when it runs")
+    return NextStep(("port-forward", job, "-n", namespace), f"forwards a local port to {job} when it runs")
+
+
+def explain_waiting(job: str, namespace: str) -> NextStep:
+    """Return the step after a job was submitted that has to wait."""
+    return NextStep(("why", job, "-n", namespace), f"explains why {job} waits")
+
+
+def resume_job(job: str, namespace: str) -> NextStep:
+    """Return the step after a job was paused."""
+    return NextStep(("resume", job, "-n", namespace), f"starts the pods of {job} again")
+
+
+def use_document(file: str) -> tuple[NextStep, ...]:
+    """Return the steps after a new document was written to a file."""
+    return NextStep(("validate", file), "checks it"), NextStep(("apply", "-f", file), "submits it")
+
+
 class Phrase(NamedTuple):
     """Text that differs between surfaces; "" where it is omitted.
 

@@ -1,4 +1,4 @@
-"""The hint after `gpuctl apply` on a terminal: a `gpuctl port-forward` command that can be pasted, printed once."""
+"""The commands that gpuctl advises on a terminal after a change: they can be pasted, and are printed once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ import shlex
 from support.cluster_tools import Place, compute, inference, notebook, training
 from support.command import on_a_terminal
 
+ADVICE = re.compile(r"`(gpuctl [^`]*)` (?:\S+ )+?\S+\n")
 
-def test_apply_suggests_how_to_open_new_services(place: Place) -> None:
-    advice = re.compile(r"`(gpuctl port-forward [^`]*)` forwards a local port to (\S+) when it runs\n")
-    kubeconfig = str(place.plane.kubeconfig())
-    options = ("-n", place.namespace, f"--kubeconfig={kubeconfig}")
 
-    def advised(*documents: object) -> list[tuple[str, str]]:
-        code, shown = on_a_terminal("apply", "-f", place.file(*documents), *options)  # type: ignore[arg-type]
+def test_changes_advise_the_next_command(place: Place) -> None:
+    options = ("-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig()}")
+
+    def advised(*words: str) -> list[str]:
+        code, shown = on_a_terminal(*words, *options)
         assert code == 0, shown
-        return advice.findall(shown)
+        return [command.removesuffix(f" {shlex.join(options)}") for command in ADVICE.findall(shown)]
 
-    [(command, name)] = advised(training(), notebook(), inference())
-    assert name == "note"
-    assert shlex.split(command) == ["gpuctl", "port-forward", name, "-n", place.namespace, f"--kubeconfig={kubeconfig}"]
-    assert advised(training(), notebook(), inference()) == [], "nothing was created"
-    assert [name for _, name in advised(inference("other"))] == ["other"]
-    assert [name for _, name in advised(compute("web", service={"port": 80}))] == ["web"]
-    assert advised(training("more")) == []
+    def applied(*documents: object) -> list[str]:
+        return advised("apply", "-f", place.file(*documents))  # type: ignore[arg-type]
+
+    assert applied(training(), inference(), notebook()) == ["gpuctl port-forward serve"]
+    assert applied(training(), inference(), notebook()) == [], "nothing was created"
+    assert applied(inference("other")) == ["gpuctl port-forward other"]
+    assert applied(compute("web", service={"port": 80})) == ["gpuctl port-forward web"]
+    assert advised("pause", "web") == ["gpuctl resume web"]
+    assert advised("resume", "web") == ["gpuctl port-forward web"]
+    assert applied(training("alone")) == ["gpuctl logs -f alone"]
+    place.limit(gpu="1")
+    later = place.file(training("later", resources={"gpu": 1}))
+    assert advised("apply", "--yes", "--queue", "-f", later) == ["gpuctl why later"]
     # Piped output gets no hint.
-    assert "port-forward" not in place.gpuctl("apply", "-f", place.file(notebook("piped"))).err
+    assert "port-forward" not in place.gpuctl("apply", "-f", place.file(notebook("piped")), "--queue").err

@@ -32,6 +32,7 @@ from gpuctl.cli.main import run
 from gpuctl.cli.overview import COMMAND_HINTS, COMMANDS, OVERVIEW
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS
+from support.command import on_a_terminal
 from support.repositories import Outcome
 
 COMPILER = Path(__file__).resolve().parents[2] / "compiler"
@@ -966,6 +967,16 @@ def test_fmt_leaves_foreign_documents_unchanged(gpuctl: Cli, here: Path) -> None
 
 
 # init -----------------------------------------------------------------------------------------------------
+
+
+def test_init_advises_on_a_terminal_what_to_do_with_the_document() -> None:
+    code, shown = on_a_terminal("init", "pool", "--name", "a")
+    assert code == 0
+    assert shown.splitlines()[-3:] == [
+        "`gpuctl init pool --name a > pool.yaml` writes it to a file",
+        "`gpuctl validate pool.yaml` checks it",
+        "`gpuctl apply -f pool.yaml` submits it",
+    ]
 
 
 def test_init_lists_every_kind(gpuctl: Cli) -> None:

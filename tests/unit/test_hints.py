@@ -17,6 +17,7 @@ from gpuctl.hints import (
     JOB_ACTIONS,
     JobHint,
     ListHint,
+    NextStep,
     NodeLabelsHint,
     Phrase,
     RecoverHint,
@@ -112,7 +113,7 @@ def test_hint_renders_as_a_request_in_rest(rest_surface: None, hint: Any, comman
 
 def test_every_hint_class_is_covered() -> None:
     kinds = {value for value in vars(hints).values() if isinstance(value, type) and hasattr(value, "_fields")}
-    assert kinds - {Phrase} == {type(hint) for hint, _, _ in RENDERED_HINTS}
+    assert kinds - {Phrase, NextStep} == {type(hint) for hint, _, _ in RENDERED_HINTS}
     assert len(PHRASES) > 10
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.resources import files
 
 import click
 
 from gpuctl.cli.commands.explain import kinds
+from gpuctl.cli.output.printing import show_next_steps
+from gpuctl.hints import NextStep, use_document
 from gpuctl.language.kinds import ALIASES, KINDS, WORKLOADS
 from gpuctl.language.names import is_dns_1035_label, longest_job_name, nearest_dns_label
 from gpuctl.language.spelling import nearest
@@ -52,4 +55,9 @@ def command(kind: str, name: str | None) -> int:
         first = next(line for line in text.splitlines() if line.startswith("  name: "))
         text = text.replace(first, f"  name: {name}", 1)
     click.echo(text, nl=False)
+    if sys.stdout.isatty():
+        file, named = f"{kind}.yaml", ("--name", name) if name is not None else ()
+        show_next_steps(NextStep(("init", kind, *named), "writes it to a file", file), *use_document(file))
+    else:
+        show_next_steps(*use_document("FILE"))
     return 0

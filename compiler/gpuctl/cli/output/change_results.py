@@ -9,8 +9,9 @@ import click
 
 from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
 from gpuctl.api.node_label_answers import BatchReport
-from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.printing import show_next_steps, show_value
 from gpuctl.cli.output.terminal import is_coloured
+from gpuctl.hints import reach_job, resume_job
 
 
 def show_batch_report(report: BatchReport, *, as_json: bool) -> int:
@@ -42,3 +43,9 @@ def show_paused(jobs: Iterable[PausedJobAnswer], *, as_json: bool) -> None:
             sys.stdout.flush()
     if as_json:
         show_value(PausedJobs(items=items).as_json(), "json")
+    elif items:
+        job = items[0]
+        is_paused = job.status == "paused"
+        show_next_steps(
+            resume_job(job.name, job.namespace) if is_paused else reach_job(job.kind, job.name, job.namespace)
+        )

@@ -16,7 +16,8 @@ from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
-from gpuctl.objects.api_resources import Object
+from gpuctl.hints import NextStep, explain_waiting, reach_job
+from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.ownership_metadata import Records
 
 _DONE = {
@@ -110,19 +111,22 @@ def summary_line(plan: Plan, *, done: bool = False) -> str:
     return ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to do"
 
 
-def reachable_job(plan: Plan) -> tuple[str, str] | None:
-    """Return name and namespace of the first created job that has a port, or None."""
-    served = {
-        (step.title, step.key.namespace)
+def next_step(plan: Plan) -> NextStep | None:
+    """Return the step after a plan was carried out, for one of the started jobs; None if it has started none.
+
+    A job that waits comes first, then one with a port.
+    """
+    started = [
+        step
         for step in plan.steps
-        if step.title.startswith("notebook/")
-        or (step.key.kind == "Service" and step.title.startswith(("inference/", "compute/")))
-    }
-    for step in plan.steps:
-        job = (step.title, step.key.namespace)
-        if job in served and step.action in ("create", "replace") and step.result == "done" and not step.shared:
-            return step.title.partition("/")[2], step.key.namespace or ""
-    return None
+        if step.key.kind in WORKLOADS and step.action in ("create", "replace") and step.result == "done"
+    ]
+    if not started:
+        return None
+    step = min(started, key=lambda step: (not step.waiting, step.title.startswith("training/")))
+    kind, _, name = step.title.partition("/")
+    namespace = step.key.namespace or ""
+    return explain_waiting(name, namespace) if step.waiting else reach_job(kind, name, namespace)
 
 
 def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:

@@ -9,10 +9,10 @@ import click
 
 from gpuctl.api.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.cli.command_target import command_here, recover_command, with_recover_options
+from gpuctl.cli.command_target import recover_command, with_recover_options
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
-from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.printing import show_next_steps, show_value
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.language.masking import redact
 from gpuctl.objects.ownership_metadata import Records
@@ -119,9 +119,8 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
         click.echo(f"Interrupted: {len(undone)} steps were not started.", err=True)
     elif undone:
         click.echo(f"error: {undone[0].error}: {len(undone)} steps were not started", err=True)
-    elif not as_json and cluster is None and sys.stderr.isatty() and (job := printer.reachable_job(plan)) is not None:
-        command = command_here("port-forward", job[0], "-n", job[1])
-        click.echo(f"`{command}` forwards a local port to {job[0]} when it runs", err=True)
+    elif not as_json and cluster is None and (step := printer.next_step(plan)) is not None:
+        show_next_steps(step)
 
 
 def _print_notes(plan: Plan) -> None:

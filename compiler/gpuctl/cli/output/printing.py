@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 from gpuctl.backend.emitter import emit_object
+from gpuctl.cli.command_target import command_here
 from gpuctl.cli.output.table import Table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
+from gpuctl.hints import NextStep
 from gpuctl.language.display_text import visible_json
 
 
@@ -44,6 +49,15 @@ def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
     """Print rows of a table line by line; the first call also prints the headings."""
     for line in table.lines(rows):
         click.echo(line)
+
+
+def show_next_steps(*steps: NextStep) -> None:
+    """Print the commands that users often need next, unless the output goes to a pipe or to a program."""
+    if not sys.stderr.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
+        return
+    for step in steps:
+        output = f" > {step.file}" if step.file else ""
+        click.echo(f"`{command_here(*step.words)}{output}` {step.effect}", err=True)
 
 
 def show_value(value: Any, output: str) -> None:
