@@ -20,8 +20,8 @@ from support.sandboxes import running_sandbox
 
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for pattern in ("gitops-health.md", "recipes.md", "paths/*.md")
-    for path in (ROOT / "docs").glob(pattern)
+    for pattern in ("docs/gitops-health.md", "docs/recipes.md", "docs/paths/*.md", "examples/README.md")
+    for path in ROOT.glob(pattern)
     if not path.name.endswith(".zh-CN.md")
 )
 FAST = frozenset({"docs/paths/first-training.md", "docs/paths/from-slurm.md"})
@@ -59,6 +59,7 @@ def test_commands_and_documents_of_a_page(page: str, reader: Mapping[str, str], 
     # A clone of the repository, in which a platform team finds deploy/.
     (directory / "gpuctl").mkdir()
     (directory / "gpuctl" / "deploy").symlink_to(ROOT / "deploy")
+    (directory / "examples").symlink_to(ROOT / "examples")
     try:
         PageRunner(directory, reader).run_page(page)
         left = subprocess.run(
