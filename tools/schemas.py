@@ -4,7 +4,7 @@
     the JSON Schema of each kind, and ``schemas/gpuctl.json`` of all of them, for editors.
 ``docs/reference.md``, ``docs/reference.zh-CN.md``
     the field reference: a heading for each kind, a table for each block. The English texts come from the models, the
-    Chinese ones from ``tools/reference.zh-CN.yaml``, a list of ``en`` and ``zh``.
+    Chinese ones from ``gpuctl/language/reference_zh_CN.yaml``, a list of ``en`` and ``zh``.
 
 A text without a translation stays English in the Chinese reference; ``tools/translations.py`` lists these. With
 ``--check`` nothing is written, and the exit code is 1 if a file differs from what this tool would write.
@@ -19,16 +19,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
-TRANSLATIONS = Path(__file__).resolve().with_name("reference.zh-CN.yaml")
 sys.path.insert(0, str(ROOT / "compiler"))
 
 from gpuctl.language.fields import Block  # noqa: E402
 from gpuctl.language.json_schema import combined_schema, schema_of, to_json  # noqa: E402
 from gpuctl.language.kinds import KINDS, model_of  # noqa: E402
 from gpuctl.language.reference import FieldEntry, fields_of, in_yaml  # noqa: E402
+from gpuctl.language.translation_files import chinese_reference  # noqa: E402
 
 Words = Callable[[str], str]
 """A function that translates an English text of the reference."""
@@ -40,8 +38,8 @@ INTRODUCTION = """\
 
 <!-- Written by tools/schemas.py from the models in compiler/gpuctl/language: `make docs`. -->
 
-Every field of every kind of document. `gpuctl explain training.resources.gpu-type` prints the same in a terminal, and
-`gpuctl schema` the JSON Schema for an editor.
+Every field of every kind of document. `gpuctl explain training.resources.gpu-type` prints the same in a terminal
+(`--lang zh`: in Chinese), and `gpuctl schema` the JSON Schema for an editor.
 
 - Keys are matched without `-`, `_` and case: `gpu-type`, `gpu_type` and `gpuType` are one key. The tables have the
   canonical spelling, which `gpuctl fmt` writes. Names that you choose (nodes, users, labels, variables) are not
@@ -92,7 +90,7 @@ def outputs() -> tuple[dict[Path, str], Translation]:
     files = {ROOT / "schemas" / f"{kind}.json": to_json(schema_of(kind)) for kind in KINDS}
     files[ROOT / "schemas" / "gpuctl.json"] = to_json(combined_schema())
     files[ROOT / "docs" / "reference.md"] = reference()
-    chinese = Translation(yaml.safe_load(TRANSLATIONS.read_text(encoding="utf-8")))
+    chinese = Translation(chinese_reference())
     files[ROOT / "docs" / "reference.zh-CN.md"] = reference(CHINESE, chinese)
     return files, chinese
 

@@ -3,7 +3,7 @@
 A text without a translation stays English: a contributor who cannot write Chinese can add a field, a setting or a
 paragraph. The texts are:
 
-- those of the field reference, which ``tools/reference.zh-CN.yaml`` translates;
+- those of the field reference, which ``reference_zh_CN.yaml`` in ``gpuctl.language`` translates;
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
 - the meanings of causes, which ``causes_zh_CN.yaml`` in ``gpuctl.reading.why`` translates;
 - those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
@@ -91,7 +91,7 @@ def cause_problems() -> Iterator[str]:
 def problems() -> Iterator[str]:
     """Yield a sentence for each missing or unused translation."""
     _, chinese = schemas.outputs()
-    yield from (f"tools/{schemas.TRANSLATIONS.name}: {problem}" for problem in chinese.problems)
+    yield from (f"reference_zh_CN.yaml: {problem}" for problem in chinese.problems)
     yield from diagnostic_problems()
     yield from cause_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())

@@ -433,6 +433,33 @@ def test_explain_diagnostic_code_in_chinese(gpuctl: Cli, monkeypatch: pytest.Mon
     )
 
 
+def test_explain_describes_fields_in_chinese(gpuctl: Cli) -> None:
+    assert gpuctl("explain", "training.resources.gpu", "--lang", "zh")[1] == (
+        "training.resources.gpu\n"
+        "  每个节点上的 Pod 使用的 GPU 数量（多节点时按单个节点计）。\n"
+        "\n"
+        "  类型    整数，>= 0\n"
+        "  默认值  0\n"
+        "\n"
+        "示例\n"
+        "  resources:\n"
+        "    gpu: 4\n"
+    )
+
+
+@pytest.mark.parametrize("topic", [(), *((kind,) for kind in KINDS), ("gpu-type",), ("training.storage.workdirs",)])
+def test_chinese_lists_of_fields_fit_the_terminal(
+    gpuctl: Cli, monkeypatch: pytest.MonkeyPatch, topic: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = gpuctl("explain", *topic, "--lang", "zh")[1].splitlines()
+    chinese = [line for line in lines if re.search("[\u4e00-\u9fff]", line) and not line.startswith("`")]
+    assert len(chinese) > 3
+    assert max(wcswidth(line) for line in chinese) <= 80
+    headings = [line for line in lines if line and line[0] not in " `"]
+    assert [line for line in headings[1:] if line.isascii()] == []
+
+
 def test_explain_is_english_without_the_option(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")

@@ -32,6 +32,7 @@ from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import kind_called
 from gpuctl.language.schema_rules import TEXT_RULES
 from gpuctl.language.spelling import fold
+from gpuctl.language.translation_files import chinese_reference
 from gpuctl.language.value_forms import TEXT_TYPES, ValueForm, checks_of, form_of, keys_of
 from properties.scale import examples
 
@@ -595,13 +596,11 @@ def test_check_names_outdated_files(
 
 def test_text_without_a_translation_stays_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A contributor who cannot write Chinese changes a description: the reference is written, and no check fails."""
-    pairs = yaml.load(tool.TRANSLATIONS.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    pairs = chinese_reference()
     changed = next(pair for pair in pairs if pair["en"].startswith("Maximum run time of one attempt"))
     english, changed["en"] = changed["en"], "Maximum run time of one attempt."
     pairs.append(pairs[0])
-    translations = tmp_path / "reference.zh-CN.yaml"
-    translations.write_text(yaml.safe_dump(pairs), encoding="utf-8")
-    monkeypatch.setattr(tool, "TRANSLATIONS", translations)
+    monkeypatch.setattr(tool, "chinese_reference", lambda: pairs)
     monkeypatch.setattr(tool, "ROOT", tmp_path)
     assert tool.main([]) == tool.main(["--check"]) == 0
     assert english in (tmp_path / "docs" / "reference.zh-CN.md").read_text(encoding="utf-8")

@@ -7,20 +7,18 @@ from pathlib import Path
 import pytest
 import schemas
 import translations
-import yaml
 
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import code_translations
+from gpuctl.language.translation_files import chinese_reference
 from gpuctl.reading.why import cause_translations
 
 
 @pytest.fixture
 def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Translations of the reference, the codes and the report without one text each, and a page with an English line."""
-    pairs = yaml.safe_load(schemas.TRANSLATIONS.read_text(encoding="utf-8"))
-    file = tmp_path / "reference.zh-CN.yaml"
-    file.write_text(yaml.safe_dump([pair for pair in pairs if pair["en"] != "Field reference"]), encoding="utf-8")
-    monkeypatch.setattr(schemas, "TRANSLATIONS", file)
+    pairs = [pair for pair in chinese_reference() if pair["en"] != "Field reference"]
+    monkeypatch.setattr(schemas, "chinese_reference", lambda: pairs)
     texts = code_translations.chinese_texts()
     del texts["GPU203"]["fix"]
     texts["GPU999"] = {"title": "已删除的代码"}
@@ -36,7 +34,7 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MISSING = [
-    "tools/reference.zh-CN.yaml: no translation of: Field reference",
+    "reference_zh_CN.yaml: no translation of: Field reference",
     "zh_CN.yaml: no translation of: fix of GPU203",
     "zh_CN.yaml: unused: title of GPU999",
     "causes_zh_CN.yaml: no translation of: cordoned",

@@ -63,11 +63,6 @@ class FieldEntry:
         return None if self.default is None else in_yaml(self.default, self.form)
 
     @property
-    def summary(self) -> str:
-        """The first sentence of the description."""
-        return self.description.split(". ")[0].removesuffix(".") + "."
-
-    @property
     def inner(self) -> type[Block] | None:
         """The block below this field, through lists and user-chosen names, or None."""
         return _step(self.form)[1]
@@ -97,6 +92,11 @@ class TopicAnswer:
     kind: str | None = None
     matches: tuple[Match, ...] = ()
     suggestions: tuple[str, ...] = ()
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of an English or Chinese text."""
+    return re.split(r"(?<=。)|(?<=\.) ", text, maxsplit=1)[0]
 
 
 def snippet(entry: FieldEntry) -> list[str]:

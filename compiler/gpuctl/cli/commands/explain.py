@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,19 +14,62 @@ from wcwidth import wcswidth
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.codes.code_translations import chinese_texts, translate
 from gpuctl.language.kinds import KINDS, model_of
-from gpuctl.language.reference import ITEM, USER_KEY, entries, fields_of, kind_called, look_up, names_of, snippet
+from gpuctl.language.reference import (
+    ITEM,
+    USER_KEY,
+    entries,
+    fields_of,
+    first_sentence,
+    kind_called,
+    look_up,
+    names_of,
+    snippet,
+)
 from gpuctl.language.spelling import nearest
+from gpuctl.language.translation_files import chinese_reference
 from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl.reading.why.finding import CAUSES
 
 if TYPE_CHECKING:
     from gpuctl.language.reference import FieldEntry, Match
 
+Words = Callable[[str], str]
+"""A function that translates an English text."""
 MAX_WIDTH = 100
 MARK = "#!"
 """Marks the line of an example to which its diagnostic refers."""
-CHINESE = {"Example": "示例", "here": "此处", "With this platform": "使用这份平台设置", "What to do": "处理办法"}
-"""The headings of a diagnostic in Chinese."""
+CHINESE = {
+    "Example": "示例",
+    "here": "此处",
+    "With this platform": "使用这份平台设置",
+    "What to do": "处理办法",
+    "The kinds of documents": "文档类型",
+    "Continue with": "还可以查看",
+    "the fields of a kind": "某种文档的字段",
+    "the fields of a block": "某个配置块的字段",
+    "a field, wherever it is": "某个字段，不论在哪里",
+    "a diagnostic": "某条诊断",
+    "a commented document to start from": "一份带注释的文档模板",
+    "Also called {}.": "也可以写作 {}。",
+    "`gpuctl init {}` prints a commented document to start from.": "`gpuctl init {}` 输出一份带注释的文档模板。",
+    "Fields": "字段",
+    "Fields called {}": "名为 {} 的字段",
+    "Fields of an item": "每一项的字段",
+    "Fields of an entry": "每个条目的字段",
+    "Type": "类型",
+    "Default": "默认值",
+    "Kinds": "文档类型",
+    "none: the field is required": "无：这是必填字段",
+    "{}; required": "{}；必填",
+    "{}; default `{}`": "{}；默认 `{}`",
+    "{}. {}": "{}。{}",
+    " The same in {}.": "{} 中也有。",
+    "{} fields are called {}": "有 {} 个字段叫 {}",
+    "More on one: `gpuctl explain {}`": "查看其中一个：`gpuctl explain {}`",
+    "Its fields: `gpuctl explain {}`": "它的字段：`gpuctl explain {}`",
+}
+"""The texts of this command in Chinese."""
+CHINESE_CHARACTER = re.compile("[\u3400-\u9fff]")
 CHINESE_WORD = re.compile(
     r"[（“]*(?:[\u3400-\u9fff]|[^\s\u3000-\u9fff\uff00-\uffef“”]+|.)[，。、；：？！）”]*|\s+", re.DOTALL
 )
@@ -59,7 +102,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     type=click.Choice(["en", "zh"]),
     default="en",
     show_default=True,
-    help="Language of diagnostics and causes. Other topics are in English.",
+    help="Language of the explanation. A text without a translation is in English.",
 )
 def command(topic: str | None, language: str) -> int:
     """Explain a field, a kind of document, a diagnostic, or a cause of `gpuctl why`.
@@ -67,25 +110,32 @@ def command(topic: str | None, language: str) -> int:
     TOPIC is a path such as training.resources.gpu-type in any spelling, or the end of one (resources.gpu, gpu-type). It
     may also be a kind, a code such as GPU203, or a cause such as out-of-memory. Without TOPIC, the kinds are listed.
     """
+    say = _words(language)
     if topic is None:
-        return _kinds()
+        return _kinds(say)
     if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
         return _code(topic.strip().upper(), language)
     answer = look_up(topic)
     if answer.kind is None and not answer.matches and _cause(topic.strip().lower(), language):
         return 0
     if answer.kind is not None:
-        return _kind(answer.kind, answer.matches)
+        return _kind(answer.kind, answer.matches, say)
     if len(answer.matches) == 1:
-        return _field(answer.matches[0])
+        return _field(answer.matches[0], say)
     if answer.matches:
-        return _candidates(topic, answer.matches)
+        return _candidates(topic, answer.matches, say)
     if answer.suggestions:
         hint = "Did you mean " + " or ".join(f"`{suggestion}`" for suggestion in answer.suggestions) + "?"
     else:
         hint = "`gpuctl explain` lists the kinds, `gpuctl explain training` the fields of one."
     click.echo(f"gpuctl: no field, kind or code is called `{topic}`. {hint}", err=True)
     return 1
+
+
+def _words(language: str) -> Words:
+    """Return a function that translates an English text of this command or of the field reference."""
+    texts = CHINESE | {pair["en"]: pair["zh"] for pair in chinese_reference()} if language == "zh" else {}
+    return lambda text: texts.get(text, text)
 
 
 def _cause(topic: str, language: str) -> bool:
@@ -101,18 +151,23 @@ def _cause(topic: str, language: str) -> bool:
     return True
 
 
-def kinds() -> Iterator[tuple[str, str]]:
+def kinds(say: Words = str) -> Iterator[tuple[str, str]]:
     """Return each kind of document and the first sentence about it."""
-    return ((kind, _first_sentence(model_of(kind).__doc__)) for kind in KINDS)
+    return ((kind, first_sentence(say(_about(kind)))) for kind in KINDS)
 
 
-def _kinds() -> int:
-    _print_heading("The kinds of documents")
-    _print_list(kinds())
+def _about(kind: str) -> str:
+    return " ".join((model_of(kind).__doc__ or "").split())
+
+
+def _kinds(say: Words) -> int:
+    _print_heading(say("The kinds of documents"))
+    _print_list(kinds(say))
     click.echo()
-    _print_heading("Continue with")
+    _print_heading(say("Continue with"))
     _print_list(
-        (
+        (command, say(text))
+        for command, text in (
             ("gpuctl explain training", "the fields of a kind"),
             ("gpuctl explain training.resources", "the fields of a block"),
             ("gpuctl explain gpu-type", "a field, wherever it is"),
@@ -123,54 +178,56 @@ def _kinds() -> int:
     return 0
 
 
-def _kind(kind: str, matches: Sequence[Match]) -> int:
+def _kind(kind: str, matches: Sequence[Match], say: Words) -> int:
     _print_heading(kind)
-    _print_text(model_of(kind).__doc__ or "")
+    _print_text(say(_about(kind)))
     names = names_of(kind)
     if len(names) > 1:
-        _print_text(f"Also called {', '.join(names[1:])}.")
-    _print_fields(fields_of(kind))
-    click.echo(f"\n`gpuctl init {kind}` prints a commented document to start from.")
+        _print_text(say("Also called {}.").format(say(", ").join(names[1:])))
+    _print_fields(fields_of(kind), say)
+    click.echo("\n" + say("`gpuctl init {}` prints a commented document to start from.").format(kind))
     if matches:
         click.echo()
-        _print_heading(f"Fields called {kind}")
-        _print_matches(matches)
+        _print_heading(say("Fields called {}").format(kind))
+        _print_matches(matches, say)
     return 0
 
 
-def _field(match: Match) -> int:
+def _field(match: Match, say: Words) -> int:
     entry = match.entry
     one = len(match.kinds) == 1
     _print_heading(f"{entry.kind}.{entry.topic}" if one else entry.topic)
-    _print_text(entry.description)
-    facts = [("Type", entry.type_text)]
+    _print_text(say(entry.description))
+    facts = [(say("Type"), say(entry.type_text))]
     if entry.required:
-        facts.append(("Default", "none: the field is required"))
+        facts.append((say("Default"), say("none: the field is required")))
     elif entry.default_text is not None:
-        facts.append(("Default", entry.default_text))
+        facts.append((say("Default"), entry.default_text))
     if not one:
-        facts.append(("Kinds", ", ".join(match.kinds)))
+        facts.append((say("Kinds"), say(", ").join(match.kinds)))
     click.echo()
     _print_list(facts)
     lines = snippet(entry)
     if lines:
         click.echo()
-        _print_heading("Example")
+        _print_heading(say("Example"))
         click.echo(textwrap.indent("\n".join(lines), "  "))
     if entry.inner is not None:
         fields = fields_of(entry.kind, entry.path)
         titles = {ITEM: "Fields of an item", USER_KEY: "Fields of an entry"}
-        _print_fields(fields, titles.get(fields[0].path[len(entry.path)], "Fields"))
-        click.echo(f"\nMore on one: `gpuctl explain {entry.kind}.{fields[0].topic}`")
+        _print_fields(fields, say, titles.get(fields[0].path[len(entry.path)], "Fields"))
+        topic = f"{entry.kind}.{fields[0].topic}"
+        click.echo("\n" + say("More on one: `gpuctl explain {}`").format(topic))
     if entry.form.partial is not None:
-        click.echo(f"\nIts fields: `gpuctl explain {entry.form.partial}`")
+        click.echo("\n" + say("Its fields: `gpuctl explain {}`").format(entry.form.partial))
     return 0
 
 
-def _candidates(topic: str, matches: Sequence[Match]) -> int:
-    _print_heading(f"{len(matches)} fields are called {topic}")
-    _print_matches(matches)
-    click.echo(f"\nMore on one: `gpuctl explain {matches[0].kinds[0]}.{matches[0].entry.topic}`")
+def _candidates(topic: str, matches: Sequence[Match], say: Words) -> int:
+    _print_heading(say("{} fields are called {}").format(len(matches), topic))
+    _print_matches(matches, say)
+    first = matches[0]
+    click.echo("\n" + say("More on one: `gpuctl explain {}`").format(f"{first.kinds[0]}.{first.entry.topic}"))
     return 0
 
 
@@ -181,13 +238,9 @@ def _code(code: str, language: str) -> int:
         hint = f" Did you mean `{close}`?" if close else ""
         click.echo(f"gpuctl: there is no diagnostic `{code}`.{hint}", err=True)
         return 1
-    words: dict[str, str] = {}
+    say = _words(language)
     if language == "zh":
-        rule, words = translate(rule, chinese_texts()), CHINESE
-
-    def say(text: str) -> str:
-        return words.get(text, text)
-
+        rule = translate(rule, chinese_texts())
     _print_heading(f"{rule.severity}[{rule.code}]: {rule.title}")
     _print_text(rule.explanation)
     if rule.example:
@@ -205,31 +258,28 @@ def _code(code: str, language: str) -> int:
     return 0
 
 
-def _print_fields(fields: Sequence[FieldEntry], title: str = "Fields") -> None:
+def _print_fields(fields: Sequence[FieldEntry], say: Words, title: str = "Fields") -> None:
     click.echo()
-    _print_heading(title)
-    _print_list((entry.key, _field_line(entry)) for entry in fields)
+    _print_heading(say(title))
+    _print_list((entry.key, _field_line(entry, say)) for entry in fields)
 
 
-def _field_line(entry: FieldEntry) -> str:
-    facts = entry.type_text
+def _field_line(entry: FieldEntry, say: Words) -> str:
+    facts = say(entry.type_text)
     if entry.required:
-        facts += "; required"
+        facts = say("{}; required").format(facts)
     elif entry.default_text is not None:
-        facts += f"; default `{entry.default_text}`"
-    return f"{facts}. {entry.summary}"
+        facts = say("{}; default `{}`").format(facts, entry.default_text)
+    return say("{}. {}").format(facts, first_sentence(say(entry.description)))
 
 
-def _print_matches(matches: Sequence[Match]) -> None:
+def _print_matches(matches: Sequence[Match], say: Words) -> None:
     rows = []
     for match in matches:
-        others = f" The same in {', '.join(match.kinds[1:])}." if len(match.kinds) > 1 else ""
-        rows.append((f"{match.kinds[0]}.{match.entry.topic}", match.entry.summary + others))
+        others = say(" The same in {}.").format(say(", ").join(match.kinds[1:])) if len(match.kinds) > 1 else ""
+        topic = f"{match.kinds[0]}.{match.entry.topic}"
+        rows.append((topic, first_sentence(say(match.entry.description)) + others))
     _print_list(rows)
-
-
-def _first_sentence(text: str | None) -> str:
-    return " ".join((text or "").split()).split(". ")[0].removesuffix(".") + "."
 
 
 def _print_heading(text: str) -> None:
@@ -242,7 +292,7 @@ def _print_text(text: str) -> None:
     for paragraph in text.strip("\n").split("\n\n"):
         if not paragraph.startswith(" "):
             words = " ".join(paragraph.split())
-            if re.search("[\u3400-\u9fff]", words):
+            if CHINESE_CHARACTER.search(words):
                 paragraph = _wrapped_chinese(words, _width() - 2)
             else:
                 paragraph = textwrap.fill(words, _width() - 2, break_long_words=False, break_on_hyphens=False)
@@ -261,10 +311,20 @@ def _wrapped_chinese(text: str, width: int) -> str:
 
 
 def _print_list(rows: Iterable[tuple[str, str]]) -> None:
+    rows = list(rows)
     formatter = click.HelpFormatter(width=_width())
-    with formatter.indentation():
-        formatter.write_dl(list(rows), col_max=44)
-    click.echo(formatter.getvalue(), nl=False)
+    if not any(CHINESE_CHARACTER.search(text) for _, text in rows):
+        with formatter.indentation():
+            formatter.write_dl(rows, col_max=44)
+        click.echo(formatter.getvalue(), nl=False)
+        return
+    column = min(44, max(wcswidth(name) for name, _ in rows)) + 4
+    for name, text in rows:
+        first, *rest = _wrapped_chinese(text, max(_width() - column - 2, 10)).splitlines()
+        gap = column - 2 - wcswidth(name)
+        click.echo(f"  {name}" + (" " * gap if gap > 1 else "\n" + " " * column) + first)
+        for line in rest:
+            click.echo(" " * column + line)
 
 
 def _width() -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-import yaml
+from gpuctl.language.translation_files import read_translations
 
 if TYPE_CHECKING:
     from gpuctl.frontend.codes.code_rule import CodeRule
@@ -16,8 +15,7 @@ TEXTS = ("title", "explanation", "fix")
 
 def chinese_texts() -> dict[str, dict[str, str]]:
     """Return the translated texts of each code, by the names of the fields of a CodeRule."""
-    text = (files("gpuctl.frontend.codes") / "zh_CN.yaml").read_text(encoding="utf-8")
-    texts: dict[str, dict[str, str]] = yaml.load(text, Loader=yaml.CSafeLoader)
+    texts: dict[str, dict[str, str]] = read_translations("gpuctl.frontend.codes", "zh_CN.yaml")
     return texts
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-import yaml
+from gpuctl.language.translation_files import read_translations
 
 
 def chinese_causes() -> dict[str, str]:
     """Return the translated meaning of each cause."""
-    text = (files("gpuctl.reading.why") / "causes_zh_CN.yaml").read_text(encoding="utf-8")
-    meanings: dict[str, str] = yaml.load(text, Loader=yaml.CSafeLoader)
+    meanings: dict[str, str] = read_translations("gpuctl.reading.why", "causes_zh_CN.yaml")
     return meanings

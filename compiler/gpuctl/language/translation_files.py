@@ -1,0 +1,19 @@
+"""Files with Chinese texts, read only when they are needed."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+
+def read_translations(package: str, name: str) -> Any:
+    """Return the content of a YAML file with translations in a package."""
+    return yaml.load((files(package) / name).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+
+
+def chinese_reference() -> list[dict[str, str]]:
+    """Return pairs of an English text (``en``) of the field reference and its translation (``zh``), in its order."""
+    pairs: list[dict[str, str]] = read_translations("gpuctl.language", "reference_zh_CN.yaml")
+    return pairs
