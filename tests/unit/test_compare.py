@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.state.compare import Change, compare, metadata_changes, same_scalar
+from gpuctl.apply.plan.decision_inputs import DecisionOptions, metadata_changes
+from gpuctl.apply.state.compare import FieldOutcome, compare, same_scalar
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, unstated
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 
 CONTAINER: dict[str, Any] = {
     "name": "main",
@@ -44,7 +47,7 @@ def container(obj: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def paths(changes: list[Change]) -> list[str]:
+def paths(changes: list[FieldOutcome]) -> list[str]:
     return [change.path for change in changes]
 
 
@@ -56,7 +59,7 @@ def test_change_has_its_path_and_both_values() -> None:
     there = live()
     container(there)["image"] = "app:0"
     path = "spec.template.spec.containers[main].image"
-    assert compare("Deployment", DESIRED, there).changes == [Change(path, "app:0", "app:1")]
+    assert compare("Deployment", DESIRED, there).changes == [FieldOutcome(path, "app:0", "app:1")]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_removed_field_is_a_difference_only_if_owned() -> None:
     """A foreign field stays; an owned field that the document no longer has is a change."""
     there = live(paused=True, minReadySeconds=5)
     tree = {"f:spec": {"f:minReadySeconds": {}}}
-    assert compare("Deployment", DESIRED, there, ours=tree).changes == [Change("spec.minReadySeconds", 5, None)]
+    assert compare("Deployment", DESIRED, there, ours=tree).changes == [FieldOutcome("spec.minReadySeconds", 5, None)]
     item = 'k:{"name":"OLD"}'
     env = {"f:spec": {"f:template": {"f:spec": {"f:containers": {'k:{"name":"main"}': {"f:env": {item: {}}}}}}}}
     container(there)["env"].append({"name": "OLD", "value": "1"})
@@ -126,7 +129,7 @@ def test_default_is_a_difference_only_if_the_live_field_is_owned() -> None:
     assert compare("Deployment", answer, there, stated=DESIRED).changes == []
     ours = {"f:spec": {"f:revisionHistoryLimit": {}}}
     found = compare("Deployment", answer, there, stated=DESIRED, ours=ours).changes
-    assert found == [Change("spec.revisionHistoryLimit", 3, 10)]
+    assert found == [FieldOutcome("spec.revisionHistoryLimit", 3, 10)]
 
 
 def test_fields_of_job_controller_and_kueue_are_no_difference() -> None:
@@ -146,11 +149,50 @@ def test_ignored_paths_are_no_difference() -> None:
 
 def test_metadata_changes_are_limited_to_owned_keys() -> None:
     there = live()
-    there["metadata"]["labels"] = {"app": "y", "theirs": "1", "old": "1", "record": "1"}
-    owned = {"f:metadata": {"f:labels": {"f:app": {}, "f:old": {}, "f:record": {}}}}
-    assert metadata_changes(DESIRED, there, owned, lambda key: key == "record") == [
-        Change("metadata.labels.app", "y", "x"),
-        Change("metadata.labels.old", "1", None),
+    there["metadata"]["labels"] = {"app": "y", "theirs": "1", "old": "1"}
+    owned = {"f:metadata": {"f:labels": {"f:app": {}, "f:old": {}}}}
+    assert compare("Deployment", DESIRED, there, ours=owned).metadata == [
+        FieldOutcome("metadata.labels.app", "y", "x"),
+        FieldOutcome("metadata.labels.old", "1", None),
+    ]
+
+
+def test_records_of_other_commands_are_not_removed() -> None:
+    keys = records(Settings())
+    there = live()
+    there["metadata"]["annotations"] |= {keys.paused: "2", "old": "1"}
+    owned = {"f:metadata": {"f:annotations": {f"f:{keys.paused}": {}, "f:old": {}}}}
+    compared = compare("Deployment", DESIRED, there, ours=owned)
+    assert paths(metadata_changes(compared, DecisionOptions(keys))) == ["metadata.annotations.old"]
+
+
+def test_empty_label_is_a_difference() -> None:
+    """Unlike an empty field of the API, which is omitted."""
+    desired = copy.deepcopy(DESIRED)
+    desired["metadata"]["labels"]["empty"] = ""
+    assert compare("Deployment", desired, live()).metadata == [FieldOutcome("metadata.labels.empty", None, "")]
+
+
+def test_fields_of_other_managers_are_listed_with_them() -> None:
+    there = live(minReadySeconds=5, progressDeadlineSeconds=600)
+    there["metadata"] |= {"finalizers": ["example.com/f"]}
+    there["spec"]["template"]["spec"]["nodeSelector"]["zone"] = "b"
+    container(there)["env"] += [{"name": "THEIRS", "value": "1"}]
+    spec = {"f:minReadySeconds": {}, "f:progressDeadlineSeconds": {}}
+    env = {"f:env": {'k:{"name":"THEIRS"}': {".": {}, "f:name": {}, "f:value": {}}}}
+    pod = {"f:nodeSelector": {}, "f:containers": {'k:{"name":"main"}': env}}
+    tree = {
+        "f:metadata": {"f:finalizers": {'v:"example.com/f"': {}}},
+        "f:spec": {**spec, "f:template": {"f:spec": pod}},
+    }
+    found = compare("Deployment", DESIRED, there, others=[("meddler", tree), ("kueue", {"f:spec": spec})]).outcomes
+    variable = {"name": "THEIRS", "value": "1"}
+    assert sorted(found) == [
+        FieldOutcome("metadata.finalizers[example.com/f]", "example.com/f", None, ("meddler",)),
+        FieldOutcome("spec.minReadySeconds", 5, None, ("meddler", "kueue")),
+        FieldOutcome("spec.progressDeadlineSeconds", 600, None, ("meddler", "kueue"), is_default=True),
+        FieldOutcome("spec.template.spec.containers[main].env[THEIRS]", variable, None, ("meddler",)),
+        FieldOutcome("spec.template.spec.nodeSelector", {"pool": "a", "zone": "b"}, {"pool": "a"}, ("meddler",)),
     ]
 
 

@@ -11,7 +11,7 @@ from gpuctl.apply.plan.decision_inputs import PendingDecision
 from gpuctl.apply.plan.object_decision import DecisionOptions, Target, _in_place, decide_with_answer
 from gpuctl.apply.plan.set_run import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
@@ -40,9 +40,9 @@ def test_each_set_has_its_own_lease() -> None:
 
 def test_removed_labels_and_annotations_are_listed() -> None:
     gone = [
-        Change("metadata.labels[example.com/a]", "1", None),
-        Change("metadata.annotations.note", "x", None),
-        Change("metadata.labels.kept", "1", "2"),
+        FieldOutcome("metadata.labels[example.com/a]", "1", None),
+        FieldOutcome("metadata.annotations.note", "x", None),
+        FieldOutcome("metadata.labels.kept", "1", "2"),
     ]
     assert _removed(gone, "labels") == ["example.com/a"]
     assert _removed(gone, "annotations") == ["note"]

@@ -6,9 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from gpuctl.api.plan_answers import PlanAnswer, answer_value, plan_value
-from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.cli.output.plan_lines import planned_line, summary_line
 from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.service_plans import plan_of
@@ -19,7 +18,7 @@ PLAN = Plan(
             "replace",
             Key("Job", "team-a", "sft"),
             "spec.template cannot be changed",
-            changes=[Change("spec.template.spec.containers[main].image", "app:v1", "app:v2")],
+            changes=[FieldOutcome("spec.template.spec.containers[main].image", "app:v1", "app:v2")],
             title="training/sft",
             running="running for 3h",
             applied_by="anna",
@@ -30,7 +29,7 @@ PLAN = Plan(
                 EvictedJob("", "", 1000, (), "2d", None, seen=False),
             ],
             waits=[Wait("quota", "asks 8 nvidia.com/gpu, 3 free", None)],
-            lost=[LostField("metadata.labels[x]", "y", None, "kubectl-edit")],
+            lost=[FieldOutcome("metadata.labels[x]", "y", None, ("kubectl-edit",))],
             dependents=[Key("Pod", "team-a", "sft-1")],
             unseen=["Service"],
         ),

@@ -9,12 +9,11 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
-from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import WRITING, EvictedJob, Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.run.recovery import Recovery, RecoveryOutcome
 from gpuctl.apply.run.recovery_plan import RecoveryProblem
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import Records
@@ -319,7 +318,7 @@ def recovery_fields(
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: FieldOutcome) -> dict[str, Any]:
     return {"path": change.path, "from": change.old, "to": change.new}
 
 
@@ -331,8 +330,8 @@ def _victim(job: EvictedJob) -> dict[str, Any]:
     return value
 
 
-def _lost(field: LostField) -> dict[str, Any]:
-    return {**_change(masked_change(Change(field.path, field.value, field.new))), "manager": field.manager}
+def _lost(field: FieldOutcome) -> dict[str, Any]:
+    return {**_change(masked_change(field)), "manager": field.manager}
 
 
 def _planned(step: Step, keys: Records, old: Object | None) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from gpuctl.api.plan_answers import PlanAnswer, PlanStep, PlanVictim, StepFields
-from gpuctl.apply.plan.overwritten_foreign_fields import LostField
 from gpuctl.apply.plan.plan import Action, EvictedJob, Plan, Result, Step, Wait
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.objects.api_resources import RESOURCES, Key
 from gpuctl.usecases.service_documents import diagnostic_of
@@ -81,7 +80,7 @@ def step_of(value: StepFields) -> Step:
         value.action,  # type: ignore[arg-type]
         Key(value.kind, namespace, value.name),
         value.reason or "",
-        changes=[Change(item["path"], item.get("from"), item.get("to")) for item in value.changes],
+        changes=[FieldOutcome(item["path"], item.get("from"), item.get("to")) for item in value.changes],
         running=value.running,
         finished=value.finished,
         applied_by=value.applied_by,
@@ -89,7 +88,7 @@ def step_of(value: StepFields) -> Step:
         verdict=value.verdict,
         victims=list(map(_victim, value.victims)),
         waits=[Wait(item.cause, item.message, item.likelihood) for item in value.waits],
-        lost=[LostField(item["path"], item.get("from"), item.get("to"), item["manager"]) for item in value.lost],
+        lost=[FieldOutcome(item["path"], item.get("from"), item.get("to"), (item["manager"],)) for item in value.lost],
         dependents=[Key(item.kind, namespace, item.name) for item in value.dependents],
         unseen=value.unseen,
         result=value.result,  # type: ignore[arg-type]

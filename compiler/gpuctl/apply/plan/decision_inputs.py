@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.apply.state.compare import Change
-from gpuctl.apply.state.field_paths import named
+from gpuctl.apply.state.compare import Comparison, FieldOutcome
+from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.language.display_text import first_few
@@ -110,7 +110,13 @@ def ignored_fields(target: Target, live: Object, options: DecisionOptions) -> tu
     return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
 
 
-def without_records(metadata: list[Change], options: DecisionOptions) -> list[Change]:
+def metadata_changes(compared: Comparison, options: DecisionOptions) -> list[FieldOutcome]:
+    """Return the changes of labels and annotations, without the removal of records of other commands."""
+    is_lasting = options.keys.is_lasting
+    return [one for one in compared.metadata if one.new is not None or not is_lasting(steps_of(one.path)[-1])]
+
+
+def without_records(metadata: list[FieldOutcome], options: DecisionOptions) -> list[FieldOutcome]:
     """Return the changes without gpuctl's own records, which differ in every update."""
     hidden = tuple(
         f"[{key}]"
@@ -119,7 +125,7 @@ def without_records(metadata: list[Change], options: DecisionOptions) -> list[Ch
     return [change for change in metadata if not change.path.endswith(hidden)]
 
 
-def reason_of(changes: list[Change]) -> str:
+def reason_of(changes: list[FieldOutcome]) -> str:
     """Return the names of the first few fields that differ."""
     if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
         return "joins the set"

@@ -15,13 +15,22 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.last_applied import LastApplied, kubectl_record
 from gpuctl.apply.plan.members_without_document import SHARED, find_members_without_document
 from gpuctl.apply.plan.object_decision import KEPT
-from gpuctl.apply.plan.overwritten_foreign_fields import ADMISSION, fields_written_by, is_hidden, lost_fields
+from gpuctl.apply.plan.overwritten_foreign_fields import foreign_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import make_plan, title_of
-from gpuctl.apply.state.field_paths import child_path, is_pod_metadata, list_identities, steps_of
+from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of, value_at
 from gpuctl.apply.state.live_state import read_objects
-from gpuctl.apply.state.managed_fields import REWRITING_CONTROLLERS, FieldHolder, Holdings, holders_of, holdings_of
-from gpuctl.apply.state.server_defaults import default_paths
+from gpuctl.apply.state.managed_fields import (
+    ADMISSION,
+    REWRITING_CONTROLLERS,
+    FieldHolder,
+    Holdings,
+    fields_of,
+    held_by_others,
+    holders_of,
+    holdings_of,
+    owned_fields,
+)
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few
@@ -31,7 +40,7 @@ from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import end_state
 
 What = Literal["differs", "gone", "unnamed"]
-# Maps to which webhooks add. In other maps a key that gpuctl did not write is a default of the API server.
+# Maps to which only webhooks add.
 _OPEN_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 
 
@@ -39,7 +48,8 @@ class DriftedField(NamedTuple):
     """A field: ``live`` is its value in the cluster, ``wanted`` that of the document; None stands for absent.
 
     ``holders`` are the managers that set it, ordered by their last write; a removed field has none. ``is_added`` is set
-    if the document does not state the field, so that an apply keeps it.
+    if the document does not state the field, so that an apply keeps it. ``is_by_controller`` is set if only controllers
+    hold it that write their fields again into every new object.
     """
 
     path: str
@@ -47,6 +57,7 @@ class DriftedField(NamedTuple):
     wanted: Any
     holders: tuple[FieldHolder, ...]
     is_added: bool = False
+    is_by_controller: bool = False
 
 
 @dataclass
@@ -144,50 +155,43 @@ class _Comparison:
             for change in step.changes
         ]
         if wanted is not None and step.key.kind not in SHARED:
-            paths = [one.path for one in fields]
-            # An apply patches labels and annotations of a finished training, but cannot patch its pod template.
-            is_over = end_state(live) is not None
-            added = self._added(live, wanted, paths, holdings)
-            fields += (one for one in added if not (is_over and is_pod_metadata(one.path)))
-            found.expected += [
-                DriftedField(one.path, one.value, one.new, holders_of(one.path, holdings), is_added=one.new is None)
-                for one in fields_written_by(live, wanted, REWRITING_CONTROLLERS)
-                if one.path not in paths
-            ]
+            fields += self._added(live, wanted, [one.path for one in fields], holdings)
         for one in fields:
             (found.expected if self._is_expected(step.key.kind, one) else found.fields).append(one)
         return found if found.fields or found.expected or step.action == "replace" else None
 
     def _is_expected(self, kind: str, one: DriftedField) -> bool:
         managers = [holder.manager for holder in one.holders]
-        return managers == [ADMISSION] or any(rule.covers(kind, one.path, managers) for rule in self._rules)
+        is_of_rule = any(rule.covers(kind, one.path, managers) for rule in self._rules)
+        return one.is_by_controller or managers == [ADMISSION] or is_of_rule
 
     def _added(
         self, live: Object, wanted: Object, changed: Collection[str], holdings: Sequence[Holdings]
     ) -> Iterator[DriftedField]:
-        """Yield the fields that other managers or admission have added, without defaults of the API server.
+        """Yield the fields that other managers or admission have set and the documents do not.
 
         The server attributes additions by admission to the sender of the object: to gpuctl, or to ``kubectl apply``,
         whose record contains what it sent.
         """
         claimed = self._last.claim(self._items[key_of(live)], live, wanted)[1].live
         by_kubectl = "kubectl-client-side-apply" if kubectl_record(live) is not None else None
-        defaults = default_paths(live)
-        told: set[str] = set()
-        for one in lost_fields(claimed, wanted, None, changed):
-            if one.manager.startswith(MANAGER) or _is_record(one.path, self._keys) or one.path in defaults:
-                continue
-            told.add(one.path)
+        own = owned_fields(claimed) if claimed["metadata"].get("managedFields") else fields_of(claimed)
+        # An apply patches labels and annotations of a finished training, but cannot patch its pod template.
+        is_over = end_state(live) is not None
+        for one in foreign_fields(claimed, wanted, [*held_by_others(claimed), (ADMISSION, own)], changed):
+            names = [name for name in one.managers if name != ADMISSION]
             holders = holders_of(one.path, holdings)
-            if one.manager == by_kubectl:
-                holders = _by_admission(holders)
-            yield DriftedField(one.path, one.value, one.new, holders, is_added=True)
-        for path, value in _injected(wanted, live, "", ""):
-            if path in told or is_hidden(path, live["kind"], [*changed, *told]) or _is_record(path, self._keys):
+            if names and all(name.startswith(REWRITING_CONTROLLERS) for name in names):
+                if not is_within(one.path, "metadata"):
+                    yield DriftedField(*one[:3], holders, is_added=one.new is None, is_by_controller=True)
+            elif one.is_default or _is_record(one.path, self._keys) or (is_over and is_pod_metadata(one.path)):
                 continue
-            holders = holders_of(path, holdings)
-            if all(holder.manager == MANAGER for holder in holders):
-                yield DriftedField(path, value, None, _by_admission(holders), is_added=True)
+            elif names:
+                if not any(name.startswith(MANAGER) for name in names):
+                    by = _by_admission(holders) if names[0] == by_kubectl else holders
+                    yield DriftedField(*one[:3], by, is_added=True)
+            elif all(holder.manager == MANAGER for holder in holders) and one.new is None and _is_open(one.path, live):
+                yield DriftedField(*one[:3], _by_admission(holders), is_added=True)
 
 
 def _by_admission(holders: Iterable[FieldHolder]) -> tuple[FieldHolder, ...]:
@@ -201,27 +205,8 @@ def _is_record(path: str, keys: Records) -> bool:
     return keys.is_record(name) or name == keys.document
 
 
-def _injected(wanted: Any, live: Any, path: str, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield additions to a live object where the API server itself adds nothing: labels, items by key."""
-    if isinstance(wanted, dict) and isinstance(live, dict):
-        for key, value in live.items():
-            if key == "status" or (path == "metadata" and key not in _OPEN_MAPS):
-                continue
-            where = child_path(path, key)
-            if key in wanted:
-                yield from _injected(wanted[key], value, where, key)
-            elif name in _OPEN_MAPS:
-                yield where, value
-            elif key in _OPEN_MAPS or (isinstance(value, list) and list_identities(key, value) is not None):
-                yield from _injected({} if isinstance(value, dict) else [], value, where, key)
-    elif isinstance(wanted, list) and isinstance(live, list):
-        names = list_identities(name, wanted, live)
-        if names is None:
-            return
-        ours = dict(zip(names[0], wanted, strict=True))
-        for identity, item in zip(names[1], live, strict=True):
-            where = f"{path}[{identity[0]}]"
-            if identity in ours:
-                yield from _injected(ours[identity], item, where, "")
-            else:
-                yield where, item
+def _is_open(path: str, live: Object) -> bool:
+    """Return True for an item of a list, or an entry of a map, to which the API server itself adds nothing."""
+    around = steps_of(path)[:-1]
+    is_item = isinstance(value_at(live, around), list) and not is_within(path, "metadata")
+    return is_item or bool(_OPEN_MAPS.intersection(around[-1:]))

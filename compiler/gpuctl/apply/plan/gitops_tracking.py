@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.hints import OR_ADOPT
 from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
@@ -77,6 +77,8 @@ def _take_over(step: Step, live: Object, tracker: str) -> None:
         step.action, step.method, step.desired = "update", "patch", {"metadata": {"uid": live["metadata"]["uid"]}}
     if step.action == "update":
         for part, names in marks.items():
-            step.changes += [Change(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names]
+            step.changes += [
+                FieldOutcome(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names
+            ]
     taken = f"taken over from {tracker}"
     step.reason = f"{taken}; {step.reason}" if step.reason else taken

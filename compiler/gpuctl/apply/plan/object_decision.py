@@ -20,13 +20,14 @@ from gpuctl.apply.plan.decision_inputs import (
     Target,
     WorkloadFacts,
     ignored_fields,
+    metadata_changes,
     reason_of,
     with_carried_fields,
     without_records,
 )
 from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
-from gpuctl.apply.state.compare import Change, compare, metadata_changes
+from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
@@ -74,16 +75,16 @@ def decide_with_answer(
     """
     target, live, want = pending.target, pending.live, pending.target.desired
     have = annotations_of(live).get(options.keys.hash)
-    same = answer is not None and have == annotations_of(want)[options.keys.hash]
+    same = have == annotations_of(want)[options.keys.hash]
+    # With an equal hash the document removed nothing, and admission added gpuctl's other fields. But another tool may
+    # have left fields behind.
+    ours = target.taken if same else owned_fields(live, adopted=have is None)
     if answer is None:
-        ours = None if former is None else union([former, target.taken])
-    else:
-        # With an equal hash the document removed nothing, and admission added gpuctl's other fields. But another tool
-        # may have left fields behind.
-        ours = target.taken if same else owned_fields(live, adopted=have is None)
+        stated = {} if former is None else union([former, target.taken])
+        ours = {**stated, "f:metadata": ours.get("f:metadata") or {}}
     ignored = ignored_fields(target, live, options)
-    changes = compare(target.key.kind, answer or want, live, ours=ours, stated=want, ignored=ignored).changes
-    return workload_step(target, live, options, changes, WorkloadFacts(ours, answer, same))
+    compared = compare(target.key.kind, answer or want, live, ours=ours, stated=want, ignored=ignored)
+    return workload_step(target, live, options, compared, WorkloadFacts(ours, answer, same))
 
 
 def _priority_class(target: Target, live: Object) -> Step:
@@ -136,7 +137,7 @@ def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:
     if options.part_of is None or labels_of(live).get(PART_OF) == options.part_of:
         return step
     step.action, step.method = "update", "patch"
-    step.changes = [Change(f"metadata.labels[{PART_OF}]", None, options.part_of)]
+    step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.part_of)]
     step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.part_of}}}
     step.reason = "joins the set" + (f"; {step.reason}" if step.reason else "")
     return step
@@ -148,9 +149,10 @@ def _workload(target: Target, live: Object, options: DecisionOptions) -> Step | 
     desired = target.desired
     if annotations_of(live).get(options.keys.hash) == annotations_of(desired)[options.keys.hash]:
         ignored = ignored_fields(target, live, options)
-        changes = compare(target.key.kind, desired, live, ours=target.taken, ignored=ignored).changes
-        if not changes or (not target.taken and _is_as_created(desired, live)):
-            return workload_step(target, live, options, [], WorkloadFacts())
+        compared = compare(target.key.kind, desired, live, ours=target.taken, ignored=ignored)
+        if not compared.changes or (not target.taken and _is_as_created(desired, live)):
+            compared.outcomes = compared.metadata
+            return workload_step(target, live, options, compared, WorkloadFacts())
     return PendingDecision(target, live, dry_run_copy(with_carried_fields(target, live, options)))
 
 
@@ -189,8 +191,8 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
     if is_leaving:
         raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
     tree = applied_fields(live, MANAGER)
-    changes = compare(key.kind, desired, live, ours=tree).changes
-    metadata = metadata_changes(desired, live, tree, options.keys.is_lasting)
+    compared = compare(key.kind, desired, live, ours=tree)
+    changes, metadata = compared.changes, metadata_changes(compared, options)
     bookkeeping = all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata)
     if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, options)):
         return Step("unchanged", key, live=live, desired=desired, title=target.title, shared=target.shared)

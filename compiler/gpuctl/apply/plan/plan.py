@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from gpuctl.apply.plan.overwritten_foreign_fields import LostField
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.kube.api_errors import ClusterError, NotThere
@@ -101,7 +100,7 @@ class Step:
     desired: Object | None = None
     live: Object | None = None
     method: Method = "none"
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FieldOutcome] = field(default_factory=list)
     title: str = ""
     running: str | None = None
     finished: str | None = None
@@ -118,7 +117,7 @@ class Step:
     verdict: str | None = None
     victims: list[EvictedJob] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
-    lost: list[LostField] = field(default_factory=list)
+    lost: list[FieldOutcome] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     restorable: Object | None = None

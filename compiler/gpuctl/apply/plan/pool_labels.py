@@ -9,7 +9,7 @@ from functools import partial
 
 from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.lowering_context import Lowered
@@ -68,7 +68,7 @@ def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
             desired={"metadata": {"uid": node["metadata"]["uid"], "labels": {keys.pool: None}}},
             live=node,
             method="patch",
-            changes=[Change(f"metadata.labels[{keys.pool}]", pool, None)],
+            changes=[FieldOutcome(f"metadata.labels[{keys.pool}]", pool, None)],
             title=f"pool/{pool}",
             shared=True,
         )
@@ -145,8 +145,8 @@ def _label(key: Key, labels: dict[str, str], node: Object, title: str, *, adopt:
     gone = [name for name in held_labels(node) if name not in labels]
     if not changed and not gone:
         return Step("unchanged", key, live=node, shared=True, title=title)
-    changes = [Change(f"metadata.labels[{name}]", have.get(name), value) for name, value in changed.items()]
-    changes += [Change(f"metadata.labels[{name}]", have.get(name), None) for name in gone]
+    changes = [FieldOutcome(f"metadata.labels[{name}]", have.get(name), value) for name, value in changed.items()]
+    changes += [FieldOutcome(f"metadata.labels[{name}]", have.get(name), None) for name in gone]
     return Step(
         "update",
         key,
@@ -161,7 +161,7 @@ def _label(key: Key, labels: dict[str, str], node: Object, title: str, *, adopt:
     )
 
 
-def _said(change: Change) -> str:
+def _said(change: FieldOutcome) -> str:
     name = change.path.rpartition("/")[2].rstrip("]")
     return f"{name} {change.new}" if change.old is None else f"{name} {change.old} -> {change.new or 'none'}"
 

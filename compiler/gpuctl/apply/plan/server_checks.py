@@ -15,7 +15,7 @@ from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.pool_limit_checks import check_pool_limits
 from gpuctl.apply.plan.quota_checks import check_quotas
 from gpuctl.apply.plan.quota_waits import QuotaWaitOptions
-from gpuctl.apply.state.compare import conflicts
+from gpuctl.apply.state.compare import compare
 from gpuctl.apply.state.managed_fields import held_by_others
 from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
@@ -259,7 +259,7 @@ def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) 
             # The server does not take into account that gpuctl will own the fields of its last document before the
             # apply.
             claimed = claim(step.live, step.claims).live
-            held = conflicts(desired, claimed, held_by_others(claimed))
+            held = compare(step.key.kind, desired, claimed, others=held_by_others(claimed)).held
             if held and not step.adopt:
                 raise
         session.apply(desired, manager=manager, force=True, dry_run=True)

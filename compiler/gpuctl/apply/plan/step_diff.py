@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.field_paths import item_place, list_identity, steps_of, value_at
 from gpuctl.language.masking import masked, masked_pair
 from gpuctl.objects.api_resources import Object
@@ -14,9 +14,9 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import recreatable
 
 
-def masked_change(change: Change) -> Change:
+def masked_change(change: FieldOutcome) -> FieldOutcome:
     """Return a change for output. Secrets that differ are masked differently, as in ``kubectl diff``."""
-    return Change(change.path, *masked_pair(change.old, change.new, change.path))
+    return FieldOutcome(change.path, *masked_pair(change.old, change.new, change.path))
 
 
 def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object | None]:

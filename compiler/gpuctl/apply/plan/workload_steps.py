@@ -10,15 +10,16 @@ from gpuctl.apply.plan.decision_inputs import (
     Target,
     WorkloadFacts,
     ignored_fields,
+    metadata_changes,
     reason_of,
     with_carried_fields,
     without_records,
 )
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import IN_PLACE, Change, compare, metadata_changes
+from gpuctl.apply.state.compare import IN_PLACE, Comparison, FieldOutcome, compare
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
-from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
+from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
 from gpuctl.objects.hashed_names import CHANGEABLE
@@ -28,14 +29,11 @@ from gpuctl.objects.workload_state import end_state, running_description
 
 
 def workload_step(
-    target: Target, live: Object, options: DecisionOptions, changes: list[Change], knowledge: WorkloadFacts
+    target: Target, live: Object, options: DecisionOptions, compared: Comparison, knowledge: WorkloadFacts
 ) -> Step:
     kind = target.key.kind
-    have, stays = annotations_of(live).get(options.keys.hash), options.keys.is_lasting
-    known, same = have is not None, have == annotations_of(target.desired).get(options.keys.hash)
-    # The live object was made from an equal one: fields beyond it were added by admission, and none is removed.
-    owned = target.taken if known and same else owned_fields(live, adopted=not known)
-    metadata = metadata_changes(target.desired, live, owned, stays)
+    known = options.keys.hash in annotations_of(live)
+    changes, metadata = compared.changes, metadata_changes(compared, options)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
     if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
         # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
@@ -46,7 +44,7 @@ def workload_step(
     if all(change.path in in_place for change in changes) and (settled or not _may_move(live, options)):
         if queue is not None:
             target = target._replace(desired=_in_queue(target.desired, queue))
-            metadata = metadata_changes(target.desired, live, owned, stays)
+            metadata = [change for change in metadata if steps_of(change.path)[-1] != QUEUE_LABEL]
         # A new gpuctl version alone is not written.
         if not changes and all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata):
             step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
@@ -93,7 +91,12 @@ def _in_queue(desired: Object, queue: str) -> Object:
 
 
 def _patch_step(
-    target: Target, live: Object, options: DecisionOptions, changes: list[Change], metadata: list[Change], known: bool
+    target: Target,
+    live: Object,
+    options: DecisionOptions,
+    changes: list[FieldOutcome],
+    metadata: list[FieldOutcome],
+    known: bool,
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
     wanted = with_carried_fields(target, live, options, again=False)["metadata"]
@@ -119,7 +122,7 @@ def _patch_step(
 
 
 def _rolling_step(
-    target: Target, live: Object, options: DecisionOptions, metadata: list[Change], knowledge: WorkloadFacts
+    target: Target, live: Object, options: DecisionOptions, metadata: list[FieldOutcome], knowledge: WorkloadFacts
 ) -> Step:
     """Return the step that changes the live object: fields of other managers stay, or are conflicts."""
     desired = with_carried_fields(target, live, options)
@@ -155,7 +158,7 @@ def _rolling_step(
     )
 
 
-def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Object:
+def _with_metadata(live: Object, desired: Object, changes: list[FieldOutcome]) -> Object:
     """Return a live object with the wanted labels and annotations, and without those that the changes remove."""
     passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
     metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
@@ -166,13 +169,18 @@ def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Obje
     return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
 
 
-def _removed(metadata: list[Change], part: str) -> list[str]:
+def _removed(metadata: list[FieldOutcome], part: str) -> list[str]:
     gone = [change.path for change in metadata if change.new is None]
     return [steps_of(path)[-1] for path in gone if is_within(path, f"metadata.{part}")]
 
 
 def replacement(
-    target: Target, live: Object, options: DecisionOptions, changes: list[Change], reason: str, knowledge: WorkloadFacts
+    target: Target,
+    live: Object,
+    options: DecisionOptions,
+    changes: list[FieldOutcome],
+    reason: str,
+    knowledge: WorkloadFacts,
 ) -> Step:
     desired = with_carried_fields(target, live, options)
     lost = lost_fields(

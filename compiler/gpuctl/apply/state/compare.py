@@ -1,9 +1,10 @@
-"""Comparison of a wanted object with the live one, limited to the fields that gpuctl states or has stated.
+"""Comparison of a wanted object with the live one: one list of outcomes, which plans and the drift report read.
 
-:mod:`gpuctl.apply.state.managed_fields` returns the managers of a field. Before a comparison
-:mod:`gpuctl.apply.state.takeover` gives gpuctl the fields that the last document stated.
+An outcome is a field that gpuctl states or has stated and that differs, or a field of other managers that the wanted
+object does not have. Before a comparison :mod:`gpuctl.apply.state.takeover` gives gpuctl the fields that the last
+document stated.
 
-Never a difference: values that the server fills in, fields that other managers added, status. A rolling update sends
+Never a change: values that the server fills in, fields that other managers added, status. A rolling update sends
 the live object with the changes merged into it. The rules are those of server-side apply, which cannot be used for
 workloads: they are created by POST, so their fields belong to an Update entry. For an apply these are another manager's
 fields: it conflicts with them and removes none of them.
@@ -11,28 +12,23 @@ fields: it conflicts with them and removes none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.apply.state.field_paths import (
     ABSENT,
     child_path,
-    has_keys,
-    identity_of,
     is_within,
     list_identities,
     steps_of,
     value_at,
 )
-from gpuctl.apply.state.managed_fields import Tree, union
-from gpuctl.apply.state.server_defaults import is_default
+from gpuctl.apply.state.managed_fields import ALL, OURS, FieldOwnership, HeldField, Tree, union
+from gpuctl.apply.state.server_defaults import USER_MAPS, is_default
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hashed_names import CHANGEABLE
 from gpuctl.objects.quantities import parse_quantity
-
-_ALL: Any = object()
-_OURS = ""
 
 # `$(NAME)` in a variable refers to earlier variables, and init containers run one after another.
 _ORDERED = frozenset({"env", "initContainers"})
@@ -43,6 +39,10 @@ _GROWING = frozenset({"tolerations", "schedulingGates"})
 # Fields whose values, or whose maps' values, are quantities.
 _QUANTITIES = frozenset({"requests", "limits", "hard", "defaultRequest", "default", "min", "max", "sizeLimit"})
 _QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu"}
+
+_NOT_COMPARED = ("apiVersion", "kind", "status")
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_STATED_METADATA = ("f:labels", "f:annotations")
 
 # kind -> paths that are never a difference.
 _IGNORED: dict[str, frozenset[str]] = {
@@ -67,70 +67,48 @@ IN_PLACE: dict[str, tuple[str, ...]] = {
 }
 
 
-class Change(NamedTuple):
-    """A field that differs: ``old`` is the live value, ``new`` the wanted one; None stands for absent."""
+class FieldOutcome(NamedTuple):
+    """A field that differs: ``old`` is the live value, ``new`` the wanted one; None stands for absent.
+
+    ``managers`` are set for a field that gpuctl neither states nor has stated: those that hold it. A replacement drops
+    such a field, any other update keeps it. ``is_default``: it has the value that the server sets.
+    """
 
     path: str
     old: Any
     new: Any
-
-
-class FieldOwnership(NamedTuple):
-    """The fields that each manager holds at a place in the live object (``_OURS``: gpuctl), and the values gpuctl
-    states there.
-
-    ``stated`` is ABSENT if the wanted value is only a default of the server, and ``_ALL`` if everything below is
-    stated.
-    """
-
-    held: Mapping[str, Tree] = {}
-    stated: Any = _ALL
-
-    def at(self, key: str) -> FieldOwnership:
-        """Return the ownership of a field below."""
-        if not self.held and self.stated is _ALL:
-            return self
-        stated, step = self.stated, f"f:{key}"
-        if stated is not _ALL:
-            stated = stated.get(key, ABSENT) if isinstance(stated, dict) else ABSENT
-        return FieldOwnership({name: tree[step] for name, tree in self.held.items() if step in tree}, stated)
-
-    def of(self, item: Object, stated: Any) -> FieldOwnership:
-        """Return the ownership of an item of a list."""
-        found = {name: _item_tree(tree, item) for name, tree in self.held.items()}
-        return FieldOwnership({name: tree for name, tree in found.items() if tree is not None}, stated)
+    managers: tuple[str, ...] = ()
+    is_default: bool = False
 
     @property
-    def was_ours(self) -> bool:
-        """Return True if gpuctl has set the value."""
-        return _OURS in self.held
-
-    @property
-    def others(self) -> list[str]:
-        """Return the names of the other managers of the value."""
-        return sorted(name for name in self.held if name != _OURS)
-
-
-def _item_tree(tree: Tree, item: Object) -> Tree | None:
-    """Return the part of a manager's fields that belongs to an item of a list; None if it holds none of them."""
-    for key, below in tree.items():
-        if key.startswith("k:") and has_keys(item, identity_of(key)):
-            return dict(below)
-    return None
+    def manager(self) -> str:
+        """Return the first of the managers; "" without any."""
+        return next(iter(self.managers), "")
 
 
 @dataclass
 class Comparison:
     """The result of a comparison, and the recursion that computes it.
 
-    ``merged`` is the live object with the changes applied. A field that gpuctl no longer states stays in it if another
-    manager holds it too. ``conflicts`` maps the paths of values that must change to the other managers that hold them.
+    ``merged`` is the live object with the changes applied, without metadata. A field that gpuctl no longer states stays
+    in it if another manager holds it too. ``conflicts`` maps the paths of values that must change to the other managers
+    that hold them.
     """
 
     ignored: Collection[str] = ()
-    changes: list[Change] = field(default_factory=list)
+    outcomes: list[FieldOutcome] = field(default_factory=list)
     conflicts: dict[str, list[str]] = field(default_factory=dict)
     merged: Object = field(default_factory=dict)
+
+    @property
+    def changes(self) -> list[FieldOutcome]:
+        """Return the changes outside metadata."""
+        return [one for one in self.outcomes if not one.managers and not is_within(one.path, "metadata")]
+
+    @property
+    def metadata(self) -> list[FieldOutcome]:
+        """Return the changes of labels and annotations."""
+        return [one for one in self.outcomes if not one.managers and is_within(one.path, "metadata")]
 
     @property
     def held(self) -> str:
@@ -140,72 +118,102 @@ class Comparison:
     def mapping(self, wanted: Object, live: Object, sides: FieldOwnership, path: str, around: str = "") -> Object:
         """Compare two mappings, and return the live one with gpuctl's changes."""
         merged = dict(live)
-        for key, value in wanted.items():
-            below, where = sides.at(key), child_path(path, key)
-            if (below.stated is not ABSENT or below.was_ours) and where not in self.ignored:
-                name = "requests" if around in _QUANTITIES else key
-                merged[key] = self.value(name, value, live.get(key, ABSENT), below, where)
-        for key in [key for key in live if key not in wanted] if sides.was_ours else ():
-            have, below, where = live[key], sides.at(key), child_path(path, key)
-            if not below.was_ours or where in self.ignored:
+        for key in (*wanted, *(key for key in live if key not in wanted)) if sides.held else wanted:
+            below, have = sides.at(key), live.get(key, ABSENT)
+            is_foreign = key not in wanted and not below.was_ours
+            if is_foreign and not below.held:
                 continue
-            if not _is_empty(have):
-                self.changes.append(Change(where, have, None))
-            _put(merged, key, _without_ours(key, have, below))
+            start = len(self.outcomes)
+            name, is_entry = "requests" if around in _QUANTITIES else key, around in USER_MAPS
+            value = self.value(name, wanted.get(key, ABSENT), have, below, child_path(path, key), is_entry=is_entry)
+            _put(merged, key, value)
+            if is_foreign and len(self.outcomes) > start and is_default(around, key, have, live):
+                self.outcomes[start:] = [one._replace(is_default=True) for one in self.outcomes[start:]]
         return merged
 
-    def value(self, key: str, wanted: Any, live: Any, sides: FieldOwnership, path: str) -> Any:
-        """Compare two values of a field, and return the one to send."""
+    def value(
+        self, key: str, wanted: Any, live: Any, sides: FieldOwnership, path: str, *, is_entry: bool = False
+    ) -> Any:
+        """Compare two values of a field, and return the one to send.
+
+        :param is_entry: ``key`` is chosen by the user, so that an empty value counts.
+        """
+        if path in self.ignored:
+            sides = FieldOwnership({name: tree for name, tree in sides.held.items() if name != OURS}, ABSENT)
+        is_ours = wanted is not ABSENT and sides.is_ours(path)
         if live is ABSENT or live is None:
-            if not _is_empty(wanted):
-                self.changes.append(Change(path, None, wanted))
-            return wanted
-        if isinstance(wanted, dict) and isinstance(live, dict):
-            if key in _ATOMIC_MAPS and sides.held.get(_OURS) == {}:
-                sides = sides._replace(held={**sides.held, _OURS: {f"f:{name}": {} for name in live}})
-            return self.mapping(wanted, live, sides, path, key)
-        if isinstance(wanted, list) and isinstance(live, list):
-            names = list_identities(key, wanted, live)
-            if names is not None:
-                return self.items(key, (wanted, live), names, sides, path)
-            if key in _GROWING and not sides.was_ours and all(item in live for item in wanted):
-                return live
-            self._atomic(wanted, live, sides, path)
-        elif wanted != live and not same_scalar(key, wanted, live):
-            self.changes.append(Change(path, live, wanted))
-        else:
+            if is_ours and (is_entry or not _is_empty(wanted)):
+                self.outcomes.append(FieldOutcome(path, None, wanted))
+            return wanted if is_ours else live
+        if wanted is ABSENT and sides.was_ours:
+            if is_entry or not _is_empty(live):
+                self.outcomes.append(FieldOutcome(path, live, None))
+            return _without_ours(key, live, sides)
+        if wanted == live:
             return live
-        if sides.others and wanted != live:
+        if isinstance(live, dict) and (wanted is ABSENT or isinstance(wanted, dict)):
+            if key in _ATOMIC_MAPS:
+                sides = sides.by_key(live)
+            self._foreign(wanted, live, sides, path)
+            return self.mapping({} if wanted is ABSENT else wanted, live, sides, path, key)
+        is_list = isinstance(live, list) and (wanted is ABSENT or isinstance(wanted, list))
+        if is_list:
+            lists = [[] if wanted is ABSENT else wanted, live]
+            names = list_identities(key, *lists)
+            if names is not None:
+                self._foreign(wanted, live, sides, path)
+                return self.items(key, lists, names, sides, path)
+        is_kept = is_list and key in _GROWING and not sides.was_ours and is_ours and all(one in live for one in wanted)
+        if not is_ours or is_kept:
+            self._foreign(wanted, live, sides, path)
+            self._foreign_items(key, wanted, live, sides, path)
+            return live
+        if is_list:
+            self._atomic(wanted, live, sides, path)
+        elif same_scalar(key, wanted, live):
+            return live
+        else:
+            self.outcomes.append(FieldOutcome(path, live, wanted))
+        if sides.others:
             self.conflicts[path] = sides.others
         return wanted
 
     def items(
-        self, key: str, lists: tuple[list[Any], ...], names: tuple[list[Any], ...], sides: FieldOwnership, path: str
+        self, key: str, lists: list[list[Any]], names: tuple[list[Any], ...], sides: FieldOwnership, path: str
     ) -> list[Any]:
         """Match the items of the wanted and the live list by their names, and compare each pair."""
         found = dict(zip(names[1], lists[1], strict=True))
         stated = list_identities(key, sides.stated) if isinstance(sides.stated, list) else None
         said = dict(zip(stated[0], sides.stated, strict=True)) if stated is not None else {}
-        merged, coming = dict(found), set(names[0])
+        merged, coming, is_ours = dict(found), set(names[0]), sides.is_ours(path)
         for name, item in zip(names[0], lists[0], strict=True):
-            where, ours = f"{path}[{name[0]}]", _ALL if sides.stated is _ALL else said.get(name, ABSENT)
+            where, ours = f"{path}[{name[0]}]", ALL if sides.stated is ALL else said.get(name, ABSENT)
             if name in found:
                 merged[name] = self.mapping(item, found[name], sides.of(found[name], ours), where)
+            elif is_ours:
+                self.outcomes.append(FieldOutcome(where, None, item))
+                # An item that only the server's answer has was added by a webhook; the webhook may add it to this
+                # update too.
+                if ours is not ABSENT:
+                    merged[name] = item
+        for name, item in found.items() if sides.held else ():
+            if name in coming:
                 continue
-            self.changes.append(Change(where, None, item))
-            # An item that only the server's answer has was added by a webhook; the webhook may add it to this update
-            # too.
-            if ours is not ABSENT:
-                merged[name] = item
-        for name, item in found.items():
-            if name not in coming and (below := sides.of(item, ABSENT)).was_ours:
-                self.changes.append(Change(f"{path}[{name[0]}]", item, None))
+            below, where = sides.of(item, ABSENT), f"{path}[{name[0]}]"
+            if below.was_ours:
+                self.outcomes.append(FieldOutcome(where, item, None))
                 _put(merged, name, _without_ours("", item, below))
-        if key in _ORDERED:
+                continue
+            holders = tuple(name for name, tree in below.held.items() if not tree or "." in tree)
+            if holders:
+                self.outcomes.append(FieldOutcome(where, item, None, holders))
+            rest = {name: tree for name, tree in below.held.items() if name not in holders}
+            self.mapping({}, item, FieldOwnership(rest, ABSENT), where)
+        if key in _ORDERED and is_ours:
             order = [name for name in found if name in coming]
             if order != [name for name in names[0] if name in found]:
                 have, want = ([name[0] for name in one] for one in (order, names[0]))
-                self.changes.append(Change(f"{path} (order)", have, want))
+                self.outcomes.append(FieldOutcome(f"{path} (order)", have, want))
         there = [name for name in found if name in merged]
         return [merged[name] for name in _in_order(key, there, [name for name in names[0] if name in merged])]
 
@@ -213,20 +221,40 @@ class Comparison:
         """Compare lists that have a single owner, as a whole."""
         plain = not any(isinstance(item, (dict, list)) for item in (*wanted, *live))
         if plain or len(wanted) != len(live):
-            if wanted != live:
-                self.changes.append(Change(path, live, wanted))
+            self.outcomes.append(FieldOutcome(path, live, wanted))
             return
-        walk = Comparison(self.ignored, self.changes)
+        walk = Comparison(self.ignored, self.outcomes)
         for index, (want, have) in enumerate(zip(wanted, live, strict=True)):
             is_stated = isinstance(sides.stated, list) and index < len(sides.stated)
             walk.value(
-                "", want, have, FieldOwnership(stated=sides.stated[index] if is_stated else _ALL), f"{path}[{index}]"
+                "", want, have, FieldOwnership(stated=sides.stated[index] if is_stated else ALL), f"{path}[{index}]"
             )
+
+    def _foreign(self, wanted: Any, live: Any, sides: FieldOwnership, path: str) -> None:
+        """Add a value that other managers hold as a whole."""
+        held = {name: tree for name, tree in sides.held.items() if name != OURS and tree.keys() <= {"."}}
+        if isinstance(live, list) and isinstance(wanted, list) and any(item not in wanted for item in live):
+            is_shorter = all(item in live for item in wanted)
+            live, wanted = [item for item in live if item not in wanted], ABSENT if is_shorter else wanted
+        elif wanted is not ABSENT:
+            held = {name: tree for name, tree in held.items() if not tree}
+        if held:
+            self.outcomes.append(FieldOutcome(path, live, None if wanted is ABSENT else wanted, tuple(held)))
+
+    def _foreign_items(self, key: str, wanted: Any, live: Any, sides: FieldOwnership, path: str) -> None:
+        """Add the items of a list that only ``managedFields`` distinguish, such as finalizers."""
+        found: dict[str, FieldOutcome] = {}
+        for name, tree in sides.held.items() if isinstance(live, list) else ():
+            for item in HeldField(tree, (live, wanted), path, key).below():
+                if item.values[0] is not ABSENT and item.values[1] is ABSENT:
+                    names = found[item.path].managers if item.path in found else ()
+                    found[item.path] = FieldOutcome(item.path, item.values[0], None, (*names, name))
+        self.outcomes += found.values()
 
 
 def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
     if value is ABSENT:
-        del merged[key]
+        merged.pop(key, None)
     else:
         merged[key] = value
 
@@ -279,19 +307,26 @@ def compare(
     stated: Object | None = None,
     ignored: Collection[str] = (),
 ) -> Comparison:
-    """Compare two objects outside metadata and status.
+    """Compare two objects outside status; of metadata, labels and annotations.
 
     :param ours: gpuctl's fields in ``live``; such a field that ``wanted`` lacks is a removal.
-    :param others: the fields of other managers, by name.
+    :param others: the fields of other managers, by name. Their metadata includes finalizers and owner references.
     :param stated: the object as gpuctl states it, if ``wanted`` also has the server's defaults. A default counts only
         if the live field is gpuctl's.
     :param ignored: further paths that are not a difference.
     """
     result = Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
-    held = _by_name(others) if ours is None else {**_by_name(others), _OURS: ours}
-    sides = FieldOwnership(held, _ALL if stated is None else _body(stated))
+    held = _by_name(others) if ours is None else {**_by_name(others), OURS: _changeable(ours)}
+    sides = FieldOwnership(held, ALL if stated is None else _body(stated))
     result.merged = result.mapping(_body(wanted), _body(live), sides, "")
+    del result.merged["metadata"]
     return result
+
+
+def _changeable(tree: Tree) -> Tree:
+    """Return gpuctl's fields without the parts of metadata that it never removes."""
+    metadata = {key: below for key, below in (tree.get("f:metadata") or {}).items() if key in _STATED_METADATA}
+    return {**tree, "f:metadata": metadata}
 
 
 def _by_name(holders: Iterable[tuple[str, Tree]]) -> dict[str, Tree]:
@@ -301,36 +336,10 @@ def _by_name(holders: Iterable[tuple[str, Tree]]) -> dict[str, Tree]:
     return found
 
 
-def conflicts(desired: Object, live: Object, others: Iterable[tuple[str, Tree]]) -> str:
-    """Return the paths at which other managers hold a value other than the wanted one, as text."""
-    metadata = {part: desired["metadata"][part] for part in ("labels", "annotations") if part in desired["metadata"]}
-    walk = Comparison()
-    walk.mapping({**desired, "metadata": metadata}, live, FieldOwnership(_by_name(others)), "")
-    return walk.held
-
-
 def _body(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-
-
-def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Callable[[str], bool]) -> list[Change]:
-    """Return the differences of labels and annotations that gpuctl states, and its own that are no longer wanted.
-
-    :param keep: returns True for keys that are never removed: records of other commands.
-    """
-    changes: list[Change] = []
-    ours = (owned or {}).get("f:metadata") or {}
-    for part in ("labels", "annotations"):
-        wanted: dict[str, str] = desired["metadata"].get(part) or {}
-        have: dict[str, str] = live["metadata"].get(part) or {}
-        set_by_us = ours.get(f"f:{part}") or {}
-        for key, value in wanted.items():
-            if have.get(key, ABSENT) != value:
-                changes.append(Change(child_path(f"metadata.{part}", key), have.get(key), value))
-        for key, value in have.items():
-            if key not in wanted and f"f:{key}" in set_by_us and not keep(key):
-                changes.append(Change(child_path(f"metadata.{part}", key), value, None))
-    return changes
+    metadata = obj.get("metadata") or {}
+    parts = {"labels": {}, "annotations": {}, **{part: metadata[part] for part in _METADATA if metadata.get(part)}}
+    return {**{key: value for key, value in obj.items() if key not in _NOT_COMPARED}, "metadata": parts}
 
 
 def _is_empty(value: Any) -> bool:
@@ -350,10 +359,10 @@ def agrees(name: str, stated: Any, live: Any) -> bool:
     """Return True if a field has the value that was stated, whatever the server added in it."""
     walk = Comparison()
     walk.value(name, stated, live, FieldOwnership(), "")
-    return not walk.changes
+    return not walk.outcomes
 
 
-def without_effect(changes: Iterable[Change], before: Object, after: Object) -> list[str]:
+def without_effect(changes: Iterable[FieldOutcome], before: Object, after: Object) -> list[str]:
     """Return the paths of changes at which an object has the same value before and after."""
     paths = sorted(change.path for change in changes)
     return [path for path in paths if value_at(before, steps_of(path)) == value_at(after, steps_of(path))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.apply.state.field_paths import ABSENT, child_path, has_keys, identity_of, is_within, item_key, list_identity
@@ -15,6 +15,9 @@ Tree = dict[str, Any]
 REWRITING_CONTROLLERS = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
 """Controllers that write their fields again into every new object."""
 UNKNOWN = "an unknown manager"
+ADMISSION = "an admission webhook"
+ALL: Any = object()
+OURS = ""
 
 
 class HeldField(NamedTuple):
@@ -72,6 +75,60 @@ def _item_name(field: str, item: Any, items: list[Any]) -> Any:
     if field == "ownerReferences":
         return f"{item.get('kind')}/{item.get('name')}"
     return list_identity(field, item, items.index(item))
+
+
+class FieldOwnership(NamedTuple):
+    """The fields that each manager holds at a place in the live object (``OURS``: gpuctl), and the values gpuctl
+    states there.
+
+    ``stated`` is ABSENT if the wanted value is only a default of the server, and ``ALL`` if everything below is
+    stated.
+    """
+
+    held: Mapping[str, Tree] = {}
+    stated: Any = ALL
+
+    def at(self, key: str) -> FieldOwnership:
+        """Return the ownership of a field below."""
+        if not self.held and self.stated is ALL:
+            return self
+        stated, step = self.stated, f"f:{key}"
+        if stated is not ALL:
+            stated = stated.get(key, ABSENT) if isinstance(stated, dict) else ABSENT
+        return FieldOwnership({name: tree[step] for name, tree in self.held.items() if step in tree}, stated)
+
+    def of(self, item: Object, stated: Any) -> FieldOwnership:
+        """Return the ownership of an item of a list."""
+        found = {name: _item_tree(tree, item) for name, tree in self.held.items()}
+        return FieldOwnership({name: tree for name, tree in found.items() if tree is not None}, stated)
+
+    @property
+    def was_ours(self) -> bool:
+        """Return True if gpuctl has set the value."""
+        return OURS in self.held
+
+    def is_ours(self, path: str) -> bool:
+        """Return True if a wanted value is gpuctl's: stated, or a default of the server in a field that gpuctl set."""
+        return self.stated is not ABSENT or (self.was_ours and not is_within(path, "metadata"))
+
+    def by_key(self, live: Object) -> FieldOwnership:
+        """Return the ownership of a map whose keys the managed fields of gpuctl do not list."""
+        keys: Tree = {f"f:{key}": {} for key in live}
+        own = {name: keys for name in (OURS, ADMISSION) if self.held.get(name) == {}}
+        return self._replace(held={**self.held, **own})
+
+    @property
+    def others(self) -> list[str]:
+        """Return the names of the other managers of the value."""
+        return sorted(name for name in self.held if name != OURS)
+
+
+def _item_tree(tree: Tree, item: Object) -> Tree | None:
+    """Return the part of a manager's fields that belongs to an item of a list; None if it holds none of them."""
+    for key, below in tree.items():
+        if key.startswith("k:") and has_keys(item, identity_of(key)):
+            return dict(below)
+    return None
 
 
 class FieldHolder(NamedTuple):
@@ -213,5 +270,5 @@ def _fields(value: Any, field: str) -> Tree:
     for item in value if isinstance(value, list) else ():
         key = item_key(field, item)
         if key is not None:
-            tree[f"k:{json.dumps(key, sort_keys=True, separators=(',', ':'))}"] = _fields(item, "")
+            tree[f"k:{json.dumps(key, sort_keys=True, separators=(',', ':'))}"] = {".": {}, **_fields(item, "")}
     return tree

@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from gpuctl.apply.state.field_paths import child_path, list_identity
 from gpuctl.objects.api_resources import Object
 
 # Maps whose keys users choose: such a key is not a field of the API.
-_USER_MAPS = frozenset(
+USER_MAPS = frozenset(
     {"labels", "annotations", "nodeSelector", "matchLabels", "selector", "data", "requests", "limits", "hard"}
 )
 # Field -> its defaults; a structure is a default if all of its fields are.
@@ -80,7 +78,7 @@ def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
     :param owner: the name of the field around ``field``; "" for an item of a list.
     :param siblings: the structure that contains ``field``.
     """
-    if owner in _USER_MAPS:
+    if owner in USER_MAPS:
         return False
     if field == "imagePullPolicy":
         return bool(value == _pull_policy(str(siblings.get("image") or "")))
@@ -92,7 +90,7 @@ def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
     if field in _ALLOCATED or value is None or value in ({}, []):
         return True
     if isinstance(value, dict):
-        return field not in _USER_MAPS and all(is_default(field, key, below, value) for key, below in value.items())
+        return field not in USER_MAPS and all(is_default(field, key, below, value) for key, below in value.items())
     # `False == 0`, so that the types are compared as well.
     return any(value == one and type(value) is type(one) for one in _DEFAULTS.get(field, ()))
 
@@ -101,23 +99,6 @@ def _pull_policy(image: str) -> str:
     name, _, digest = image.partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")
     return "Always" if not digest and (not colon or tag == "latest") else "IfNotPresent"
-
-
-def default_paths(obj: Object) -> frozenset[str]:
-    """Return the paths of all fields of an object that have their default values."""
-    return frozenset(_paths(obj, "", ""))
-
-
-def _paths(value: Any, field: str, path: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, below in value.items():
-            where = child_path(path, key)
-            if is_default(field, key, below, value):
-                yield where
-            yield from _paths(below, key, where)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _paths(item, "", f"{path}[{list_identity(field, item, index)}]")
 
 
 def without_defaults(value: Any, field: str = "") -> Any:

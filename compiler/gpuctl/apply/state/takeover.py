@@ -8,11 +8,11 @@ field that another manager has set to a different value stays that manager's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.apply.state.compare import agrees
-from gpuctl.apply.state.field_paths import ABSENT, named
+from gpuctl.apply.state.field_paths import ABSENT, is_within, named
 from gpuctl.apply.state.managed_fields import UNKNOWN, Tree, field_at, fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
@@ -82,16 +82,22 @@ def claim(live: Object, claims: Claims) -> Claimed:
     for entry in others:
         for base in claims.bases:
             if base.is_last and entry.get("manager") != MANAGER:
-                for place in _changed(entry.get("fieldsV1") or {}, _Place(live, base.object, claims.wanted), None):
-                    kept[place.path] = str(entry.get("manager") or UNKNOWN)
-                    chains.append(place.chain)
+                for place in _Place(live, base.object, claims.wanted).leaves(entry.get("fieldsV1") or {}):
+                    if place.base is not ABSENT and place.wanted is ABSENT and not _is_same(place):
+                        around = place.whole or place
+                        kept[around.path] = str(entry.get("manager") or UNKNOWN)
+                        chains.append(around.chain)
     taken: list[Tree] = []
     times = [""]
     for entry in others:
         bases = [base for base in claims.bases if not base.of_tools or is_tool(str(entry.get("manager") or UNKNOWN))]
         for base in bases or [AppliedVersion({})]:
-            place = _Place(live, base.object, claims.wanted, own=own)
-            tree, entry["fieldsV1"] = _split(entry.get("fieldsV1") or {}, place, kept, is_last=base.is_last)
+            tree: Tree = {}
+            fields = entry.get("fieldsV1") or {}
+            for place in list(_Place(live, base.object, claims.wanted, own=own).leaves(fields)):
+                is_ours = (base.is_last or _is_same(place.whole)) if place.whole else _is_ours(place)
+                if is_ours and not any(is_within(place.path, path) for path in kept):
+                    _move((place.whole or place).chain, fields, tree)
             if tree:
                 taken.append(tree)
                 times.append(str(entry.get("time") or ""))
@@ -102,7 +108,7 @@ def claim(live: Object, claims: Claims) -> Claimed:
         entries.append(mine)
     mine["fieldsV1"] = union([mine.get("fieldsV1") or {}, *taken])
     for chain in chains:
-        _drop(mine["fieldsV1"], chain)
+        _move(chain, mine["fieldsV1"], {})
     entries = [entry for entry in entries if entry.get("fieldsV1")]
     return Claimed({**live, "metadata": {**live["metadata"], "managedFields": entries}}, union(taken), kept)
 
@@ -125,7 +131,7 @@ class _Place(NamedTuple):
     """A place in the live object, its last document and the wanted object; absent values are ``ABSENT``.
 
     ``owner`` and ``field`` name the field around it and the field. ``chain`` are the keys in ``fieldsV1`` that lead to
-    it. ``own`` is the part of gpuctl's server-side apply below it.
+    it. ``own`` is the part of gpuctl's server-side apply below it. ``around`` is the place around it.
     """
 
     live: Any
@@ -136,6 +142,7 @@ class _Place(NamedTuple):
     field: str = ""
     chain: tuple[str, ...] = ()
     own: Tree | None = None
+    around: _Place | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -152,59 +159,31 @@ class _Place(NamedTuple):
             return None
         live, base, wanted = found.values
         chain, own = (*self.chain, key), (self.own or {}).get(key)
-        return _Place(live, base, wanted, found.path, self.field, found.name, chain, own)
+        return _Place(live, base, wanted, found.path, self.field, found.name, chain, own, self)
+
+    @property
+    def whole(self) -> _Place | None:
+        """Return the outermost place that goes or stays as a whole: this one, or one around it; None without any."""
+        above = self.around.whole if self.around is not None else None
+        return above or (self if self.is_whole else None)
+
+    def leaves(self, tree: Tree) -> Iterator[_Place]:
+        """Yield the places of a manager's fields that contain no other fields."""
+        for key, below in tree.items():
+            there = self.child(key)
+            if there is not None and below.keys() <= {"."}:
+                yield there
+            elif there is not None:
+                yield from there.leaves(below)
 
 
-def _changed(tree: Tree, place: _Place, whole: _Place | None) -> Iterator[_Place]:
-    """Yield the places that the document no longer states and whose values the manager of a tree has changed.
-
-    :param whole: the place around this one that stays or goes as a whole.
-    """
-    for key, below in tree.items():
-        there = place.child(key)
-        if there is None or there.base is ABSENT:
-            continue
-        around = whole or (there if there.is_whole else None)
-        if not _is_leaf(below):
-            yield from _changed(below, there, around)
-        elif there.wanted is ABSENT and not _is_same(there):
-            yield around or there
-
-
-def _split(tree: Tree, place: _Place, kept: Collection[str], *, is_last: bool) -> tuple[Tree, Tree]:
-    """Return a manager's fields to take over, and those that stay with it, among them the places ``kept``."""
-    taken: Tree = {}
-    left: Tree = {}
-    for key, below in tree.items():
-        there = place.child(key)
-        ours: Tree = {}
-        theirs: Tree = {}
-        if there is None or there.path in kept:
-            theirs = {key: below}
-        elif there.is_whole:
-            is_ours = is_last or _is_same(there)
-            ours, theirs = ({key: below}, {}) if is_ours else ({}, {key: below})
-        elif _is_leaf(below):
-            ours, theirs = ({key: below}, {}) if _is_ours(place, there) else ({}, {key: below})
-        else:
-            parts = _split(below, there, kept, is_last=is_last)
-            ours, theirs = ({key: part} if part else {} for part in parts)
-        taken |= ours
-        left |= theirs
-    if taken and left.keys() == {"."}:
-        taken["."] = left.pop(".")
-    return taken, left
-
-
-def _is_leaf(tree: Tree) -> bool:
-    return tree.keys() <= {"."}
-
-
-def _is_ours(parent: _Place, place: _Place) -> bool:
+def _is_ours(place: _Place) -> bool:
     if place.own is not None or place.base is not ABSENT:
         return _is_same(place)
-    was_stated = parent.base is not ABSENT and parent.wanted is ABSENT
+    parent = place.around
+    assert parent is not None
     siblings = parent.live if isinstance(parent.live, dict) else {}
+    was_stated = parent.base is not ABSENT and parent.wanted is ABSENT
     return was_stated and is_default(place.owner, place.field, place.live, siblings)
 
 
@@ -217,10 +196,12 @@ def _is_same(place: _Place) -> bool:
     return (place.is_whole or not is_longer) and agrees(place.field, base, live)
 
 
-def _drop(tree: Tree, chain: tuple[str, ...]) -> None:
-    """Remove a field from a tree, in place, and the fields around it that become empty."""
+def _move(chain: tuple[str, ...], source: Tree, target: Tree) -> None:
+    """Move a field between trees, in place, and the structures around it that have no other field."""
     first, *rest = chain
-    if rest and first in tree:
-        _drop(tree[first], tuple(rest))
-    if not rest or not (tree.get(first) or {}).keys() - {"."}:
-        tree.pop(first, None)
+    if first not in source:
+        return
+    if rest:
+        _move(tuple(rest), source[first], target.setdefault(first, {}))
+    if not rest or source[first].keys() <= {"."}:
+        target[first] = {**target.get(first, {}), **source.pop(first)}

@@ -13,7 +13,6 @@ import click
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after, masked_change
-from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
 from gpuctl.hints import NextStep, explain_waiting, reach_job
@@ -153,7 +152,7 @@ def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
 def _lost(step: Step) -> Iterator[str]:
     """Yield a line for each field of another manager that a replacement drops; ``!`` is no marker of unified diffs."""
     for one in step.lost:
-        change = masked_change(Change(one.path, one.value, one.new))
+        change = masked_change(one)
         becomes = f" -> {_flow(change.new)}" if one.new is not None else ""
         yield f"! lost {named(one.path)}: {_flow(change.old)}{becomes} (from {one.manager})\n"
     for key in step.dependents:
