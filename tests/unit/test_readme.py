@@ -190,6 +190,15 @@ def test_link_targets_exist(document: str) -> None:
         assert not heading or heading in anchors(str(Path(path).relative_to(ROOT))), target
 
 
+def test_documentation_lists_every_page() -> None:
+    pages = {path for path in DOCUMENTS if not path.endswith(".zh-CN.md") and path != "docs/README.md"}
+    targets = re.findall(r"\]\(([^)#]+)", read("docs/README.md"))
+    listed = {os.path.normpath(f"docs/{target}") for target in targets}
+    # Those of the design are listed by their own page.
+    unlisted = {path for path in pages - listed if not path.startswith("docs/design/")}
+    assert unlisted == {"SECURITY.md"}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_make_targets_exist(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):.*##", read("Makefile"), re.MULTILINE))

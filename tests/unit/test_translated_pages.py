@@ -74,10 +74,6 @@ def words_in(page: str) -> list[str]:
     return text.splitlines()
 
 
-ENGLISH_ONLY = frozenset({"docs/library.md"})
-"""Pages without a Chinese page, beside those for developers in docs/design."""
-
-
 def test_each_page_for_users_has_a_chinese_page() -> None:
     pages = {
         str(path.relative_to(ROOT))
@@ -85,8 +81,8 @@ def test_each_page_for_users_has_a_chinese_page() -> None:
         for path in directory.glob("*.md")
         if not path.name.endswith(SUFFIX)
     }
-    without = {page for page in pages | {"README.md"} if chinese_of(page) not in CHINESE_PAGES}
-    assert without <= ENGLISH_ONLY
+    pages |= {"README.md", "examples/README.md"}
+    assert {page for page in pages if chinese_of(page) not in CHINESE_PAGES} == set()
 
 
 @pytest.mark.parametrize("chinese", CHINESE_PAGES)
