@@ -11,12 +11,13 @@ from control_plane import ControlPlane
 from gpuctl.capacity.job_fit import Fit
 from properties.scale import at_least
 from support.queue_trials import Seen, run_trials
-from support.queue_worlds import queue_trial
+from support.queue_worlds import lone_job_trial, queue_trial
 from support.real_parts import control_plane_binaries
 
 pytestmark = pytest.mark.slow
 
 WORLDS = [500_000 + seed for seed in range(at_least(8))]
+LONE_JOBS = [521_000 + seed for seed in range(at_least(6))]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def seen() -> Iterator[list[Seen]]:
     with ControlPlane(control_plane_binaries(queues=True), queues=True) as plane:
         plane.stop_program("kwok")
         plane.stop_program("kube-scheduler")
-        yield run_trials(plane, [queue_trial(seed) for seed in WORLDS])
+        yield run_trials(plane, [*map(queue_trial, WORLDS), *map(lone_job_trial, LONE_JOBS)])
 
 
 def _is_right(world: Seen, answer: Fit) -> bool:

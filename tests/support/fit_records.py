@@ -23,7 +23,7 @@ from support.fit_worlds import world
 from support.hasty_scheduler import scheduler_alone
 from support.queue_trials import Seen as SeenQueues
 from support.queue_trials import run_trials
-from support.queue_worlds import QueueTrial, queue_trial
+from support.queue_worlds import QueueTrial, lone_job_trial, queue_trial
 from support.real_parts import control_plane_binaries
 
 TESTS = Path(__file__).parents[1]
@@ -48,6 +48,7 @@ class Seeds(NamedTuple):
     submissions: Iterable[int]
     yielding: Iterable[int]
     queues: Iterable[int]
+    lone_jobs: Iterable[int]
 
 
 SETS = {
@@ -57,6 +58,7 @@ SETS = {
         [300_002, 300_003, 300_004, 300_008, 300_010],
         [306_000, 306_002],
         range(500_000, 500_012),
+        [520_000 + seed for seed in (2, 8, 17, 20, 22, 24, 42, 46, 51)],
     ),
     "held-out": Seeds(
         range(2_000, 2_020),
@@ -64,6 +66,7 @@ SETS = {
         [303_002, 303_003, 303_004],
         [309_001],
         range(502_000, 502_006),
+        range(520_060, 520_072),
     ),
 }
 """``held-out`` worlds are not read while ``fit`` is changed: they show whether it is fitted to the others."""
@@ -138,10 +141,10 @@ def record_worlds(plane: ControlPlane, seeds: Seeds, directory: Path, *, shared:
 def record_queues(plane: ControlPlane, seeds: Seeds, directory: Path) -> None:
     """Let Kueue judge worlds of queues, and write what it did."""
     directory.mkdir(parents=True, exist_ok=True)
-    left = list(seeds.queues)
+    left = [*map(queue_trial, seeds.queues), *map(lone_job_trial, seeds.lone_jobs)]
     while left:
         some, left = left[:_QUEUES_TOGETHER], left[_QUEUES_TOGETHER:]
-        for seen in run_trials(plane, [queue_trial(seed) for seed in some]):
+        for seen in run_trials(plane, some):
             (directory / f"{seen.trial.namespace}.json").write_text(dump_queues(seen))
 
 

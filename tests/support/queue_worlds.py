@@ -109,6 +109,18 @@ def queue_trial(seed: int) -> QueueTrial:
     return found
 
 
+def lone_job_trial(seed: int) -> QueueTrial:
+    """Such a world where only the most important of the jobs comes: most answers for it are certain."""
+    found = queue_trial(seed)
+    found.coming = [max(found.coming, key=_importance)]
+    return found
+
+
+def _importance(job: Object) -> tuple[int, str]:
+    metadata = job["metadata"]
+    return RANKS[metadata["labels"]["kueue.x-k8s.io/priority-class"]], metadata["name"]
+
+
 def _cohorts(rng: random.Random, found: QueueTrial, flavors: list[str]) -> list[str]:
     """The cohorts; the cohort of each ClusterQueue, "" for none."""
     kind = rng.choice(("alone", "flat", "flat", "flat", "deep", "deep"))

@@ -41,6 +41,7 @@ class AdmissionRun:
         self._holders = QuotaHolders(state, self.nodes)
         self._active: dict[str, list[tuple[int, str, int, QueuedJob]]] = {}
         self._parked: dict[str, list[QueuedJob]] = {}
+        self._preempting: dict[str, QueuedJob] = {}
         self._leaving: list[QueuedJob] = []
         self.admitted: dict[int, list[dict[str, str]]] = {}
         self.stopped: dict[int, list[QuotaVictim]] = {}
@@ -92,21 +93,31 @@ class AdmissionRun:
         self._active.setdefault(job.queue, []).append((-job.priority, job.created, next(self._numbers), job))
 
     def _park(self, job: QueuedJob) -> None:
+        self._end_preempting(job)
         if self._state.rules[job.queue].is_strict:
             self._push(job)
         else:
             self._parked.setdefault(job.queue, []).append(job)
 
-    def _cycle(self) -> bool:
-        """Run one cycle; return True if anything changed. Source: schedule."""
+    def _heads(self) -> list[QueuedJob]:
+        """Take the first job of every ClusterQueue: one that waits for the end of others before all others."""
         heads = []
         for name, waiting in self._active.items():
             if waiting and self._state.rules[name].is_active:
-                waiting.sort()
-                heads.append(waiting.pop(0)[3])
-        entries = sorted(
-            map(self._nominate, heads), key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created)
-        )
+                preempting = self._preempting.get(name)
+                first = min(waiting, key=lambda item: (item[3] is not preempting, *item[:3]))
+                waiting.remove(first)
+                heads.append(first[3])
+        return heads
+
+    def _end_preempting(self, job: QueuedJob) -> None:
+        if self._preempting.get(job.queue) is job:
+            del self._preempting[job.queue]
+
+    def _cycle(self) -> bool:
+        """Run one cycle; return True if anything changed. Source: schedule."""
+        entries = [self._nominate(job) for job in self._heads()]
+        entries.sort(key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created))
         reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]] = []
         gone: list[QuotaVictim] = []
         changed = [self._handle(entry, reserved, gone) for entry in entries]
@@ -119,11 +130,15 @@ class AdmissionRun:
     ) -> bool:
         """Admit a job, preempt jobs for it, or requeue it; return True if that can change what comes next."""
         job, choice, victims = entry
-        node, is_strict = self.nodes[job.queue], self._state.rules[job.queue].is_strict
+        node, rules = self.nodes[job.queue], self._state.rules[job.queue]
         if not choice.fits and not victims:
+            if rules.reclaim_policy != "Any":
+                kept = self._reservation(choice, node)
+                reserve_quota(node, kept)
+                reserved.append((node, kept))
             self._park(job)
             # Another job of its ClusterQueue may come first now.
-            return not is_strict
+            return not rules.is_strict
         if any(victim.job is other.job for victim in victims for other in gone) or not self._still_fits(
             node, choice, [*gone, *victims]
         ):
@@ -159,7 +174,24 @@ class AdmissionRun:
         with self._holders.without(victims):
             return all(amount <= max(0, node.available(slot)) for slot, amount in choice.usage.items())
 
+    def _reservation(self, choice: FlavorAssignment, node: QuotaNode) -> dict[FlavorResource, int]:
+        """Return the quota that other queues may not borrow before a job, which may not be able to reclaim it later.
+
+        Source: quotaResourcesToReserve.
+        """
+        kept = {}
+        for slot, amount in choice.usage.items():
+            quota, used = node.own[slot], node.used.get(slot, 0)
+            if not choice.borrows:
+                kept[slot] = max(0, min(amount, quota.nominal - used))
+            elif quota.borrowing_limit is None:
+                kept[slot] = amount
+            else:
+                kept[slot] = min(amount, quota.nominal + quota.borrowing_limit - used)
+        return kept
+
     def _admit(self, job: QueuedJob, choice: FlavorAssignment) -> None:
+        self._end_preempting(job)
         job.held, job.since, job.evicted = choice.usage, next(self._numbers), False
         self._holders.add(job)
         self.preempted.pop(job.number, None)
@@ -168,6 +200,8 @@ class AdmissionRun:
     def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
         """Preempt jobs and wait for their end; return True if any of them is a new victim."""
         self._push(job)
+        if not self._state.rules[job.queue].is_strict:
+            self._preempting[job.queue] = job
         new = [victim for victim in victims if not victim.job.evicted]
         self.stopped.setdefault(job.number, []).extend(new)
         for victim in new:

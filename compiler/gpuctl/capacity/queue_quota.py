@@ -99,17 +99,6 @@ class QuotaNode:
             yield node
             node = node.parent
 
-    def lenders(self) -> Iterator[tuple[QuotaNode, list[QuotaNode]]]:
-        """Yield each of its cohorts, from the nearest to the root, with the ClusterQueues that join it there."""
-        before = self
-        for cohort in self.ancestors():
-            yield cohort, cohort._members(before)
-            before = cohort
-
-    def _members(self, left_out: QuotaNode) -> list[QuotaNode]:
-        below = (item for cohort in self.cohorts if cohort is not left_out for item in cohort._members(left_out))
-        return [*below, *(queue for queue in self.queues if queue is not left_out)]
-
     def borrowing_distance(self, slot: FlavorResource, amount: int) -> tuple[int, bool]:
         """Return the distance from which an additional amount would be borrowed (0: own quota), and whether that is
         below the root.
