@@ -17,7 +17,8 @@ from gpuctl.capacity.earliest_start import with_earliest_start
 from gpuctl.capacity.exhaustive_search import judge_component, verdict_without_placement, verdict_without_room
 from gpuctl.capacity.fit_with_queues import fit_queued_jobs, without_pods
 from gpuctl.capacity.job_pods import FailureDomain
-from gpuctl.capacity.queue_admission import admit_queued_jobs, queue_name
+from gpuctl.capacity.job_queues import queue_name
+from gpuctl.capacity.queue_admission import admit_queued_jobs
 from gpuctl.capacity.quota_admission import QuotaAdmission, quota_admissions
 from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.shortage import eligible_nodes

@@ -9,10 +9,11 @@ import copy
 import math
 from collections.abc import Iterable, Mapping
 
+from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.kueue_configuration import KueueConfiguration
 from gpuctl.capacity.limit_ranges import add_defaults
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
-from gpuctl.capacity.scheduler_model import Units
+from gpuctl.capacity.scheduler_model import Units, units
 from gpuctl.objects.api_resources import Object
 
 
@@ -58,3 +59,18 @@ def waiting_requests(
     own = part.get("spec")
     each = amounts(part["pod"]["requests"]) if own is None else pod_requests(defaults.added(own, namespace))
     return total_requests(configuration.counted(kueue_units(each)), part["count"])
+
+
+def held_quota(admission: Object) -> dict[FlavorResource, int]:
+    """Return the quota of an admission, without the share of ended pods.
+
+    Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission.
+    """
+    held: dict[FlavorResource, int] = {}
+    for item in admission["podSets"]:
+        count, ended = item["count"], min(item.get("ended", 0), item["count"])
+        for resource, amount in units(amounts(item["resourceUsage"])).items():
+            slot = FlavorResource(item["flavors"].get(resource, ""), resource)
+            left = amount // count * (count - ended) if ended else amount
+            held[slot] = held.get(slot, 0) + left
+    return held

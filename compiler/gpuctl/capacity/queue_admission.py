@@ -11,15 +11,23 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.capacity.admission_orders import QueueOutcome, is_never_admitted, simulate_admission
-from gpuctl.capacity.cohorts import FlavorResource, cohort_of
-from gpuctl.capacity.demand import Demand, owns
+from gpuctl.capacity.cohorts import cohort_of
+from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.incoming_pods import waiting_spec
+from gpuctl.capacity.job_queues import (
+    KUEUE_COUNTS,
+    MIN_PARALLELISM,
+    PRIORITY_LABEL,
+    first_priority,
+    is_workload_of,
+    queue_name,
+)
 from gpuctl.capacity.kueue_configuration import PREFERENCE, KueueConfiguration, kueue_configuration
 from gpuctl.capacity.kueue_entries import ADMISSION_GATES, asks_for_topology
-from gpuctl.capacity.kueue_requests import NamespaceDefaults, kueue_units, total_requests, waiting_requests
+from gpuctl.capacity.kueue_requests import NamespaceDefaults, held_quota, kueue_units, total_requests, waiting_requests
 from gpuctl.capacity.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.namespace_labels import NamespaceLabels
-from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.queue_messages import QueuePath, never_admitted_message, queue_refusal
 from gpuctl.capacity.queue_state import (
     NOT_CREATED,
@@ -31,24 +39,17 @@ from gpuctl.capacity.queue_state import (
     combines_flavors,
     pod_set,
 )
-from gpuctl.capacity.scheduler_model import Units, units
+from gpuctl.capacity.scheduler_model import Units
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.api_resources import TRAININGS, Object, key_of, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import selector_matches
 
-PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-"""The label with which a job names a WorkloadPriorityClass."""
-MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
-"""The annotation with which a job lets Kueue start it with fewer pods."""
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
 _DIFFER = "differs between releases of Kueue, and its release is unknown or old"
 _COMBINES = "its roles do not fit into the first flavors, and Kueue tries other combinations of flavors"
 _DRAINS = "HoldAndDrain"
-KUEUE_COUNTS = "kueueCounts"
-"""Key of an object with the total requests of its pods as Kueue counts them, by pod set, if known from another source.
-"""
 
 
 class QueuedJobStatus(NamedTuple):
@@ -78,21 +79,6 @@ class QueueAdmission(NamedTuple):
     flavors: dict[str, Object]
     configuration: KueueConfiguration = KueueConfiguration()
     unready: frozenset[int] = frozenset()
-
-
-def queue_name(obj: Object, snapshot: Snapshot) -> str:
-    """Return the LocalQueue of an object, "" for none.
-
-    Source: Kueue's ``pkg/controller/jobframework/defaults.go``, ApplyDefaultLocalQueue.
-    """
-    if obj["kind"] not in TRAININGS or snapshot.kueue is None:
-        return ""
-    named = labels_of(obj).get(QUEUE_LABEL, "")
-    if named:
-        return named
-    space = obj["metadata"]["namespace"], DEFAULT_QUEUE
-    has_default = any((item["namespace"], item["name"]) == space for item in snapshot.kueue.get("localqueues") or ())
-    return DEFAULT_QUEUE if has_default else ""
 
 
 def admit_queued_jobs(
@@ -219,7 +205,7 @@ class _Builder:
             job.ends_after_eviction = item.get("leaves", False) or not self._queue_of(item)
         self._workloads[number] = item
         if admission is not None:
-            job.held = _held(admission)
+            job.held = held_quota(admission)
             self._state.holding.append(job)
         elif (
             not item.get("later")
@@ -290,10 +276,10 @@ class _Builder:
                     path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not process the job"
                 )
             return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} could not be read")
-        unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(obj, queue)
+        unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(demand, obj, queue)
         if unknown_reason:
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
-        priority = self._ranks[rank] if rank else _first_priority(demand, obj)
+        priority = self._ranks[rank] if rank else first_priority(demand, obj)
         sets = tuple(self._pod_sets(demand, obj, path.cluster_queue))
         if any(part.depends_on_release for part in sets):
             unknown_reason = f"the flavors that its node selector allows {_DIFFER}"
@@ -353,11 +339,12 @@ class _Builder:
             return f"{settings} excludes the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
         return ""
 
-    def _unknown_reason(self, obj: Object, queue: Object) -> str:
+    def _unknown_reason(self, demand: Demand, obj: Object, queue: Object) -> str:
         """Return a factor of the decision that is not in a snapshot, or not supported."""
         if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
             return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
-        transformed = self._configuration.transforms(self._requested_resources(self._state.roots[queue["name"]]))
+        asked = [name for group, _ in demand.groups for name in group.incoming.pod.requests]
+        transformed = self._configuration.transforms(asked)
         if transformed:
             return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
         annotations = obj["metadata"].get("annotations") or {}
@@ -381,10 +368,15 @@ class _Builder:
             | {
                 roots[job.queue]
                 for job in self._state.waiting
-                if any({"minCount", "byTopology"} & part.keys() for part in self._workloads[job.number]["podSets"])
+                if any(map(self._is_unknown_usage, self._workloads[job.number]["podSets"]))
                 or self._topologies(self._queues[job.queue])
             }
         )
+
+    def _is_unknown_usage(self, part: Object) -> bool:
+        """Return True if a pod set of a waiting Workload may get other quota than it requests."""
+        converts = "sums" not in part and bool(self._configuration.transforms(part["pod"]["requests"]))
+        return converts or bool({"minCount", "byTopology"} & part.keys())
 
     def _topologies(self, queue: Object) -> list[str]:
         """Return the flavors of a ClusterQueue with topology-aware scheduling."""
@@ -400,52 +392,3 @@ class _Builder:
         if any(item.get("admissionScope") for item in own):
             return "Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)"
         return ""
-
-    def _requested_resources(self, root: str) -> set[str]:
-        """Return the resources that new and waiting jobs request in the queues of a root."""
-        found: set[str] = set()
-        if not self._configuration.transformed:
-            return found
-        for number, (_, name) in self._named.items():
-            demand = self._demands[number]
-            local = self._local.get((demand.namespace, name)) or {}
-            if self._state.roots.get(local.get("clusterQueue", "")) == root:
-                found.update(*(group.incoming.pod.requests for group, _ in demand.groups))
-        for item in self._lists["workloads"]:
-            if "admission" not in item and self._state.roots.get(self._queue_of(item)) == root:
-                found.update(*(part["pod"]["requests"] for part in item["podSets"]))
-        return found
-
-
-def is_workload_of(obj: Object, workload: Object) -> bool:
-    """Return True if a Workload of a snapshot belongs to an object."""
-    owner = workload.get("owner") or {}
-    if workload["namespace"] != obj["metadata"]["namespace"] or owner.get("kind") != obj["kind"]:
-        return False
-    if obj["kind"] == "JobSet":
-        return bool(owner["name"] == obj["metadata"]["name"])
-    labels = next((item["pod"].get("labels") or {} for item in workload["podSets"]), {})
-    return owns(obj, {"namespace": workload["namespace"], "owner": owner, "labels": labels})
-
-
-def _held(admission: Object) -> dict[FlavorResource, int]:
-    """Return the quota of an admission, without the share of ended pods.
-
-    Source: ``pkg/workload/workload.go``, totalRequestsFromAdmission.
-    """
-    held: dict[FlavorResource, int] = {}
-    for item in admission["podSets"]:
-        count, ended = item["count"], min(item.get("ended", 0), item["count"])
-        for resource, amount in units(amounts(item["resourceUsage"])).items():
-            slot = FlavorResource(item["flavors"].get(resource, ""), resource)
-            left = amount // count * (count - ended) if ended else amount
-            held[slot] = held.get(slot, 0) + left
-    return held
-
-
-def _first_priority(demand: Demand, obj: Object) -> int:
-    """Return the priority of the first named class. Source: ``jobframework/reconciler.go``."""
-    pairs = zip(demand.groups, pod_templates(obj), strict=True)
-    named = [group for (group, _), (template, _) in pairs if template["spec"].get("priorityClassName")]
-    first = named or [group for group, _ in demand.groups]
-    return first[0].incoming.pod.priority if first else 0
