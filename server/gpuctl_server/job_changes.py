@@ -194,9 +194,17 @@ def delete_job(
 
 
 def rerun_job(
-    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
+    service: Service,
+    caller: Caller,
+    ref: JobRef,
+    touched: AuditTrail,
+    *,
+    confirmed: bool,
+    queue: bool,
+    dry_run: bool,
+    failed: bool = False,
 ) -> RerunJob:
-    """Run a finished training again.
+    """Run a finished training again, with ``failed`` only the indexes of an array that have not succeeded.
 
     :raises Problem: 403, 404, 409.
     """
@@ -213,6 +221,7 @@ def rerun_job(
             RunOptions(queue=queue, dry_run=dry_run),
             callbacks,
             visible_job_filter(caller),
+            failed=failed,
         )
         if dry_run:
             return RerunJob(

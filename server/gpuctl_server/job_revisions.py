@@ -113,16 +113,26 @@ def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -
 
 
 def run_again(
-    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, confirmed: bool, queue: bool, dry_run: bool
+    service: Service,
+    caller: Caller,
+    ref: JobRef,
+    touched: AuditTrail,
+    *,
+    confirmed: bool,
+    queue: bool,
+    dry_run: bool,
+    failed: bool = False,
 ) -> RerunJob:
-    """Run a finished training again. A deleted training is created from its last document.
+    """Run a finished training again, as :func:`rerun_job`. A deleted training is created from its last document.
 
     :raises Problem: 403, 404, 409.
     """
     try:
-        return rerun_job(service, caller, ref, touched, confirmed=confirmed, queue=queue, dry_run=dry_run)
+        return rerun_job(
+            service, caller, ref, touched, confirmed=confirmed, queue=queue, dry_run=dry_run, failed=failed
+        )
     except Problem as problem:
-        if problem.status != 404:
+        if problem.status != 404 or failed:
             raise
         absent = problem
     try:

@@ -55,16 +55,18 @@ def rerun_named_jobs(
     run: RunOptions,
     confirmation: Confirmation,
     touched: AuditTrail,
+    *,
+    failed: bool = False,
 ) -> PlanAnswer:
-    """Run finished trainings again. A deleted training must be the only one named.
+    """Run finished trainings again, with ``failed`` only the indexes of arrays that have not succeeded. A deleted training must be the only one named.
 
     :raises Problem: 403, 404, 409, 503.
     """
-    rerun = partial(rerun_jobs, sees=visible_job_filter(caller))
+    rerun = partial(rerun_jobs, sees=visible_job_filter(caller), failed=failed)
     try:
         return _carried_out(service, caller, "update", rerun, (names, namespace), run, confirmation, touched)
     except JobNotFound as absent:
-        if len(names) > 1:
+        if len(names) > 1 or failed:
             raise
         try:
             plan_run = PlanRun(service, touched, confirmation)

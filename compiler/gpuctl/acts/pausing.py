@@ -14,12 +14,13 @@ from typing import NamedTuple
 from gpuctl.apply.plan.dry_run_pods import DryRunPod, as_created_by_controller
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.run.remaining_indexes import report_finished_indexes
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
-from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates, pods_left
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.workload_state import end_state
@@ -198,8 +199,10 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
+    report_finished_indexes(session, live)
     if is_held(live) and kueue_resources(session) is not None:
-        labels, gone = {QUEUE_LABEL: queue_of(live)}, {keys.paused: None, HELD_QUEUE: None}
+        labels = {QUEUE_LABEL: queue_of(live)}
+        gone = {keys.paused: None, HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if key.kind in _BATCH:
@@ -207,7 +210,8 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             return _not_paused(session, live, remembered, keys)
         # Checked first: afterwards the job's own pods use the quota.
         said = _refusal(session, live) or waits or "it starts from its beginning, or its last checkpoint"
-        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
+        gone = {keys.paused: None, FINISHED_INDEXES: None}
+        _patch(session, live, {"metadata": {"annotations": gone}, "spec": {"suspend": False}})
         return PauseResult(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
         return _not_paused(session, live, remembered, keys)

@@ -14,6 +14,7 @@ from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
@@ -81,6 +82,8 @@ class LiftedWorkload:
         storage = lift_storage(self.pod, self.container, has_default=self.context.settings.storage_default is not None)
         if storage:
             data["storage"] = storage
+        if is_array(self.obj):
+            data["array"] = self._array()
         if self.kind != "training":
             data["service"] = self._service()
         scaler = self.beside.get("HorizontalPodAutoscaler")
@@ -128,7 +131,7 @@ class LiftedWorkload:
             if self.obj["kind"] == "JobSet"
             else spec.get("backoffLimit", 0)
         )
-        if retries:
+        if retries and not is_array(self.obj):
             job["retries"] = retries
         if "activeDeadlineSeconds" in self.pod:
             job["max_runtime"] = format_duration(self.pod["activeDeadlineSeconds"])
@@ -213,9 +216,20 @@ class LiftedWorkload:
         if shm is not None and shm["emptyDir"].get("sizeLimit") != default_shm(number, limits.get("memory")):
             resources["shm"] = shm["emptyDir"]["sizeLimit"]
         job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.obj["spec"]
-        if job.get("completionMode") == "Indexed":
+        if job.get("completionMode") == "Indexed" and not is_array(self.obj):
             resources["nodes"] = job["completions"]
         return resources
+
+    def _array(self) -> Data:
+        spec = self.obj["spec"]
+        array: Data = {"size": spec["completions"]}
+        if spec.get("parallelism") != spec["completions"]:
+            array["parallelism"] = spec.get("parallelism", 1)
+        if spec["backoffLimitPerIndex"]:
+            array["retries"] = spec["backoffLimitPerIndex"]
+        if "maxFailedIndexes" in spec:
+            array["max_failed"] = spec["maxFailedIndexes"]
+        return array
 
     def _mapped_type(self) -> str | None:
         """Return the GPU type whose node labels the pod's affinity requires; None if no type matches."""

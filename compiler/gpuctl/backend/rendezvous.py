@@ -39,15 +39,17 @@ def environment(context: Context, document: Document, model: TrainingDocument, n
     nodes, gpus = model.resources.nodes, model.resources.gpu
     cards = max(gpus, 1)
     address = host_name(context, model, name, 0) if nodes > 1 else "127.0.0.1"
-    rank: Object = {"value": "0"}
-    if nodes > 1:
-        rank = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
+    index = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
+    rank: Object = index if nodes > 1 else {"value": "0"}
     variables = [
         env_value("GPUCTL_JOB", model.job.name),
         env_value("GPUCTL_KIND", document.kind),
         env_value("GPUCTL_NODES", nodes),
         env_value("GPUCTL_GPUS_PER_NODE", gpus),
     ]
+    if (array := model.array_block) is not None:
+        variables.append({"name": "GPUCTL_ARRAY_INDEX", **index})
+        variables.append(env_value("GPUCTL_ARRAY_SIZE", array.size))
     if model.job.epochs is not None:
         variables.append(env_value("GPUCTL_EPOCHS", model.job.epochs))
     if model.job.batch_size is not None:

@@ -10,7 +10,8 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
-from gpuctl.language.names import longest_job_name
+from gpuctl.frontend.document_checks import longest_name
+from gpuctl.language.array_block import Array
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object
 from gpuctl.objects.durations import parse_duration
@@ -35,7 +36,7 @@ def lower(context: Context, document: Document, model: TrainingDocument) -> Iter
 
 
 def _check_length(context: Context, document: Document, model: TrainingDocument) -> None:
-    longest, reason = longest_job_name(document.kind, model.resources.nodes, context.settings.training_backend)
+    longest, reason = longest_name(document, model, context.settings)
     length, left = len(model.job.name), longest - SUFFIX
     if length > left:
         context.report(
@@ -76,19 +77,28 @@ def _metadata(context: Context, document: Document, model: TrainingDocument, nam
 
 
 def _job_spec(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    nodes = model.resources.nodes
-    spec: Object = {"backoffLimit": model.job.retries if nodes == 1 else 0}
+    nodes, array = model.resources.nodes, model.array_block
+    spec: Object = _array_spec(model, array) if array is not None else {"backoffLimit": model.job.retries}
     if nodes > 1:
-        spec["completionMode"] = "Indexed"
-        spec["completions"] = nodes
-        spec["parallelism"] = nodes
+        spec = {"backoffLimit": 0, "completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
     else:
-        # With backoffLimit 0, a preemption by a more urgent job would otherwise fail the training at once.
+        # With a limit of 0, a preemption by a more urgent job would otherwise fail the training at once.
         condition = {"type": "DisruptionTarget", "status": "True"}
         spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
     if model.job.ttl is not None:
         spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
     spec["template"] = _template(context, document, model, name)
+    return spec
+
+
+def _array_spec(model: TrainingDocument, array: Array) -> Object:
+    """Return the fields of a Job whose indexes run, fail and are retried independently of each other."""
+    spec: Object = {"backoffLimitPerIndex": model.job.retries if array.retries is None else array.retries}
+    if array.max_failed is not None:
+        spec["maxFailedIndexes"] = array.max_failed
+    spec["completionMode"] = "Indexed"
+    spec["completions"] = array.size
+    spec["parallelism"] = array.parallelism or array.size
     return spec
 
 

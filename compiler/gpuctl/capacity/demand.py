@@ -17,6 +17,7 @@ from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.unknown_reasons import uncounted_devices, unknown_reasons
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import Labels
@@ -42,6 +43,7 @@ class Demand(NamedTuple):
     - ``tolerance``: the number of its pods that may be evicted before it fails.
     - ``remarks``: further notes for the answer.
     - ``uncounted``: why nodes may have more devices for it than they report.
+    - ``independent``: the pods do not wait for each other: it runs as soon as one of them has room.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class Demand(NamedTuple):
     tolerance: EvictionTolerance = UNLIMITED
     remarks: tuple[str, ...] = ()
     uncounted: tuple[str, ...] = ()
+    independent: bool = False
 
     @property
     def key(self) -> Key:
@@ -259,6 +262,7 @@ def _demand(
         number,
         tolerance=own,
         uncounted=tuple(uncounted),
+        independent=is_array(obj),
     )
 
 

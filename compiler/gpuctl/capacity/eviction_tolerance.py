@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.array_jobs import count_indexes
 from gpuctl.objects.pod_templates import job_templates
 
 NO_LIMIT = 2**31 - 1
@@ -71,7 +72,7 @@ def eviction_tolerance(spec: Object, status: Object | None = None, *, evicted: b
     fatal = [left + 1] if limit < NO_LIMIT else []
     most = spec.get("maxFailedIndexes")
     if most is not None and (per_index == 0 or "Count" not in actions):
-        fatal.append(max(most - _indexes(status.get("failedIndexes") or ""), 0) + 1)
+        fatal.append(max(most - count_indexes(status.get("failedIndexes") or ""), 0) + 1)
     return EvictionTolerance(survivable, min(fatal, default=None))
 
 
@@ -132,9 +133,3 @@ def _actions(spec: Object, *, evicted: bool) -> set[str]:
 
 def _is_eviction(pattern: Object) -> bool:
     return pattern.get("type") == _DISRUPTED and (pattern.get("status") or "True") == "True"
-
-
-def _indexes(listed: str) -> int:
-    """Count the indexes in a list such as ``1,3-5``."""
-    pairs = [part.split("-") for part in listed.split(",") if part]
-    return sum(int(pair[-1]) - int(pair[0]) + 1 for pair in pairs)

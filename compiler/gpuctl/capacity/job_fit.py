@@ -16,6 +16,7 @@ from gpuctl.capacity.demand import Demand, model_demands
 from gpuctl.capacity.earliest_start import with_earliest_start
 from gpuctl.capacity.exhaustive_search import judge_component, verdict_without_placement, verdict_without_room
 from gpuctl.capacity.fit_with_queues import fit_queued_jobs, without_pods
+from gpuctl.capacity.independent_pods import needs_single_pod, with_independent_pods
 from gpuctl.capacity.job_pods import FailureDomain
 from gpuctl.capacity.job_queues import queue_name
 from gpuctl.capacity.queue_admission import admit_queued_jobs
@@ -55,7 +56,18 @@ def fit(
     answers = [_with_missing_kueue(one, snapshot, objects) for one in _with_ending_pods(answers, cluster)]
     # For jobs in queues Kueue decides when they start.
     in_queues = {key_of(obj) for obj in objects if queue_name(obj, snapshot) or QUEUE_LABEL in labels_of(obj)}
-    return [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
+    answers = [replace(one, opening=None) if one.demand.key in in_queues else one for one in answers]
+    # Kueue admits all pods of a job together.
+    single = {one.demand.key for one in answers if needs_single_pod(one) and one.demand.key not in in_queues}
+    if not single:
+        return [with_independent_pods(one) for one in answers]
+    fewer = [_with_one_pod(obj) if key_of(obj) in single else obj for obj in objects]
+    smaller = {one.demand.key: one for one in fit(snapshot, fewer, in_turn, with_running_pods)}
+    return [with_independent_pods(one, smaller.get(one.demand.key)) for one in answers]
+
+
+def _with_one_pod(job: Object) -> Object:
+    return {**job, "spec": {**job["spec"], "parallelism": 1}}
 
 
 def _with_missing_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -> Fit:

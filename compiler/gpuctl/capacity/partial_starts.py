@@ -13,9 +13,10 @@ _OF_ANY_MACHINE = frozenset({"cpu", "memory", "ephemeral-storage"})
 def held_while_waiting(demand: Demand, starts: int) -> Units:
     """Return what the started pods of a job hold while its other pods have no room.
 
-    Empty for a service, or if all or none start. If pods differ, only amounts that all of them request are returned.
+    Empty for a service and an array, or if all or none start. If pods differ, only amounts that all of them request are
+    returned.
     """
-    if demand.kind not in _TOGETHER or not 0 < starts < demand.pods:
+    if demand.kind not in _TOGETHER or demand.independent or not 0 < starts < demand.pods:
         return {}
     first, *others = [group.incoming.pod.requests for group, number in demand.groups if number]
     return {

@@ -79,8 +79,7 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
 
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    nodes = model.resources.nodes if model.kind == "training" else 1
-    longest, reason = names.longest_job_name(document.kind, nodes, settings.training_backend)
+    longest, reason = longest_name(document, model, settings)
     length = len(model.job.name)
     if length > longest:
         shorter = model.job.name[:longest].rstrip("-")
@@ -91,6 +90,15 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
             ("job", "name"),
             f"shorten it, for instance to `{shorter}`",
         )
+
+
+def longest_name(document: Document, model: Job, settings: Settings) -> tuple[int, str]:
+    """Return the maximum length of the name of a document's job, and the reason."""
+    if model.kind != "training":
+        return names.longest_job_name(document.kind)
+    array = model.array_block
+    size = array.size if array is not None else 0
+    return names.longest_job_name(document.kind, model.resources.nodes, settings.training_backend, size)
 
 
 def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:

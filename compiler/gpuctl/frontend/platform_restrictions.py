@@ -17,6 +17,8 @@ RESERVED_ENV = frozenset(
         "GPUCTL_KIND",
         "GPUCTL_NODES",
         "GPUCTL_GPUS_PER_NODE",
+        "GPUCTL_ARRAY_INDEX",
+        "GPUCTL_ARRAY_SIZE",
         "GPUCTL_EPOCHS",
         "GPUCTL_BATCH_SIZE",
         "GPUCTL_GLOBAL_BATCH_SIZE",

@@ -99,18 +99,21 @@ def nearest_label_value(value: str) -> str | None:
     return text[:LABEL_MAX].rstrip("-_.") or None
 
 
-def longest_job_name(kind: str, nodes: int = 1, backend: str = "job") -> tuple[int, str]:
+def longest_job_name(kind: str, nodes: int = 1, backend: str = "job", array: int = 0) -> tuple[int, str]:
     """Return the maximum length of a job's name, and the reason as a phrase for an error message.
 
     Measured on a real control plane: the API server accepts longer names, whose pods never start.
+
+    :param array: number of indexes; 0 for a training that is not an array.
     """
     if kind == "training":
         if nodes > 1 and backend == "jobset":
             return 40, "a JobSet's name is part of its child Jobs' and pods' names"
-        if nodes > 1:
+        pods = max(nodes, array)
+        if nodes > 1 or array:
             # The pod's hostname is {name}-{index}, and a hostname is a label of at most 63.
-            longest = 62 - len(str(nodes - 1))
-            return longest, f"the pods of a {nodes}-node training are called NAME-0 to NAME-{nodes - 1}"
+            what = f"an array of {array}" if array else f"a {nodes}-node training"
+            return 62 - len(str(pods - 1)), f"the pods of {what} are called NAME-0 to NAME-{pods - 1}"
         return 63, "a Job's name becomes a label of its pods"
     if kind == "notebook":
         # {name}-{10 characters of hash} is the label controller-revision-hash. The API server accepts longer names,

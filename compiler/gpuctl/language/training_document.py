@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.array_block import Array, ArraySize
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Count, DnsLabel, Duration, Partial, Port, PositiveCount, PositiveDuration, UserKeys
 from gpuctl.language.resources_block import TrainingResources
@@ -58,7 +59,29 @@ class TrainingDocument(Workload):
         default_factory=TrainingResources,
         description="Resources of each pod, its pool, and the number of nodes.",
     )
+    array: ArraySize | Array | None = Field(
+        None,
+        description="Run the program many times, each with an index of its own: the number of runs, or a block. The "
+        "runs are independent: each has one pod, and starts when there is room for it.",
+        examples=[100, {"size": 100, "parallelism": 8, "retries": 2}],
+    )
     profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]], UserKeys()] = PROFILES
+
+    @property
+    def array_block(self) -> Array | None:
+        """The array, with the short form expanded."""
+        return Array(size=self.array) if isinstance(self.array, int) else self.array
+
+    @model_validator(mode="after")
+    def _independent_runs(self) -> "TrainingDocument":
+        array = self.array_block
+        if array is not None and self.resources.nodes > 1:
+            message = "the runs of an array are independent, and this training spans several nodes"
+            raise field_error("GPU213", message, "remove `array`, or `resources.nodes`", ("array",))
+        if array is not None and array.retries is not None and self.job.retries:
+            message = "`job.retries` and `array.retries` both set how often a failed run is started again"
+            raise field_error("GPU213", message, "keep one", ("array", "retries"))
+        return self
 
     @model_validator(mode="after")
     def _share_on_one_card(self) -> "TrainingDocument":

@@ -18,6 +18,9 @@ _TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fl
 HELD_QUEUE = "gpuctl/held-queue"
 """Annotation with the full queue name of a held job, if the queue label is too short for it."""
 
+FINISHED_INDEXES = "gpuctl/finished-indexes"
+"""Annotation of an array that is about to run again: the indexes that do not run, such as ``0-2,5``."""
+
 
 class Domain(Protocol):
     """Names the labels of a platform: ``label("hash")`` is ``runwhere.ai/hash``."""
@@ -47,7 +50,7 @@ class Records(NamedTuple):
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
         own = (self.hash, self.lowered_by, self.lowered_from, self.applied_by, self.paused, self.request, self.idle)
-        return key in (*own, PART_OF, HELD_QUEUE)
+        return key in (*own, PART_OF, HELD_QUEUE, FINISHED_INDEXES)
 
     def is_lasting(self, key: str) -> bool:
         """Return True if a label or annotation is never removed: a record of gpuctl or of a tool that delivered the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.array_jobs import count_indexes
 
 
 def pod_templates(workload: Object) -> list[tuple[Object, int]]:
@@ -12,8 +13,8 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
     kinds have none.
 
     Templates are parts of the object, not copies. A suspended workload has its templates with 0 pods. Pods that have
-    succeeded, by the object's status, are not counted. For a JobSet only whole Jobs are known, which Kueue counts
-    likewise (``jobset_controller.go``, ReclaimablePods).
+    succeeded, by the object's status, and indexes that have failed for good are not counted. For a JobSet only whole
+    Jobs are known, which Kueue counts likewise (``jobset_controller.go``, ReclaimablePods).
     """
     kind, spec, status = workload["kind"], workload.get("spec") or {}, workload.get("status") or {}
     if kind == "Pod":
@@ -60,6 +61,7 @@ def _job_pods(spec: Object, status: Object | None = None) -> int:
     parallelism, done = _number(spec, "parallelism", 1), _number(status, "succeeded", 0)
     if spec.get("completions") is None:
         return _number(status, "active", 0) if done else parallelism
+    done += count_indexes(status.get("failedIndexes") or "")
     return max(0, min(parallelism, int(spec["completions"]) - done))
 
 

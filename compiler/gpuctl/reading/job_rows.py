@@ -13,9 +13,10 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.objects.pod_templates import pod_templates, replicas
+from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
@@ -312,14 +313,22 @@ def missing_pods(job: Job) -> int:
     """Return the number of pods that a job should have but has not."""
     if job.workload is None or end_state(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
         return 0
-    return max(0, replicas(job.workload) - job.pods_in_pages - _made(job))
+    return max(0, _wanted(job.workload) - job.pods_in_pages - _made(job))
+
+
+def _wanted(workload: Object) -> int:
+    """Return the number of pods that should exist. Those of an array that have ended are not counted."""
+    return pods_left(workload) if is_array(workload) else replicas(workload)
 
 
 def _made(job: Job) -> int:
     """Return the number of existing pods that count against the desired number.
 
-    A training's failed pods count: they have rows of their own, and the controller delays the replacement.
+    A training's failed pods count: they have rows of their own, and the controller delays the replacement. An array
+    replaces ended pods by those of other indexes.
     """
+    if job.workload is not None and is_array(job.workload):
+        return sum((pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") for pod in job.pods)
     is_training = job.workload is not None and job.workload["kind"] in ("Job", "JobSet")
     return sum(
         not pod["metadata"].get("deletionTimestamp")
@@ -333,7 +342,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
     lacking = missing_pods(job)
     if job.workload is None or not lacking:
         return None
-    wanted = replicas(job.workload)
+    wanted = _wanted(job.workload)
     status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
     said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not created"
     whole = job_row(job, names._replace(claimed={}))
@@ -343,7 +352,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
         node=None,
         ip=None,
         started_at=None,
-        gpu=whole.gpu * lacking // wanted,
+        gpu=whole.gpu * lacking // replicas(job.workload),
     )
 
 
@@ -380,7 +389,9 @@ def pod_row(
 
 
 def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
-    """Return the row of a job: READY counts ready pods of the desired ones, GPU is the sum over its pods."""
+    """Return the row of a job: READY counts ready pods of the desired ones, or the succeeded indexes of an array. GPU
+    is the sum over its pods.
+    """
     if job.workload is None:
         newest = pod_row(job.pods[-1], job.identity, names)
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
@@ -396,7 +407,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         pod=None,
         identity=job.identity,
         status=job.status(names.keys),
-        ready=f"{_ready(job)}/{replicas(job.workload) or _done(job)}",
+        ready=str(array_progress(job.workload) or f"{_ready(job)}/{replicas(job.workload) or _done(job)}"),
         node=",".join(nodes) or None,
         ip=next((pod["status"]["podIP"] for pod in job.pods if (pod.get("status") or {}).get("podIP")), None),
         created_at=job.workload["metadata"].get("creationTimestamp"),

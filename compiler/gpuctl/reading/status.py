@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from gpuctl.hints import JobHint
 from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.pod_templates import replicas
+from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_held, is_queued, queue_of
 from gpuctl.objects.workload_state import condition, end_state
 
@@ -199,9 +200,9 @@ def _finished(workload: Object, ended: str) -> Status:
     if ended == "finished":
         return Status("Succeeded", _SUCCEEDED)
     why = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
-    return Status(
-        "Failed", _FAILED, ": ".join(part for part in (why.get("reason"), one_line(why.get("message"))) if part)
-    )
+    failed = (workload.get("status") or {}).get("failedIndexes")
+    parts = (why.get("reason"), one_line(why.get("message")), f"indexes {failed}" if failed else "")
+    return Status("Failed", _FAILED, one_line(": ".join(part for part in parts if part)))
 
 
 def _idle(workload: Object, keys: Records) -> Status | None:
@@ -234,6 +235,12 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     # A training's pod counts from when it runs, and still counts after it has succeeded.
     at_work = phases.count(_RUNNING) + phases.count(_SUCCEEDED)
     up = at_work if workload["kind"] in ("Job", "JobSet") else sum(map(is_ready, pods))
+    progress = array_progress(workload)
+    if progress is not None:
+        # Its pods come and go: it runs while one does.
+        running = phases.count(_RUNNING)
+        said = f"{progress} finished, {running} of {pods_left(workload)} pods run"
+        return Status("Running", _RUNNING, said) if running else _worst(pods) or Status("Pending", _PENDING, said)
     if up >= wanted:
         return Status("Running", _RUNNING)
     if up:

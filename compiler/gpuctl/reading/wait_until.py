@@ -13,6 +13,7 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import replicas
@@ -287,7 +288,7 @@ class _Wait:
 
 
 def _holds(condition: str, workload: Object, job: Job) -> bool:
-    wanted = replicas(workload)
+    wanted = 1 if is_array(workload) else replicas(workload)
     if condition == "done" or wanted == 0 or (workload.get("spec") or {}).get("suspend"):
         return False
     if condition == "ready":

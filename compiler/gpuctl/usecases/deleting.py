@@ -100,9 +100,12 @@ def rerun_jobs(
     run: RunOptions,
     callbacks: RunCallbacks,
     sees: MaySee = may_see_all,
+    *,
+    failed: bool = False,
 ) -> Plan:
     """Run trainings again that have ended.
 
+    :param failed: run only the indexes of arrays that have not succeeded.
     :param sees: return True for jobs that messages may name as victims or as holders of resources.
     :raises NoSuchJob: a name has no job, or several.
     :raises NotRerunnable: a job has not ended, or is not a training.
@@ -114,7 +117,7 @@ def rerun_jobs(
         job, _ = find_job(Scope(session, namespace), name, keys)
         live = workload_of(job)
         title = f"{job.identity.kind}/{job.identity.name}"
-        return plan_rerun(live, title, keys, find_workload(session, live))
+        return plan_rerun(live, title, keys, find_workload(session, live), failed=failed)
 
     with session.within(run.timeout):
         plan = _together(map(again, names))

@@ -80,10 +80,16 @@ def delete_named_by_service(
 
 
 def rerun_by_service(
-    service: ServiceClient, names: Sequence[str], namespace: str | None, run: RunOptions, callbacks: RunCallbacks
+    service: ServiceClient,
+    names: Sequence[str],
+    namespace: str | None,
+    run: RunOptions,
+    callbacks: RunCallbacks,
+    *,
+    failed: bool = False,
 ) -> Plan:
-    """Run trainings again through a service."""
-    query = {"namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
+    """Run trainings again through a service, as ``rerun_jobs``."""
+    query = {"namespace": namespace or "", "failed": flag(failed), "queue": flag(run.queue), **run_query(run)}
     # A rerun saves no checkpoints.
     within = response_timeout(run, checkpoints=0)
     return ServiceChange(service, "/jobs/rerun", query, {"names": list(names)}, within).carry_out(callbacks)

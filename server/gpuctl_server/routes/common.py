@@ -290,6 +290,9 @@ Profile = Annotated[
 Queue = Annotated[
     bool, Query(description="Create a job even if a quota is exhausted. It starts when the quota has room.")
 ]
+Failed = Annotated[
+    bool, Query(description="Of arrays, run only the indexes that have not succeeded. The others stay finished.")
+]
 Force = Annotated[bool, Query(description="End the pods without their grace period.")]
 ServiceStrategy = Annotated[
     Strategy | None,

@@ -36,6 +36,7 @@ from gpuctl_server.routes.common import (
     Confirm,
     Confirmed,
     DryRun,
+    Failed,
     Force,
     Names,
     NoProbe,
@@ -197,6 +198,7 @@ def rerun_jobs(
     body: Names,
     namespace: Namespace = None,
     confirm: Confirm = False,
+    failed: Failed = False,
     queue: Queue = False,
     timeout: Timeout = RunOptions.timeout,
     dry_run: DryRun = False,
@@ -205,7 +207,9 @@ def rerun_jobs(
     only_look = body.dryRun or dry_run
     run, touched = bounded_run(timeout, queue=queue, dry_run=only_look), touched_by(request, preview=only_look)
     confirmation = Confirmation(confirm, body.confirmed)
-    return named_jobs.rerun_named_jobs(service, caller, body.names, namespace, run, confirmation, touched)
+    return named_jobs.rerun_named_jobs(
+        service, caller, body.names, namespace, run, confirmation, touched, failed=failed
+    )
 
 
 @router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
@@ -331,11 +335,12 @@ def rerun(
     dry_run: OnlyDryRun,
     namespace: Namespace = None,
     confirm: Confirm = False,
+    failed: Failed = False,
     queue: Queue = False,
 ) -> RerunJob:
     """Run a finished training again. A deleted training is created from its last document, which must be confirmed."""
     ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
-    return run_again(service, caller, ref, touched, confirmed=confirm, queue=queue, dry_run=dry_run)
+    return run_again(service, caller, ref, touched, confirmed=confirm, queue=queue, dry_run=dry_run, failed=failed)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)

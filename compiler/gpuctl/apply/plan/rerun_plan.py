@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
-from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.objects.api_resources import Object, annotations_of, key_of
+from gpuctl.objects.array_jobs import count_indexes, is_array, other_indexes
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.queueing import as_submitted, release
 from gpuctl.objects.workload_state import end_state, recreatable
@@ -16,11 +18,14 @@ class NotRerunnable(NotPossible):
     """Only a finished training can be run again; nothing was changed."""
 
 
-def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | None = None) -> Plan:
+def plan_rerun(
+    workload: Object, title: str, keys: Records, queued: Object | None = None, *, failed: bool = False
+) -> Plan:
     """Plan to replace a finished Job or JobSet by itself; its old pods and logs are deleted.
 
     :param queued: its Kueue Workload, if any. The original node selector is restored instead of the one Kueue injected.
-    :raises NotRerunnable: the workload is a service, or has not ended.
+    :param failed: run only the indexes of an array that have not succeeded.
+    :raises NotRerunnable: the workload is a service, or has not ended; with ``failed``, it has no such indexes.
     """
     key = key_of(workload)
     if key.kind not in ("Job", "JobSet"):
@@ -33,6 +38,7 @@ def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | Non
         raise NotRerunnable(
             f"{title} in {key.namespace} has not ended", "it can run again when it has finished, failed or was deleted"
         )
+    again = _not_succeeded(workload, title) if failed else ""
     desired = recreatable(workload)
     # Without a request to run, an ended job is recreated suspended; here the user requests a run.
     desired["spec"].pop("suspend", None)
@@ -40,9 +46,29 @@ def plan_rerun(workload: Object, title: str, keys: Records, queued: Object | Non
     _relabel_pods(desired, keys)
     if queued is not None:
         as_submitted(desired, queued)
-    return Plan(
-        [Step("replace", key, f"{ended}, runs again", desired=desired, live=workload, method="post", title=title)]
-    )
+    reason = f"{ended}, runs again"
+    if again:
+        size, done = workload["spec"]["completions"], workload["status"].get("completedIndexes")
+        reason = f"{ended}; {count_indexes(again)} of {size} indexes run again: {again}"
+        if done:
+            desired["metadata"]["annotations"] = {**annotations_of(desired), FINISHED_INDEXES: done}
+    return Plan([Step("replace", key, reason, desired=desired, live=workload, method="post", title=title)])
+
+
+def _not_succeeded(workload: Object, title: str) -> str:
+    """Return the indexes of an ended array that have not succeeded, such as ``3,7-9``.
+
+    :raises NotRerunnable: there are none, or the workload is not an array.
+    """
+    name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
+    if not is_array(workload):
+        hint = f"{JobHint('rerun', name, namespace)} runs the whole training again"
+        raise NotRerunnable(f"{title} in {namespace} is not an array, so that it has no failed indexes", hint)
+    found = other_indexes(workload["status"].get("completedIndexes") or "", workload["spec"]["completions"])
+    if not found:
+        hint = f"{JobHint('rerun', name, namespace)} runs all of them again"
+        raise NotRerunnable(f"all indexes of {title} in {namespace} have succeeded", hint)
+    return found
 
 
 def _relabel_pods(desired: Object, keys: Records) -> None:

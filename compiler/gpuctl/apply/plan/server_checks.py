@@ -23,8 +23,17 @@ from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import DEFAULT_QUEUE, RESOURCES, TRAININGS, Key, Object, Resource, key_of
-from gpuctl.objects.ownership_metadata import is_ours
+from gpuctl.objects.api_resources import (
+    DEFAULT_QUEUE,
+    RESOURCES,
+    TRAININGS,
+    Key,
+    Object,
+    Resource,
+    annotations_of,
+    key_of,
+)
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, is_ours
 from gpuctl.objects.queueing import queue_of
 
 
@@ -34,6 +43,7 @@ class Right(NamedTuple):
     verb: str
     resource: Resource
     namespace: str
+    subresource: str = ""
 
 
 def check(session: Session, plan: Plan, platform: CheckOptions | None = None) -> None:
@@ -152,6 +162,7 @@ def _missing_rights(session: Session, plan: Plan) -> list[str]:
             "verb": right.verb,
             "group": right.resource.group,
             "resource": right.resource.plural,
+            "subresource": right.subresource,
             "namespace": right.namespace,
         }
         body = {
@@ -169,16 +180,18 @@ def _missing_rights(session: Session, plan: Plan) -> list[str]:
         return bool((answer.get("status") or {}).get("allowed"))
 
     allowed = session.each(review, rights)
-    missing: dict[tuple[Resource, str], list[str]] = {}
+    missing: dict[Right, list[str]] = {}
     for right, yes in zip(rights, allowed, strict=True):
         if not yes:
-            missing.setdefault((right.resource, right.namespace), []).append(right.verb)
-    return [_lacking(resource, namespace, verbs) for (resource, namespace), verbs in sorted(missing.items())]
+            missing.setdefault(right._replace(verb=""), []).append(right.verb)
+    return [_lacking(right, verbs) for right, verbs in sorted(missing.items())]
 
 
-def _lacking(resource: Resource, namespace: str, verbs: list[str]) -> str:
+def _lacking(right: Right, verbs: list[str]) -> str:
+    resource, namespace = right.resource, right.namespace
     what = " or ".join([", ".join(verbs[:-1]), verbs[-1]] if len(verbs) > 1 else verbs)
     text = f"you may not {what} {resource.plural}" + (f".{resource.group}" if resource.group else "")
+    text += f"/{right.subresource}" if right.subresource else ""
     text += f" in namespace {namespace}" if namespace else " in the whole cluster"
     if resource is RESOURCES["Secret"]:
         text += ": a replaced object is kept in one until the new object exists"
@@ -201,6 +214,9 @@ def _rights(plan: Plan) -> Iterator[Right]:
         else:
             for verb in verbs.get(step.method, ()):
                 yield Right(verb, resource, namespace)
+        if step.desired is not None and FINISHED_INDEXES in annotations_of(step.desired):
+            yield Right("patch", resource, namespace)
+            yield Right("patch", resource, namespace, "status")
         if step.deletes and step.live is not None:
             leaving = key_of(step.live).resource
             yield Right("delete", leaving, namespace)

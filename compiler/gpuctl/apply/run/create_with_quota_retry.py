@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuctl.apply.run.remaining_indexes import create_remaining
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES
 
 
 def create_unless_exists(session: Session, obj: Object, *, apply: bool, wait: Callable[[], bool]) -> bool:
@@ -19,6 +21,8 @@ def create_unless_exists(session: Session, obj: Object, *, apply: bool, wait: Ca
         try:
             if apply:
                 session.apply(obj)
+            elif FINISHED_INDEXES in annotations_of(obj):
+                create_remaining(session, obj)
             else:
                 session.create(obj)
             return True

@@ -14,6 +14,7 @@ from gpuctl.kube.reflector import Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.workload_state import condition, end_state
@@ -167,12 +168,18 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
 
 
 def is_up(obj: Object) -> bool:
-    """Return True if all pods of a workload are ready, or it needs none: finished, suspended, scaled to 0."""
+    """Return True if all pods of a workload are ready (of an array: one), or it needs none: finished, suspended, scaled
+    to 0.
+    """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if end_state(obj) or spec.get("suspend"):
         return True
     if obj["kind"] == "Job":
-        wanted = min(spec.get("parallelism", 1), spec.get("completions") or spec.get("parallelism", 1))
+        wanted = (
+            1
+            if is_array(obj)
+            else min(spec.get("parallelism", 1), spec.get("completions") or spec.get("parallelism", 1))
+        )
         return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= int(wanted)
     if obj["kind"] == "JobSet":
         replicated = status.get("replicatedJobsStatus") or []

@@ -48,7 +48,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     # Jobs and JobSets
     "completions": (1,),
     "parallelism": (1,),
-    "backoffLimit": (6,),
+    "backoffLimit": (6, 2**31 - 1),
     "completionMode": ("NonIndexed",),
     "manualSelector": (False,),
     "podReplacementPolicy": ("TerminatingOrFailed", "Failed"),

@@ -21,11 +21,14 @@ from gpuctl.usecases.service_changes import rerun_by_service
 
 
 @click.command(
-    "rerun", short_help="Run a training again that has ended.", epilog="Example:\n\n  $ gpuctl rerun qwen-sft"
+    "rerun",
+    short_help="Run a training again that has ended.",
+    epilog="Examples:\n\n  $ gpuctl rerun qwen-sft\n\n  $ gpuctl rerun evaluate --failed",
 )
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
 @namespace_option("Namespace of the jobs.")
 @reading_options
+@click.option("--failed", is_flag=True, help="Of arrays, run only the indexes that have not succeeded.")
 @queue_option
 @changing_options
 def command(
@@ -34,6 +37,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     platform: str | None,
+    failed: bool,
     queue: bool,
     yes: bool,
     timeout: float,
@@ -45,6 +49,9 @@ def command(
     The old object is deleted with its pods and logs, and created again; everything is checked first. Running jobs and
     services are not touched. A training that was deleted, or removed by its ttl, runs again from its last document
     (`gpuctl history`) after confirmation; name it alone.
+
+    With --failed, the finished indexes of an array stay finished: the others run, under their own indexes. The preview
+    lists them.
     """
     as_json = as_json or output == "json"
     invocation = Invocation(kubeconfig, context, yes, as_json)
@@ -52,16 +59,16 @@ def command(
         if by_service is not None:
             reject_platform(platform)
             run = RunOptions(timeout, queue=queue)
-            plan = rerun_by_service(by_service.service, names, namespace, run, by_service.callbacks)
+            plan = rerun_by_service(by_service.service, names, namespace, run, by_service.callbacks, failed=failed)
     if by_service is not None:
         return finish(plan, as_json=as_json)
     with cluster_change(invocation) as (session, callbacks):
         settings = platform_settings(platform)
         run = RunOptions(timeout, queue=queue)
         try:
-            plan = rerun_jobs(session, names, namespace, settings, run, callbacks)
+            plan = rerun_jobs(session, names, namespace, settings, run, callbacks, failed=failed)
         except JobNotFound as absent:
-            if len(names) > 1:
+            if len(names) > 1 or failed:
                 raise
             try:
                 plan = rerun_removed(session, names[0], namespace, platform, records(settings), run, callbacks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.objects.api_resources import annotations_of
+from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.workload_state import condition, end_state
@@ -26,7 +27,18 @@ def how_to_run_again(evidence: Evidence) -> str:
     workload = evidence.job.workload
     if workload is None:
         return "no controller creates its pods: apply its document"
-    return command("rerun", evidence) if end_state(workload) == "failed" else "its controller replaces the pod"
+    if end_state(workload) == "failed":
+        return _rerun(evidence)
+    progress = array_progress(workload)
+    if progress is not None and progress.failed:
+        return f"{_rerun(evidence)} when the array has ended"
+    return "its controller replaces the pod"
+
+
+def _rerun(evidence: Evidence) -> str:
+    """Return the command that runs the job again; of an array only the indexes that have not succeeded."""
+    workload = evidence.job.workload
+    return command("rerun", evidence, *(["--failed"] if workload is not None and is_array(workload) else []))
 
 
 def succeeded(evidence: Evidence) -> Finding | None:
@@ -129,7 +141,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
         message = f"it ran for longer than its deadline{limit}, and was stopped"
         told = known_proofs(condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"))
         fix = "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
-        fix += f"to run it again unchanged: {command('rerun', evidence)}"
+        fix += f"to run it again unchanged: {_rerun(evidence)}"
         return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
     for pod in reversed(evidence.pods):
         if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):
@@ -159,7 +171,8 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
     failed = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
     if failed.get("reason") == "DeadlineExceeded":
         return None
-    limit, count = (workload.get("spec") or {}).get("backoffLimit"), (workload.get("status") or {}).get("failed")
+    spec, status = workload.get("spec") or {}, workload.get("status") or {}
+    limit, count = spec.get("backoffLimitPerIndex", spec.get("backoffLimit")), status.get("failed")
     said = one_line(failed.get("message")) or failed.get("reason") or "it failed"
     numbers = {"failedPods": count, "backoffLimit": limit}
     told = known_proofs(
@@ -167,7 +180,10 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
         *(event_proof(event) for event in evidence.events_with("BackOff", "Failed", "Evicted", "Killing")[-2:]),
     )
     left = f"; {count_text(count, 'pod')} failed, and its job.retries is {limit}" if count and limit is not None else ""
-    return Finding("backoff-limit", f"{said}{left}", numbers, command("rerun", evidence), told)
+    if is_array(workload):
+        left = f"; indexes {status.get('failedIndexes')} failed, and its array.retries is {limit}"
+        numbers = {**numbers, "failedIndexes": status.get("failedIndexes")}
+    return Finding("backoff-limit", f"{said}{left}", numbers, _rerun(evidence), told)
 
 
 def running(evidence: Evidence) -> Finding | None:

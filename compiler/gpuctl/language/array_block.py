@@ -1,0 +1,45 @@
+"""The ``array:`` block of a training: independent runs of one program, told apart by their index."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import Block, Count, PositiveCount
+
+# k8s.io/kubernetes pkg/apis/batch/validation: above this number a limit of failed indexes is required.
+ArraySize = Annotated[PositiveCount, Field(le=100_000)]
+
+
+class Array(Block):
+    """A number of independent runs. Each pod has an index, from 0."""
+
+    size: ArraySize = Field(
+        description="Number of runs. The program reads its index, from 0 to size-1, from GPUCTL_ARRAY_INDEX, and the "
+        "size from GPUCTL_ARRAY_SIZE.",
+        examples=[100],
+    )
+    parallelism: PositiveCount | None = Field(
+        None, description="Maximum number of runs at a time. Default: as many as find room.", examples=[8]
+    )
+    retries: Annotated[Count, Field(le=1000)] | None = Field(
+        None,
+        description="How often each failed run is started again. Default: `job.retries`. Preemption by a more urgent "
+        "job does not count.",
+        examples=[2],
+    )
+    max_failed: Count | None = Field(
+        None,
+        description="Stop the whole array when more runs than this have failed for good. Default: the other runs "
+        "continue, and the array fails at its end.",
+        examples=[10],
+    )
+
+    @model_validator(mode="after")
+    def _within_size(self) -> "Array":
+        for field in ("parallelism", "max_failed"):
+            value = getattr(self, field)
+            if value is not None and value > self.size:
+                message = f"`{field}` is {value}, and the array has {self.size} runs"
+                raise field_error("GPU206", message, f"write at most {self.size}, or remove the line", (field,))
+        return self
