@@ -709,6 +709,8 @@ type RerunJobsOptions struct {
 	Namespace string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
+	// Of arrays, run only the indexes that have not succeeded. The others stay finished.
+	Failed bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
@@ -723,6 +725,7 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "failed", options.Failed)
 	set(query, "queue", options.Queue)
 	set(query, "timeout", options.Timeout)
 	var answer PlanAnswer
@@ -837,6 +840,8 @@ type RerunJobOptions struct {
 	Namespace string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
+	// Of arrays, run only the indexes that have not succeeded. The others stay finished.
+	Failed bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Check everything and return what would be done. Nothing is written.
@@ -852,6 +857,7 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "confirm", options.Confirm)
+	set(query, "failed", options.Failed)
 	set(query, "queue", options.Queue)
 	set(query, "dryRun", options.DryRun)
 	var answer RerunJob

@@ -58,7 +58,9 @@ def rerun_named_jobs(
     *,
     failed: bool = False,
 ) -> PlanAnswer:
-    """Run finished trainings again, with ``failed`` only the indexes of arrays that have not succeeded. A deleted training must be the only one named.
+    """Run finished trainings again. A deleted training must be the only one named.
+
+    :param failed: run only the indexes of arrays that have not succeeded.
 
     :raises Problem: 403, 404, 409, 503.
     """

@@ -21,8 +21,8 @@ def with_independent_pods(answer: Fit, single: Fit | None = None) -> Fit:
         return answer
     if answer.starts and answer.verdict in LACKING:
         reason = f"{answer.starts} of {answer.demand.pods} pods at once; the other indexes follow when these have ended"
-        verdict = "preempts" if answer.victims else "fits"
-        return replace(answer, verdict=verdict, reason=reason, change=None, opening=None)
+        now = replace(answer, reason=reason, change=None, opening=None)
+        return replace(now, verdict="preempts") if answer.victims else replace(now, verdict="fits")
     if single is not None and needs_single_pod(answer):
         return replace(single, demand=answer.demand)
     return answer

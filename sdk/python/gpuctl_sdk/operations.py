@@ -725,6 +725,7 @@ class Operations(ABC):
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
         confirm: bool | None = None,
+        failed: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
     ) -> models.PlanAnswer:
@@ -736,6 +737,7 @@ class Operations(ABC):
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
@@ -744,7 +746,9 @@ class Operations(ABC):
                 "POST",
                 "/jobs/rerun",
                 models.PlanAnswer,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                query=given(
+                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "timeout": timeout}
+                ),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -874,6 +878,7 @@ class Operations(ABC):
         *,
         namespace: str | None = None,
         confirm: bool | None = None,
+        failed: bool | None = None,
         queue: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
@@ -883,6 +888,7 @@ class Operations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
@@ -891,7 +897,9 @@ class Operations(ABC):
                 "POST",
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
+                query=given(
+                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "dryRun": dry_run}
+                ),
                 repeatable=False,
             )
         )
@@ -3051,6 +3059,7 @@ class AsyncOperations(ABC):
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
         confirm: bool | None = None,
+        failed: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
     ) -> models.PlanAnswer:
@@ -3062,6 +3071,7 @@ class AsyncOperations(ABC):
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
@@ -3070,7 +3080,9 @@ class AsyncOperations(ABC):
                 "POST",
                 "/jobs/rerun",
                 models.PlanAnswer,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                query=given(
+                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "timeout": timeout}
+                ),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -3200,6 +3212,7 @@ class AsyncOperations(ABC):
         *,
         namespace: str | None = None,
         confirm: bool | None = None,
+        failed: bool | None = None,
         queue: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
@@ -3209,6 +3222,7 @@ class AsyncOperations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
@@ -3217,7 +3231,9 @@ class AsyncOperations(ABC):
                 "POST",
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
+                query=given(
+                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "dryRun": dry_run}
+                ),
                 repeatable=False,
             )
         )
