@@ -49,7 +49,7 @@ def test_row_shows_progress_and_running_pods() -> None:
     pods = [pod("train-50-a", "Running"), pod("train-51-b", "Pending"), pod("train-3-c", "Succeeded")]
     row = job_row(Job(Identity("team", "train", "training"), workload, pods), platform_keys(Settings(), KEYS))
     assert row.ready == "37/100 (2 failed)"
-    assert row.status == ("Running", "running", "37/100 (2 failed) finished, 1 of 8 pods run")
+    assert row.status == ("Running", "running", "37/100 (2 failed) succeeded, 1 of 8 pods run")
 
 
 def test_ended_pods_of_an_array_are_not_missing() -> None:

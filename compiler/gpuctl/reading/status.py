@@ -239,7 +239,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     if progress is not None:
         # Its pods come and go: it runs while one does.
         running = phases.count(_RUNNING)
-        said = f"{progress} finished, {running} of {pods_left(workload)} pods run"
+        said = f"{progress} succeeded, {running} of {pods_left(workload)} pods run"
         return Status("Running", _RUNNING, said) if running else _worst(pods) or Status("Pending", _PENDING, said)
     if up >= wanted:
         return Status("Running", _RUNNING)

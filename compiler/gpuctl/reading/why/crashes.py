@@ -10,6 +10,7 @@ from dataclasses import replace
 from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.log_streams import select_container as container_of_log
@@ -125,7 +126,9 @@ def _its_log(evidence: Evidence, end: ContainerExit, pod: Object) -> str:
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
     if end.container != container_of_log(pod, None):
         flags.append(f"-c {end.container}")
-    return command("logs", evidence, *flags, *(["--previous"] if end.previous else [])) + " shows what it wrote"
+    shown = command("logs", evidence, *flags, *(["--previous"] if end.previous else [])) + " shows what it wrote"
+    workload = evidence.job.workload
+    return f"{shown}; then {how_to_run_again(evidence)}" if workload is not None and is_array(workload) else shown
 
 
 def _hardware(
