@@ -147,16 +147,26 @@ SCALING = block(
 )
 
 
+ARRAY = block(
+    {"size": st.integers(3, 9)},
+    parallelism=st.integers(1, 3),
+    retries=st.integers(0, 3),
+    max_failed=st.integers(0, 3),
+)
+
+
 @st.composite
 def workload(draw: st.DrawFn) -> dict[str, Any]:
     """A document of one of the four kinds of workloads, over all fields."""
     kind = draw(st.sampled_from(["training", "inference", "notebook", "compute"]))
     job = dict(JOB)
     resources = dict(RESOURCES)
+    fields: dict[str, Any] = {}
     if kind == "training":
         job |= {"epochs": st.integers(1, 9), "batch_size": st.integers(1, 9), "retries": st.integers(0, 3)}
         job |= {"max_runtime": st.just("1d2h"), "ttl": st.just("7d")}
         resources["nodes"] = st.integers(1, 3)
+        fields["array"] = st.one_of(st.integers(1, 9), ARRAY)
     environment = block(
         {"image": st.just("registry.example.com/app:v1")},
         command=COMMAND,
@@ -176,6 +186,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
                 "resources": block(**resources),
                 "storage": block(workdirs=st.lists(WORKDIR, max_size=3), mounts=st.lists(MOUNT, max_size=2)),
                 "podPatch": PATCH,
+                **fields,
             },
         )
     )
