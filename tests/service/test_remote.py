@@ -321,6 +321,6 @@ def test_profiles_and_overrides_equal_those_with_a_kubeconfig(remote: Remote) ->
     remote.same("fit", "-f", file, *options)
     remote.same("apply", "-f", file, "--dry-run", "--profile", "night", code=1)
     remote.same("apply", "-f", file, "--dry-run", "--with", "resources.gpus=2", code=1)
-    remote.typed("apply", "-f", file, *options)
+    remote.typed("apply", "-f", file, *options, "-n", remote.place.namespace)
     (row,) = json.loads(remote.same("history", "a", "-o", "json").out)["items"]
     assert (row["profile"], row["overrides"]) == ("long", ["resources.gpu=2"])

@@ -72,6 +72,23 @@ class DiagnosticsAnswer(ApiModel):
         )
 
 
+class SetField(ApiModel):
+    """A field that ``gpuctl set`` changes. ``document``: the name of its document."""
+
+    document: str
+    path: str
+    old: Any = Field(alias="from")
+    new: Any = Field(alias="to")
+
+
+class SetAnswer(ApiModel):
+    """``gpuctl set -o json``. ``written``: False with ``--check``, and if nothing changes."""
+
+    file: str
+    written: bool
+    changes: list[SetField]
+
+
 class VersionAnswer(SharedModel):
     """``gpuctl version -o json``: versions of gpuctl and of the language, and supported Kubernetes versions."""
 

@@ -15,7 +15,7 @@ class OverviewLine(NamedTuple):
 OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Author": (
         OverviewLine(("init", "explain", "schema"), "Starter document; help on fields; JSON Schema."),
-        OverviewLine(("validate", "fmt"), "Report every problem; canonical spelling."),
+        OverviewLine(("validate", "fmt", "set"), "Report problems; canonical form; set fields."),
         OverviewLine(("render",), "Compile documents to Kubernetes manifests."),
     ),
     "Cluster": (
@@ -69,7 +69,7 @@ COMMAND_HINTS: dict[str, str] = {
     "pools": "`gpuctl get pools` lists pools.",
     "quotas": "`gpuctl get quotas` lists quotas.",
     "scale": "Set `service.replicas` in the document, and `gpuctl apply -f FILE`.",
-    "edit": "Change the document, and `gpuctl apply -f FILE`.",
+    "edit": "`gpuctl set FILE PATH=VALUE` changes the document; `gpuctl apply -f FILE` applies it.",
     "log": "`gpuctl logs JOB` prints the logs of a job's pods.",
     "attach": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
     "ssh": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",

@@ -6,27 +6,39 @@ import re
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.composer import compose
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, SourceSpan
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, OptionNode, ReadError, YamlNode
 from gpuctl.language.masking import MASK, hidden, masked, redact
 
 _STEP = r"\"[^\"\n]+\"|[^\s\".=\[\]:]+"
-_ASSIGNMENT = re.compile(rf"(?:(?P<job>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):)?(?P<path>(?:{_STEP})(?:\.(?:{_STEP}))*)=")
+_STEPS = rf"(?:{_STEP})(?:\[\d+\])*"
+_ASSIGNMENT = re.compile(rf"(?:(?P<job>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):)?(?P<path>{_STEPS}(?:\.{_STEPS})*)=")
 
 
 class Assignment(NamedTuple):
     """A value for one field.
 
-    ``job``: the job's name before the path, if any. ``text``: the path and the value as written, without credentials.
-    ``root``: a mapping with the value at its path, and nothing else.
+    ``job``: the job's name before the path, if any. ``keys``: the steps of the path as nodes; that of an index is the
+    index. ``written``: the value as written. ``text``: path and value without credentials.
     """
 
     job: str | None
-    path: tuple[str, ...]
+    path: FieldPath
+    keys: tuple[YamlNode, ...]
+    value: YamlNode
+    written: str
     text: str
-    root: YamlNode
     span: SourceSpan
+
+    @property
+    def root(self) -> YamlNode:
+        """A mapping with the value at its path, and nothing else. The path has no index."""
+        node = self.value
+        for key in reversed(self.keys):
+            node = node.with_value([(key, node)])
+            node.kind, node.start, node.plain = MAPPING, key.start, False
+        return node
 
 
 class Assignments(NamedTuple):
@@ -66,8 +78,6 @@ def _parse(option: str, text: str, before: str, parsed: Assignments) -> str:
     match = _ASSIGNMENT.match(text)
     if match is None:
         hint = "write `PATH=VALUE` or `JOB:PATH=VALUE`, such as `resources.gpu=8`"
-        if re.match(r"[^=]*\[\d+\]", text):
-            hint = "a list is replaced as a whole: `environment.args=[a, b]`"
         message = f"`{redact(text)}` does not assign a value to a field"
         parsed.diagnostics.append(Diagnostic(Severity.ERROR, "GPU113", message, span, hint=hint))
         return redact(text)
@@ -76,43 +86,43 @@ def _parse(option: str, text: str, before: str, parsed: Assignments) -> str:
     try:
         roots = compose(values, parsed.diagnostics)
     except ReadError as error:
-        found = error.diagnostic.span
+        place = error.diagnostic.span
         # The end of an unfinished value is on the line after it.
-        inside = found is not None and found.line == line
+        inside = place is not None and place.line == line
         parsed.diagnostics.append(error.diagnostic if inside else error.diagnostic._replace(span=span))
         return redact(text)
     end = chunk.end
     value = _placed(roots[0], chunk) if roots else OptionNode(SCALAR, "", end, end, True, chunk)
-    steps = [
-        (found[0].strip('"'), start + match.start("path") + found.start(), start + match.start("path") + found.end())
-        for found in re.finditer(_STEP, match["path"])
-    ]
-    root: YamlNode = value
-    for step, first, last in reversed(steps):
-        key = OptionNode(SCALAR, step, first, last, False, chunk)
-        root = OptionNode(MAPPING, [(key, root)], first, end, False, chunk)
-    path = tuple(step for step, _, _ in steps)
-    shown = text[: match.end()] + masked_value(path, value, text[match.end() :])
-    parsed.items.append(Assignment(match["job"], path, shown[match.start("path") :], root, span))
+    path: list[str | int] = []
+    keys = []
+    for found in re.finditer(rf"{_STEP}|\d+(?=\])", match["path"]):
+        is_index = match["path"][found.start() - 1 : found.start()] == "["
+        path.append(int(found[0]) if is_index else found[0].strip('"'))
+        first = start + match.start("path") + found.start()
+        keys.append(OptionNode(SCALAR, found[0].strip('"'), first, first + len(found[0]), False, chunk))
+    written = text[match.end() :]
+    shown = text[: match.end()] + masked_value(tuple(path), value, written)
+    item = Assignment(match["job"], tuple(path), tuple(keys), value, written, shown[match.start("path") :], span)
+    parsed.items.append(item)
     return shown
 
 
-def masked_value(path: tuple[str, ...], node: YamlNode, text: str) -> str:
+def masked_value(path: FieldPath, node: YamlNode, text: str) -> str:
     """Return the text of a field's value, or a mask if there is a credential in it, by its name or its form.
 
     :param node: the value's tree.
     """
-    data = _data(node)
+    data = plain_data(node)
     for step in reversed(path):
         data = {step: data}
     return text if masked(data) == data else MASK
 
 
-def _data(node: YamlNode) -> Any:
+def plain_data(node: YamlNode) -> Any:
     """Return a tree as data in which every scalar is text."""
     if node.kind == MAPPING:
-        return {key.value: _data(value) for key, value in node.value}
-    return [_data(item) for item in node.value] if node.kind == SEQUENCE else node.value
+        return {key.value: plain_data(value) for key, value in node.value}
+    return [plain_data(item) for item in node.value] if node.kind == SEQUENCE else node.value
 
 
 def _placed(node: YamlNode, chunk: Chunk) -> OptionNode:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.conform import report_wrong_kind
-from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
 from gpuctl.frontend.field_shapes import FreeShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
 from gpuctl.frontend.findings import Findings
@@ -92,6 +92,11 @@ class VariantSelection:
         diagnostics += self.overrides.diagnostics
         jobs = [(raw, name) for raw in raws if (name := _job_name(raw)) is not None]
         for item in self.overrides.items:
+            if any(isinstance(step, int) for step in item.path):
+                message = f"`{format_path(item.path)}` is an item of a list, which is replaced as a whole"
+                hint = f"write the list: `{format_path(item.path[:-1])}=[a, b]`"
+                diagnostics.append(Diagnostic(Severity.ERROR, "GPU113", message, item.span, item.path, hint))
+                continue
             named = [raw for raw, name in jobs if item.job in (None, name)]
             if len(named) == 1:
                 root = named[0].root
@@ -310,7 +315,7 @@ def _names(profiles: YamlNode) -> list[str]:
 
 def _no_target(item: Assignment, names: list[str]) -> Diagnostic:
     """Return the error for an override that fits no job, or several."""
-    path = ".".join(item.path)
+    path = format_path(item.path)
     if item.job is None:
         message = f"`{path}` is overridden, but there are {len(names)} jobs" if names else "there is no job to override"
         hint = (

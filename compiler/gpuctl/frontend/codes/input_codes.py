@@ -214,6 +214,6 @@ INPUT_CODES = (
         "note",
         "overridden for this run",
         "`--with` gives a field another value than the file, for this run only. `gpuctl history` lists it.",
-        "Change the value in the file if it is to stay.",
+        "`gpuctl set FILE PATH=VALUE` changes the file, if the value is to stay.",
     ),
 )
