@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.capacity.quota_charges import format_amount
@@ -58,129 +58,195 @@ def _latest(evidence: Evidence) -> list[Object]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class _Crash:
+    """A container that ended, with what is known of it.
+
+    ``said``: the cause in its log. ``numbers`` and ``sources`` are those of every finding about it. ``again``: text
+    about its restarts; "" without any.
+    """
+
+    evidence: Evidence
+    pod: Object
+    end: ContainerExit
+    said: log.LogDiagnosis
+    numbers: dict[str, object]
+    sources: tuple[Proof, ...]
+    again: str
+
+    @property
+    def where(self) -> str:
+        """Return the container and its pod, as in messages."""
+        return f"{'init container' if self.end.init else 'container'} {self.end.container} of pod {self.end.pod}"
+
+    @property
+    def container(self) -> Object:
+        """Return the container's spec; empty if the pod has none of its name."""
+        spec = self.pod["spec"]
+        every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+        return next((item for item in every if item["name"] == self.end.container), {})
+
+    @property
+    def volumes(self) -> list[Object]:
+        """Return the pod's volumes."""
+        return self.pod["spec"].get("volumes") or []
+
+    def finding(self, cause: str, message: str, fix: str, **numbers: object) -> Finding:
+        """Return a finding about the crash; ``again`` is added to the message."""
+        return Finding(cause, message + self.again, {**self.numbers, **numbers}, fix, self.sources, self.end.pod)
+
+
 def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
     pod = next(item for item in evidence.pods if item["metadata"]["name"] == end.pod)
-    lines = evidence.logs.get((end.pod, end.container)) or log.lines_of(end.message)
-    said = log.diagnose(lines)
-    told = tuple(_sources(evidence, end, said, pod))
-    numbers = {"exitCode": end.code, "container": end.container, "restarts": end.restarts}
-    where = f"{'init container' if end.init else 'container'} {end.container} of pod {end.pod}"
-    again = _again(evidence, end)
-    if (
-        end.reason in ("StartError", "ContainerCannotRun")
-        and log.diagnose([one_line(end.message)]).cause == "gpu-driver-error"
-    ):
-        return gpu_driver(pod, log.printable(one_line(end.message)), numbers, told, again)
+    said = log.diagnose(evidence.logs.get((end.pod, end.container)) or log.lines_of(end.message))
+    numbers: dict[str, object] = {"exitCode": end.code, "container": end.container, "restarts": end.restarts}
+    sources = tuple(_sources(evidence, end, said, pod))
+    return _diagnose(_Crash(evidence, pod, end, said, numbers, sources, _again(evidence, end)))
+
+
+def _diagnose(crash: _Crash) -> Finding:
+    end, said, where = crash.end, crash.said, crash.where
+    line = f": {said.line}" if said.line else ""
     if end.reason in ("StartError", "ContainerCannotRun"):
-        found = no_command(one_line(end.message), end.container, told, end.pod)
-        return replace(found, numbers={**found.numbers, **numbers})
+        return _not_started(crash)
     if end.code in (126, 127):
         what = "was not found" if end.code == 127 else "cannot be executed"
-        line = f": {said.line}" if said.line else ""
-        message = f"a command {what} (exit code {end.code}) in {where}{line}{again}"
+        message = f"a command {what} (exit code {end.code}) in {where}{line}"
         fix = "correct `environment.command` or the script that it runs, or use an image that has it"
-        return Finding("command-not-found", message, numbers, fix, told, end.pod)
+        return crash.finding("command-not-found", message, fix)
     if end.reason == "OOMKilled":
-        return _out_of_memory(pod, end, numbers, told, again)
-    probe = _probe(evidence, end, pod)
+        return _out_of_memory(crash)
+    probe = _probe(crash.evidence, end, crash.pod)
     if probe is not None:
         return probe
-    if said.cause == "cuda-out-of-memory":
-        return _gpu_memory(end, said, numbers, told, again)
-    if said.cause in _OF_GPUS:
-        return _OF_GPUS[said.cause](evidence, pod, end, said, numbers, told, again)
+    if said.cause in _BY_LOG:
+        return _BY_LOG[said.cause](crash)
     if said.cause in PROGRAM_CAUSES and end.code not in (0, _KILL, _TERM):
-        return program_error(said.cause, pod, end, said, numbers, told, again)
+        what, fix, more = program_error(said.cause, crash.pod, end, said.line)
+        message = f"{what}: {said.line} (pod {end.pod}, exit code {end.code})"
+        return crash.finding(said.cause, message, fix, **more)
     if said.cause == "shm-exhausted" or end.code == _BUS:
-        return _shared_memory(pod, end, numbers, told, again, is_said=bool(said.cause))
-    line = f": {said.line}" if said.line else ""
+        return _shared_memory(crash)
     if end.code in _SIGNALS:
         name = _SIGNALS[end.code]
-        message = f"the program crashed with {name} (exit code {end.code}) in {where}{again}"
+        message = f"the program crashed with {name} (exit code {end.code}) in {where}"
         fix = "set `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
-        return Finding("segmentation-fault", message, {**numbers, "signal": name}, fix, told, end.pod)
+        return crash.finding("segmentation-fault", message, fix, signal=name)
+    described = command("describe job", crash.evidence)
     if end.code == _KILL:
-        message = f"{where} was killed (SIGKILL), and kubelet reports no reason{again}"
+        message = f"{where} was killed (SIGKILL), and kubelet reports no reason"
         fix = (
             "look for what killed it: its node ran out of memory or was shut down, or it did not end within its grace "
-            f"period; {command('describe job', evidence)} shows the events"
+            f"period; {described} shows the events"
         )
-        return Finding("killed", message, numbers, fix, told, end.pod)
+        return crash.finding("killed", message, fix)
     if end.code == _TERM:
-        message = f"{where} was terminated (SIGTERM){again}"
-        fix = f"look for what terminated it: {command('describe job', evidence)} shows the events"
-        return Finding("terminated", message, numbers, fix, told, end.pod)
+        fix = f"look for what terminated it: {described} shows the events"
+        return crash.finding("terminated", f"{where} was terminated (SIGTERM)", fix)
     if end.code == 0:
-        message = f"the program in {where} exits without an error, but a service has to keep running{again}"
+        message = f"the program in {where} exits without an error, but a service has to keep running"
         fix = "let `environment.command` stay in the foreground, or write it as `kind: training`"
-        return Finding("application-error", message, numbers, fix, told, end.pod)
-    message = f"the program ended with exit code {end.code} in {where}{line}{again}"
-    fix = _its_log(evidence, end, pod)
-    return Finding("application-error", message, numbers, fix, told, end.pod)
+        return crash.finding("application-error", message, fix)
+    message = f"the program ended with exit code {end.code} in {where}{line}"
+    return crash.finding("application-error", message, _its_log(crash))
 
 
-def _its_log(evidence: Evidence, end: ContainerExit, pod: Object) -> str:
+def _its_log(crash: _Crash) -> str:
     """Return how to see what the container wrote until this exit."""
+    evidence, end = crash.evidence, crash.end
     if not evidence.may_read_logs:
         return "ask a user who may read logs for its output"
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
-    if end.container != container_of_log(pod, None):
+    if end.container != container_of_log(crash.pod, None):
         flags.append(f"-c {end.container}")
     shown = command("logs", evidence, *flags, *(["--previous"] if end.previous else [])) + " shows what it wrote"
     workload = evidence.job.workload
     return f"{shown}; then {how_to_run_again(evidence)}" if workload is not None and is_array(workload) else shown
 
 
-def _hardware(
-    evidence: Evidence,
-    pod: Object,
-    end: ContainerExit,
-    said: log.LogDiagnosis,
-    numbers: dict[str, object],
-    told: Told,
-    run: str,
-) -> Finding:
-    message = f"a GPU of {end.node} reported a hardware error to pod {end.pod}: {said.line}{run}"
+def _not_started(crash: _Crash) -> Finding:
+    text = one_line(crash.end.message)
+    if log.diagnose([text]).cause == "gpu-driver-error":
+        return gpu_driver(crash.pod, log.printable(text), crash.numbers, crash.sources, crash.again)
+    found = no_command(text, crash.end.container, crash.sources, crash.end.pod)
+    return replace(found, numbers={**found.numbers, **crash.numbers})
+
+
+def _hardware(crash: _Crash) -> Finding:
+    node = crash.end.node
+    message = f"a GPU of {node} reported a hardware error to pod {crash.end.pod}: {crash.said.line}"
     fix = (
-        f"ask the administrators to look at {end.node}, and to keep other jobs away (`kubectl cordon {end.node}`); "
-        f"then {how_to_run_again(evidence)}"
+        f"ask the administrators to look at {node}, and to keep other jobs away (`kubectl cordon {node}`); "
+        f"then {how_to_run_again(crash.evidence)}"
     )
-    return Finding("gpu-hardware-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
+    return crash.finding("gpu-hardware-error", message, fix, node=node)
 
 
-def _driver(
-    evidence: Evidence,
-    pod: Object,
-    end: ContainerExit,
-    said: log.LogDiagnosis,
-    numbers: dict[str, object],
-    told: Told,
-    run: str,
-) -> Finding:
-    return gpu_driver(pod, said.line, numbers, told, run)
+def _driver(crash: _Crash) -> Finding:
+    return gpu_driver(crash.pod, crash.said.line, crash.numbers, crash.sources, crash.again)
 
 
-def _communication(
-    evidence: Evidence,
-    pod: Object,
-    end: ContainerExit,
-    said: log.LogDiagnosis,
-    numbers: dict[str, object],
-    told: Told,
-    run: str,
-) -> Finding:
+def _communication(crash: _Crash) -> Finding:
+    end = crash.end
     message = (
-        f"communication between its GPUs failed in pod {end.pod} on {end.node} (exit code {end.code}): {said.line}{run}"
+        f"communication between its GPUs failed in pod {end.pod} on {end.node} (exit code {end.code}): "
+        f"{crash.said.line}"
     )
     fix = (
         "set `NCCL_DEBUG=INFO` in `environment.env` to see which link failed; check the network between its nodes, "
-        f"`NCCL_SOCKET_IFNAME`, and `resources.shm`; {_its_log(evidence, end, pod)}"
+        f"`NCCL_SOCKET_IFNAME`, and `resources.shm`; {_its_log(crash)}"
     )
-    return Finding("nccl-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
+    return crash.finding("nccl-error", message, fix, node=end.node)
 
 
-Told = tuple[Proof, ...]
-_OF_GPUS = {"gpu-hardware-error": _hardware, "gpu-driver-error": _driver, "nccl-error": _communication}
+def _out_of_memory(crash: _Crash) -> Finding:
+    limit = container_limits(crash.container).get("memory")
+    text = format_amount("memory", limit) if limit else None
+    of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
+    message = f"container {crash.end.container} of pod {crash.end.pod} used more than {of}, and was killed"
+    fix = f"raise `resources.memory` above {text}" if text else "set `resources.memory`"
+    shared = any((volume.get("emptyDir") or {}).get("medium") == "Memory" for volume in crash.volumes)
+    also = " (files in /dev/shm count too)" if shared else ""
+    fix += f", or use less: smaller batches, fewer data loader workers{also}"
+    return crash.finding("out-of-memory", message, fix, limitBytes=int(limit) if limit else None, limit=text)
+
+
+def _gpu_memory(crash: _Crash) -> Finding:
+    said, end = crash.said.numbers, crash.end
+    parts = []
+    if "tried" in said:
+        parts.append(f"it tried to allocate {said['tried']}")
+    if "free" in said:
+        parts.append(f"{said['free']} of {said.get('total', 'the card')} were free")
+    detail = f": {', '.join(parts)}" if parts else ""
+    message = f"the memory of the GPU was not enough{detail} (pod {end.pod}, exit code {end.code})"
+    fix = "a smaller batch or context, gradient checkpointing, more GPUs, or a `resources.gpu-type` with more memory"
+    return crash.finding("cuda-out-of-memory", message, fix, **said)
+
+
+def _shared_memory(crash: _Crash) -> Finding:
+    size = None
+    mounts = crash.container.get("volumeMounts") or []
+    name = next((mount["name"] for mount in mounts if mount.get("mountPath") == "/dev/shm"), None)  # noqa: S108
+    for volume in crash.volumes:
+        if volume["name"] == name:
+            size = (volume.get("emptyDir") or {}).get("sizeLimit")
+    has = str(size) if size else "64Mi, the runtime's default"
+    message = f"shared memory (/dev/shm, {has}) was too small"
+    if not crash.said.cause:
+        message = f"a bus error, mostly a sign that shared memory (/dev/shm, {has}) is too small"
+    message += f" (pod {crash.end.pod}, exit code {crash.end.code})"
+    fix = f"raise `resources.shm` above {size or '64Mi'}, or use fewer data loader workers"
+    return crash.finding("shm-exhausted", message, fix, shm=size)
+
+
+_BY_LOG = {
+    "cuda-out-of-memory": _gpu_memory,
+    "gpu-hardware-error": _hardware,
+    "gpu-driver-error": _driver,
+    "nccl-error": _communication,
+}
+"""Cause in the log -> its rule."""
 
 
 def _again(evidence: Evidence, end: ContainerExit) -> str:
@@ -208,61 +274,6 @@ def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod
     for item in failed:
         text = f"Failed: {item.get('reason')}: {one_line(item.get('message'))}"
         yield Proof("condition", object_title(workload), text, item.get("lastTransitionTime"))
-
-
-def _out_of_memory(
-    pod: Object, end: ContainerExit, numbers: dict[str, object], told: tuple[Proof, ...], again: str
-) -> Finding:
-    limit = container_limits(_container(pod, end.container)).get("memory")
-    text = format_amount("memory", limit) if limit else None
-    of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
-    message = f"container {end.container} of pod {end.pod} used more than {of}, and was killed{again}"
-    fix = f"raise `resources.memory` above {text}" if text else "set `resources.memory`"
-    shared = any(
-        (volume.get("emptyDir") or {}).get("medium") == "Memory" for volume in pod["spec"].get("volumes") or []
-    )
-    also = " (files in /dev/shm count too)" if shared else ""
-    fix += f", or use less: smaller batches, fewer data loader workers{also}"
-    amount = int(limit) if limit else None
-    return Finding("out-of-memory", message, {**numbers, "limitBytes": amount, "limit": text}, fix, told, end.pod)
-
-
-def _gpu_memory(
-    end: ContainerExit, said: log.LogDiagnosis, numbers: dict[str, object], told: tuple[Proof, ...], again: str
-) -> Finding:
-    parts = []
-    if "tried" in said.numbers:
-        parts.append(f"it tried to allocate {said.numbers['tried']}")
-    if "free" in said.numbers:
-        parts.append(f"{said.numbers['free']} of {said.numbers.get('total', 'the card')} were free")
-    detail = f": {', '.join(parts)}" if parts else ""
-    message = f"the memory of the GPU was not enough{detail} (pod {end.pod}, exit code {end.code}){again}"
-    fix = "a smaller batch or context, gradient checkpointing, more GPUs, or a `resources.gpu-type` with more memory"
-    return Finding("cuda-out-of-memory", message, {**numbers, **said.numbers}, fix, told, end.pod)
-
-
-def _shared_memory(
-    pod: Object, end: ContainerExit, numbers: dict[str, object], told: tuple[Proof, ...], again: str, *, is_said: bool
-) -> Finding:
-    size = None
-    mounts = _container(pod, end.container).get("volumeMounts") or []
-    name = next((mount["name"] for mount in mounts if mount.get("mountPath") == "/dev/shm"), None)  # noqa: S108
-    for volume in pod["spec"].get("volumes") or []:
-        if volume["name"] == name:
-            size = (volume.get("emptyDir") or {}).get("sizeLimit")
-    has = str(size) if size else "64Mi, the runtime's default"
-    where = f"(pod {end.pod}, exit code {end.code}){again}"
-    message = f"shared memory (/dev/shm, {has}) was too small {where}"
-    if not is_said:
-        message = f"a bus error, mostly a sign that shared memory (/dev/shm, {has}) is too small {where}"
-    fix = f"raise `resources.shm` above {size or '64Mi'}, or use fewer data loader workers"
-    return Finding("shm-exhausted", message, {**numbers, "shm": size}, fix, told, end.pod)
-
-
-def _container(pod: Object, name: str) -> Object:
-    spec = pod["spec"]
-    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    return next((item for item in every if item["name"] == name), {})
 
 
 def _probe(evidence: Evidence, end: ContainerExit, pod: Object) -> Finding | None:

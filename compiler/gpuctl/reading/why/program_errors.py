@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.why.container_exits import ContainerExit
-from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.log_diagnosis import LogDiagnosis
 
 _QUOTED = re.compile(r"[\"'\u2018](/[^\"'\u2019]+)[\"'\u2019]")
 _BARE = re.compile(r"(?:^|[\s:])(/[^\s:;,]+)")
@@ -50,19 +48,13 @@ class _Error(NamedTuple):
 _Answer = tuple[str, str, dict[str, object]]
 
 
-def program_error(
-    cause: str,
-    pod: Object,
-    end: ContainerExit,
-    said: LogDiagnosis,
-    numbers: dict[str, object],
-    told: tuple[Proof, ...],
-    again: str,
-) -> Finding:
-    """Return the finding for a cause of :data:`~gpuctl.reading.why.log_patterns.PROGRAM_CAUSES`."""
-    what, fix, more = _KINDS[cause](_Error(pod, end, said.line))
-    message = f"{what}: {said.line} (pod {end.pod}, exit code {end.code}){again}"
-    return Finding(cause, message, {**numbers, **more}, fix, told, end.pod)
+def program_error(cause: str, pod: Object, end: ContainerExit, line: str) -> tuple[str, str, dict[str, object]]:
+    """Return what went wrong, the fix and the numbers for a cause of
+    :data:`~gpuctl.reading.why.log_patterns.PROGRAM_CAUSES`.
+
+    :param line: the line of the log that shows it.
+    """
+    return _KINDS[cause](_Error(pod, end, line))
 
 
 def _kv_cache(error: _Error) -> _Answer:
