@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,16 +28,14 @@ from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deletion_by_name import delete_pools, delete_quotas
-from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.audit import AuditTrail
 from gpuctl_server.body_parsing import InvalidBody
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import change_session
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, require_all_done
-from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
     Submission,
@@ -49,6 +48,7 @@ from gpuctl_server.submissions import (
 
 _DONE = {"create": "created", "update": "updated", "replace": "updated"}
 _VERSION = "v0.1"
+Resource = Literal["pools", "quotas"]
 
 
 class AdministeredState(BaseModel):
@@ -121,17 +121,6 @@ class AdminBody(NamedTuple):
         return any(body is not None and body.dryRun for body in (self.pool, self.quota))
 
 
-class AdminOptions(NamedTuple):
-    """Options of a change.
-
-    :param confirmed: the user has confirmed the questions of the plan.
-    :param dry_run: write nothing.
-    """
-
-    confirmed: bool
-    dry_run: bool
-
-
 async def pool_of(request: Request) -> AdminBody:
     """Return the body of a request about a pool.
 
@@ -167,162 +156,134 @@ async def _read(request: Request) -> tuple[str | None, Any]:
     return None, value
 
 
-def create_pool(
-    service: Service, caller: Caller, body: AdminBody, touched: AuditTrail, options: AdminOptions
-) -> Administered:
+def create_pool(change: ChangeRequest, body: AdminBody) -> Administered:
     """Create a pool.
 
     :raises Problem: 400, 403, 409.
     """
-    with change_session(service, caller, dry_run=options.dry_run) as session:
-        name, plan = _apply_pool(service, caller, session, body, touched, None, options)
-    return _administered(name, "created", f"pool/{name} is created", plan, options)
+    with change.session() as session:
+        name, plan = _apply_pool(change, session, body, None)
+    return _administered(change, name, "created", f"pool/{name} is created", plan)
 
 
-def change_pool(
-    service: Service, caller: Caller, name: str, body: AdminBody, touched: AuditTrail, options: AdminOptions
-) -> ChangedPool:
+def change_pool(change: ChangeRequest, name: str, body: AdminBody) -> ChangedPool:
     """Change an existing pool.
 
     :raises Problem: 400, 403, 404, 409.
     """
-    require_access(caller, AccessRequest("update", "pools", pool=name))
-    with change_session(service, caller, dry_run=options.dry_run) as session:
-        _, plan = _apply_pool(service, caller, session, body, touched, name, options)
+    require_access(change.caller, AccessRequest("update", "pools", pool=name))
+    with change.session() as session:
+        _, plan = _apply_pool(change, session, body, name)
     done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
     status = "unchanged" if done == "unchanged" else "updated"
     said = f"pool/{name} is {status}"
     return ChangedPool(
         name=name,
-        status=VALIDATED if options.dry_run else status,
-        message=dry_run_message(said) if options.dry_run else said,
+        status=VALIDATED if change.dry_run else status,
+        message=dry_run_message(said) if change.dry_run else said,
         notes=_notes(plan),
         plan=plan_answer(plan),
     )
 
 
-def delete_pool(
-    service: Service, caller: Caller, name: str, touched: AuditTrail, options: AdminOptions
-) -> Administered:
+def delete_pool(change: ChangeRequest, name: str) -> Administered:
     """Delete a pool. Its jobs continue to run.
 
     :raises NotThere: the pool does not exist.
     :raises Problem: 403, 409.
     """
-    require_access(caller, AccessRequest("delete", "pools", pool=name))
-    touched.append(f"pool/{name}")
-    with change_session(service, caller, dry_run=options.dry_run) as session:
-        run = RunOptions(dry_run=options.dry_run)
-        callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
-        plan = delete_pools(session, [name], service.platform, run, callbacks)
-        _require_done(service, session, plan, options)
+    plan = _delete(change, "pools", name)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
-    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if options.dry_run else 'left'} it"
-    return _administered(name, "deleted", f"pool/{name} is deleted; {left}", plan, options)
+    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if change.dry_run else 'left'} it"
+    return _administered(change, name, "deleted", f"pool/{name} is deleted; {left}", plan)
 
 
-def create_quota(
-    service: Service, caller: Caller, body: AdminBody, touched: AuditTrail, options: AdminOptions
-) -> CreatedQuota:
+def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
     """Create quotas of users.
 
     :raises Problem: 400, 403, 409.
     """
     text = body.text if body.quota is None else _quota_document(body.quota)
-    with change_session(service, caller, dry_run=options.dry_run) as session:
-        submission = _compiled(service, caller, session, text or "", "quota", PlanOptions(create_only=True), touched)
-        require_document_access(caller, "create", submission.documents)
-        plan = _applied(service, session, submission, options, touched)
+    with change.session() as session:
+        submission = _compiled(change, session, text or "", "quota", PlanOptions(create_only=True))
+        require_document_access(change.caller, "create", submission.documents)
+        plan = _applied(change, session, submission)
     model = submission.documents[0].model
     assert isinstance(model, QuotaDocument)
     name, users = model.header.name, list(model.entries)
-    found = _administered(name, "created", f"quota/{name} is created for {', '.join(users)}", plan, options)
+    found = _administered(change, name, "created", f"quota/{name} is created for {', '.join(users)}", plan)
     return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
 
 
-def delete_quota(
-    service: Service, caller: Caller, name: str, touched: AuditTrail, options: AdminOptions
-) -> Administered:
+def delete_quota(change: ChangeRequest, name: str) -> Administered:
     """Delete the quota of a user. The namespace and its content stay.
 
     :raises NotThere: the quota does not exist.
     :raises Problem: 403, 409.
     """
-    require_access(caller, AccessRequest("delete", "quotas", name))
-    touched.append(f"quota/{name}")
-    with change_session(service, caller, dry_run=options.dry_run) as session:
-        run = RunOptions(dry_run=options.dry_run)
-        callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
-        plan = delete_quotas(session, [name], service.platform, run, callbacks)
-        _require_done(service, session, plan, options)
-    return _administered(name, "deleted", f"quota/{name} is deleted", plan, options)
+    plan = _delete(change, "quotas", name)
+    return _administered(change, name, "deleted", f"quota/{name} is deleted", plan)
 
 
 def delete_named(
-    service: Service,
-    caller: Caller,
-    resource: Literal["pools", "quotas"],
-    names: Sequence[str],
-    run: RunOptions,
-    confirmation: Confirmation,
-    touched: AuditTrail,
-    *,
-    keep_labels: bool = False,
+    change: ChangeRequest, resource: Resource, names: Sequence[str], run: RunOptions, *, keep_labels: bool = False
 ) -> PlanAnswer:
     """Delete pools or quotas by name. The jobs of a pool continue to run; the namespace of a quota stays.
 
     :raises NotThere: a name does not exist.
     :raises Problem: 403, 409, 503.
     """
+    delete = _deletion(change, resource, names, run, keep_labels=keep_labels)
+    with change.session() as session:
+        return PlanRun(change).execute(session, lambda callbacks: delete(session, callbacks))
+
+
+def _delete(change: ChangeRequest, resource: Resource, name: str) -> Plan:
+    delete = _deletion(change, resource, [name], change.run_options())
+    with change.session() as session:
+        plan = delete(session, PlanRun(change).callbacks)
+        _require_done(change, session, plan)
+    return plan
+
+
+def _deletion(
+    change: ChangeRequest, resource: Resource, names: Sequence[str], run: RunOptions, *, keep_labels: bool = False
+) -> Callable[[Session, RunCallbacks], Plan]:
+    """Return the function that deletes pools or quotas, after checking that the caller may do so.
+
+    :raises Problem: 403.
+    """
     for name in names:
-        require_access(
-            caller,
-            AccessRequest("delete", "pools", pool=name)
-            if resource == "pools"
-            else AccessRequest("delete", "quotas", name),
-        )
-    touched.extend(f"{resource.removesuffix('s')}/{name}" for name in names)
-    settings = service.platform
-    with change_session(service, caller, dry_run=run.dry_run) as session:
-
-        def act(callbacks: RunCallbacks) -> Plan:
-            if resource == "pools":
-                return delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
-            return delete_quotas(session, names, settings, run, callbacks)
-
-        return PlanRun(service, touched, confirmation).execute(session, act, dry_run=run.dry_run)
+        where = {"pool": name} if resource == "pools" else {"namespace": name}
+        require_access(change.caller, AccessRequest("delete", resource, **where))
+    change.touched.extend(f"{resource.removesuffix('s')}/{name}" for name in names)
+    delete = partial(delete_pools, keep_labels=keep_labels) if resource == "pools" else delete_quotas
+    return lambda session, callbacks: delete(session, names, change.service.platform, run, callbacks)
 
 
-def _administered(name: str, status: str, said: str, plan: Plan, options: AdminOptions) -> Administered:
-    """Build the answer; that of a dry run says what would be done."""
-    if not options.dry_run:
+def _administered(change: ChangeRequest, name: str, status: str, said: str, plan: Plan) -> Administered:
+    """Return the answer; that of a dry run says what would be done."""
+    if not change.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
     return Administered(name=name, status=VALIDATED, message=dry_run_message(said), notes=_notes(plan), plan=value)
 
 
-def _apply_pool(
-    service: Service,
-    caller: Caller,
-    session: Session,
-    body: AdminBody,
-    touched: AuditTrail,
-    name: str | None,
-    options: AdminOptions,
-) -> tuple[str, Plan]:
+def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: str | None) -> tuple[str, Plan]:
     """Apply the document of a pool: create it, or update the pool called ``name``."""
+    service = change.service
     text = body.text if body.pool is None else _pool_document(service, session, body.pool, name)
     planning = PlanOptions(create_only=name is None)
-    submission = _compiled(service, caller, session, text or "", "pool", planning, touched)
+    submission = _compiled(change, session, text or "", "pool", planning)
     found = name_of(submission.documents[0])
     if name is not None and found != name:
         raise Problem(400, f"the document must describe pool/{name}, not pool/{found}", error="AnotherPool")
     if found == DEFAULT_POOL:
         raise Problem(400, f"the pool {DEFAULT_POOL} cannot be defined: it has the nodes that are in no other pool")
-    require_document_access(caller, "create" if name is None else "update", submission.documents)
+    require_document_access(change.caller, "create" if name is None else "update", submission.documents)
     if name is not None:
         _require_existing_pool(service, session, name)
-    return found, _applied(service, session, submission, options, touched)
+    return found, _applied(change, session, submission)
 
 
 def _require_existing_pool(service: Service, session: Session, name: str) -> None:
@@ -331,45 +292,33 @@ def _require_existing_pool(service: Service, session: Session, name: str) -> Non
         raise no_such("pool", name, there)
 
 
-def _compiled(
-    service: Service,
-    caller: Caller,
-    session: Session,
-    text: str,
-    kind: str,
-    planning: PlanOptions,
-    touched: AuditTrail,
-) -> Submission:
-    submission = compile_documents(service, caller, session, text, planning=planning)
-    touched += submission.titles
+def _compiled(change: ChangeRequest, session: Session, text: str, kind: str, planning: PlanOptions) -> Submission:
+    submission = compile_documents(change.service, change.caller, session, text, planning=planning)
+    change.touched.extend(submission.titles)
     kinds = [document.kind for document in submission.documents]
     if kinds != [kind]:
         raise Problem(400, f"expected one document of kind {kind}, got {', '.join(kinds)}", error="WrongKind")
     return submission
 
 
-def _applied(
-    service: Service, session: Session, submission: Submission, options: AdminOptions, touched: AuditTrail
-) -> Plan:
-    run = RunOptions(dry_run=options.dry_run)
-    callbacks = PlanRun(service, touched, Confirmation(options.confirmed)).callbacks
+def _applied(change: ChangeRequest, session: Session, submission: Submission) -> Plan:
     try:
-        plan = apply_request(session, submission.wanted, run, callbacks)
+        plan = apply_request(session, submission.wanted, change.run_options(), PlanRun(change).callbacks)
     except AlreadyExists as error:
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
-    _require_done(service, session, plan, options)
+    _require_done(change, session, plan)
     return plan
 
 
-def _require_done(service: Service, session: Session, plan: Plan, options: AdminOptions) -> None:
+def _require_done(change: ChangeRequest, session: Session, plan: Plan) -> None:
     """Check that a plan was carried out, and wait until the mirror has its objects. Do nothing after a dry run.
 
     :raises Problem: 409, 503.
     """
-    if not options.dry_run:
+    if not change.dry_run:
         require_all_done(plan)
-        _await_seen(service, session, plan)
+        _await_seen(change.service, session, plan)
 
 
 def _await_seen(service: Service, session: Session, plan: Plan) -> None:

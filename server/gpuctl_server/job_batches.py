@@ -10,13 +10,11 @@ from gpuctl.api.change_models import Batch, BatchFailure, BatchItem, Submitted
 from gpuctl.apply.plan.batch_fit import BatchFit
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
-from gpuctl_server.access.caller import Caller
-from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, problem_for
-from gpuctl_server.job_changes import await_listed, change_session
-from gpuctl_server.job_creation import SubmitRequest, create_submitted, submission_of, validate_submitted
+from gpuctl_server.job_changes import await_listed
+from gpuctl_server.job_creation import SubmitRequest, create_submitted, submission_of
 from gpuctl_server.mirror.shared_lists import MaxListAge
-from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission
 
 PATH = "/jobs/batch"
@@ -34,29 +32,19 @@ class _Entry(NamedTuple):
     compiled: Submission | Problem
 
 
-def create_each(
-    service: Service,
-    caller: Caller,
-    texts: Sequence[str],
-    key: str | None,
-    touched: AuditTrail,
-    *,
-    confirmed: bool,
-    queue: bool = False,
-    dry_run: bool = False,
-) -> Batch:
-    """Create the documents of each entry; with ``dry_run`` only check them."""
+def create_each(change: ChangeRequest, texts: Sequence[str], key: str | None, *, queue: bool = False) -> Batch:
+    """Create the documents of each entry; in a dry run only check them."""
     max_age = MaxListAge(_LOOKBACK)
-    requests = [SubmitRequest(text, key and f"{key}\0{index}", confirmed, queue) for index, text in enumerate(texts)]
-    with service.live_session(caller, max_age) as session:
-        entries = [_compiled(service, caller, session, request) for request in requests]
+    requests = [SubmitRequest(text, key and f"{key}\0{index}", queue) for index, text in enumerate(texts)]
+    with change.service.live_session(change.caller, max_age) as session:
+        entries = [_compiled(change, session, request) for request in requests]
     fits = BatchFit(dict(_objects(entries)))
     batch = Batch(success=[], failed=[])
     away: Problem | None = None
     for index, entry in enumerate(entries):
-        touched += entry.names
+        change.touched.extend(entry.names)
         # The cluster is unreachable. Further entries would wait for it in vain.
-        found = away or _made(service, caller, entry, fits, touched, max_age, dry_run=dry_run)
+        found = away or _made(change, entry, fits, max_age)
         if isinstance(found, Submitted):
             batch.success += _items(found)
             continue
@@ -71,15 +59,15 @@ def create_each(
                 details=found.details,
             )
         )
-    if not dry_run:
-        await_listed(service, (item.jobId for item in batch.success))
+    if not change.dry_run:
+        await_listed(change.service, (item.jobId for item in batch.success))
     return batch
 
 
-def _compiled(service: Service, caller: Caller, session: Session, request: SubmitRequest) -> _Entry:
+def _compiled(change: ChangeRequest, session: Session, request: SubmitRequest) -> _Entry:
     names: list[str] = []
     try:
-        return _Entry(request, names, submission_of(service, caller, session, request, names))
+        return _Entry(request, names, submission_of(change, session, request, names))
     except Exception as error:
         return _Entry(request, names, problem_for(error, PATH))
 
@@ -91,25 +79,14 @@ def _objects(entries: Sequence[_Entry]) -> Iterator[tuple[int, list[Object]]]:
             yield index, [item.object for item in entry.compiled.wanted.request.lowered]
 
 
-def _made(
-    service: Service,
-    caller: Caller,
-    entry: _Entry,
-    fits: BatchFit,
-    touched: AuditTrail,
-    max_age: MaxListAge,
-    *,
-    dry_run: bool,
-) -> Submitted | Problem:
+def _made(change: ChangeRequest, entry: _Entry, fits: BatchFit, max_age: MaxListAge) -> Submitted | Problem:
     if isinstance(entry.compiled, Problem):
         return entry.compiled
     wanted = entry.compiled.wanted
     submission = replace(entry.compiled, wanted=replace(wanted, request=replace(wanted.request, batch=fits)))
     try:
-        with change_session(service, caller, max_age, dry_run=dry_run) as session:
-            if dry_run:
-                return validate_submitted(service, caller, session, submission)
-            return create_submitted(service, caller, session, submission, entry.request, touched)
+        with change.session(max_age) as session:
+            return create_submitted(change, session, submission, entry.request)
     except Exception as error:
         return problem_for(error, PATH)
 

@@ -22,14 +22,12 @@ from gpuctl.usecases.read_context import context_of
 from gpuctl.usecases.run_recovery import UnfinishedRecovery, read_unfinished, recover
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
-from gpuctl_server.audit import AuditTrail
-from gpuctl_server.fair_slots import NoFreeSlot
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
-from gpuctl_server.mirror.shared_lists import MaxListAge
 from gpuctl_server.plan_responses import NOTHING, VALIDATED, plan_answer, require_all_done
-from gpuctl_server.plan_runs import LISTED_WITHIN, Confirmation, PlanRun
+from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
@@ -52,30 +50,6 @@ class JobRef(NamedTuple):
     namespace: str | None = None
 
 
-@contextmanager
-def change_session(
-    service: Service, caller: Caller, max_age: MaxListAge | None = None, *, dry_run: bool = False
-) -> Iterator[Session]:
-    """Open a session for a change, within the limit of concurrent changes.
-
-    :param max_age: maximum age of the lists of all pods and nodes.
-    :param dry_run: write nothing; requests to the API server are dry runs as well.
-    :raises Problem: 429 above the limit, 503 during shutdown.
-    """
-    if service.change_slots.is_ending():
-        raise Problem(503, "the service is shutting down; nothing was changed")
-    try:
-        service.change_slots.begin(caller.name)
-    except NoFreeSlot as full:
-        text = "too many changes of this token are running" if full.is_own else "too many changes are running"
-        raise Problem(429, f"{text}; nothing was changed, try again in a moment") from None
-    try:
-        with service.live_session(caller, max_age, dry_run=dry_run) as session:
-            yield session
-    finally:
-        service.change_slots.done(caller.name)
-
-
 def await_listed(service: Service, ids: Iterable[str | None]) -> None:
     """Wait until the list of jobs has these ids, so that the client can use them."""
     wanted = [one for one in ids if one is not None]
@@ -95,151 +69,107 @@ def await_shown(service: Service, session: Session, key: Key) -> Object | None:
 
 
 def change_job(
-    service: Service,
-    caller: Caller,
-    ref: JobRef,
-    text: str,
-    touched: AuditTrail,
-    *,
-    confirmed: bool,
-    checkpoint: bool,
-    dry_run: bool,
-    queue: bool,
-    profile: str | None = None,
+    change: ChangeRequest, ref: JobRef, text: str, *, checkpoint: bool, queue: bool, profile: str | None = None
 ) -> ChangedJob:
     """Apply the changed document of an existing job.
 
     :raises Problem: 400, 403, 404, 409.
     """
-    item = resolve_job(service, caller, "update", ref, touched)
-    with change_session(service, caller, dry_run=dry_run) as session:
-        live_workload(session, item, ref)
-        home, planning = item.row.identity.namespace, PlanOptions(queue=queue)
+    with open_job(change, "update", ref) as opened:
+        home, planning = opened.item.row.identity.namespace, PlanOptions(queue=queue)
         submission = compile_documents(
-            service, caller, session, text, namespace=home, planning=planning, variant=Variant(profile)
+            change.service,
+            change.caller,
+            opened.session,
+            text,
+            namespace=home,
+            planning=planning,
+            variant=Variant(profile),
         )
-        _require_same_job(submission, item)
-        run = RunOptions(checkpoint=checkpoint, dry_run=dry_run)
-        plan_run = PlanRun(service, touched, Confirmation(confirmed))
-        changed = apply_job(service, caller, session, submission, ("update",), run, plan_run)
-    await_listed(service, [changed.jobId])
+        _require_same_job(submission, opened.item)
+        changed = apply_job(change, opened.session, submission, ("update",), change.run_options(checkpoint=checkpoint))
+    await_listed(change.service, [changed.jobId])
     return changed
 
 
 def apply_submission(
-    service: Service,
-    caller: Caller,
+    change: ChangeRequest,
     session: Session,
     submission: Submission,
     actions: Iterable[Action],
     run: RunOptions,
-    plan_run: PlanRun,
+    messages: Iterable[str] = (),
 ) -> PlanAnswer:
     """Apply documents if the caller may do all of ``actions``.
 
+    :param messages: first messages of the answer.
     :raises Problem: 403, 409, 503.
     """
     for action in actions:
-        require_document_access(caller, action, submission.documents)
-    require_namespaces(caller, session, submission.documents)
-    return plan_run.execute(
+        require_document_access(change.caller, action, submission.documents)
+    require_namespaces(change.caller, session, submission.documents)
+    return PlanRun(change, messages).execute(
         session,
         lambda callbacks: apply_request(session, submission.wanted, run, callbacks),
-        dry_run=run.dry_run,
         warnings=submission.warnings,
     )
 
 
 def apply_job(
-    service: Service,
-    caller: Caller,
-    session: Session,
-    submission: Submission,
-    actions: Iterable[Action],
-    run: RunOptions,
-    plan_run: PlanRun,
+    change: ChangeRequest, session: Session, submission: Submission, actions: Iterable[Action], run: RunOptions
 ) -> ChangedJob:
     """Apply the single document of a job, as :func:`apply_submission` does."""
-    plan = apply_submission(service, caller, session, submission, actions, run, plan_run)
+    plan = apply_submission(change, session, submission, actions, run)
     key = submission.main(submission.documents[0])
     assert key is not None, "it is a job's"
-    live = session.get(key) if run.dry_run else await_shown(service, session, key)
-    return _changed(service, submission, plan, live, dry_run=run.dry_run)
+    live = session.get(key) if change.dry_run else await_shown(change.service, session, key)
+    return _changed(change.service, submission, plan, live, dry_run=change.dry_run)
 
 
-def delete_job(
-    service: Service, caller: Caller, ref: JobRef, touched: AuditTrail, *, force: bool, checkpoint: bool, dry_run: bool
-) -> JobState:
+def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: bool) -> JobState:
     """Delete a job, without waiting until its pods are gone.
 
     :raises Problem: 403, 404, 409.
     """
-    item = resolve_job(service, caller, "delete", ref, touched)
-    identity = item.row.identity
-    with change_session(service, caller, dry_run=dry_run) as session:
-        live = live_workload(session, item, ref)
-        run = RunOptions(force=force, until_gone=False, checkpoint=checkpoint, dry_run=dry_run)
-        callbacks = PlanRun(service, touched).callbacks
-        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, callbacks)
-        if not dry_run:
+    service = change.service
+    run = change.run_options(force=force, until_gone=False, checkpoint=checkpoint)
+    with open_job(change, "delete", ref) as opened:
+        plan = delete_jobs(opened.session, *opened.name, service.platform, run, PlanRun(change).callbacks)
+        if not change.dry_run:
             require_all_done(plan)
-            await_shown(service, session, key_of(live))
-    job = id_of_workload(live, service.keys)
+            await_shown(service, opened.session, key_of(opened.live))
+    job, title = id_of_workload(opened.live, service.keys), title_of_job(opened.item)
     when = "without their grace period" if force else "within their grace period"
-    if dry_run:
-        said = f"{title_of_job(item)} would be deleted, and its pods ended {when}; {NOTHING}"
+    if change.dry_run:
+        said = f"{title} would be deleted, and its pods ended {when}; {NOTHING}"
         return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
     ends = "its pods are ended" if force else "its pods end"
-    return JobState(jobId=job, status="terminating", message=f"{title_of_job(item)} is being deleted; {ends} {when}")
+    return JobState(jobId=job, status="terminating", message=f"{title} is being deleted; {ends} {when}")
 
 
-def rerun_job(
-    service: Service,
-    caller: Caller,
-    ref: JobRef,
-    touched: AuditTrail,
-    *,
-    confirmed: bool,
-    queue: bool,
-    dry_run: bool,
-    failed: bool = False,
-) -> RerunJob:
+def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:
     """Run a finished training again, with ``failed`` only the indexes of an array that have not succeeded.
 
     :raises Problem: 403, 404, 409.
     """
-    item = resolve_job(service, caller, "update", ref, touched)
-    identity = item.row.identity
-    with change_session(service, caller, dry_run=dry_run) as session:
-        live = live_workload(session, item, ref)
-        callbacks = PlanRun(service, touched, Confirmation(confirmed)).callbacks
-        plan = rerun_jobs(
-            session,
-            [identity.object_name],
-            identity.namespace,
-            service.platform,
-            RunOptions(queue=queue, dry_run=dry_run),
-            callbacks,
-            visible_job_filter(caller),
-            failed=failed,
-        )
-        if dry_run:
-            return RerunJob(
-                jobId=item.id,
-                status=VALIDATED,
-                message=f"{title_of_job(item)} would run again; {NOTHING}",
-                plan=plan_answer(plan),
-            )
+    service, run = change.service, change.run_options(queue=queue)
+    with open_job(change, "update", ref) as opened:
+        callbacks, sees = PlanRun(change).callbacks, visible_job_filter(change.caller)
+        plan = rerun_jobs(opened.session, *opened.name, service.platform, run, callbacks, sees, failed=failed)
+        if change.dry_run:
+            return rerun_answer(change, opened.item.id, title_of_job(opened.item), plan_answer(plan))
         require_all_done(plan)
-        again = await_shown(service, session, key_of(live))
-    identity_now = item.id if again is None else id_of_workload(again, service.keys)
-    await_listed(service, [identity_now])
-    return RerunJob(
-        jobId=identity_now,
-        status="pending",
-        message=f"{title_of_job(item)} runs again",
-        plan=plan_answer(plan),
-    )
+        again = await_shown(service, opened.session, key_of(opened.live))
+    job = opened.item.id if again is None else id_of_workload(again, service.keys)
+    return rerun_answer(change, job, title_of_job(opened.item), plan_answer(plan))
+
+
+def rerun_answer(change: ChangeRequest, job: str, title: str, plan: PlanAnswer) -> RerunJob:
+    """Return the answer for a training that runs again, after it is listed."""
+    if change.dry_run:
+        return RerunJob(jobId=job, status=VALIDATED, message=f"{title} would run again; {NOTHING}", plan=plan)
+    await_listed(change.service, [job])
+    return RerunJob(jobId=job, status="pending", message=f"{title} runs again", plan=plan)
 
 
 def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
@@ -253,38 +183,47 @@ def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> 
     return _recoveries(found)
 
 
-def finish_unfinished(
-    service: Service,
-    caller: Caller,
-    namespace: str | None,
-    touched: AuditTrail,
-    run: RunOptions,
-    confirmation: Confirmation,
-) -> Recoveries:
+def finish_unfinished(change: ChangeRequest, namespace: str | None, run: RunOptions) -> Recoveries:
     """Finish the work of interrupted runs.
 
     :raises Problem: 403, 409.
     """
+    service, caller = change.service, change.caller
     namespace = _own_place(caller, namespace)
     require_access(caller, AccessRequest("create", "recoveries", namespace))
-    with change_session(service, caller, dry_run=run.dry_run) as session:
+    with change.session() as session:
         found = find_unfinished(service, caller, session, namespace)
-        touched += [str(step.key) for step in found.outlook.steps]
-        if run.dry_run:
+        change.touched.extend(str(step.key) for step in found.outlook.steps)
+        if change.dry_run:
             return _recoveries(found)
-        touched.begin()
-        callbacks = PlanRun(service, None, confirmation).callbacks
-        return _recoveries(recover(session, namespace, service.platform, run, callbacks, found))
+        change.touched.begin()
+        return _recoveries(recover(session, namespace, service.platform, run, PlanRun(change).callbacks, found))
 
 
-def resolve_job(service: Service, caller: Caller, action: Action, ref: JobRef, touched: AuditTrail) -> ListedJob:
-    """Find the job of a path, and add its title to ``touched``.
+class OpenedJob(NamedTuple):
+    """A job that a change is about: its row, its main object, and the session of the change."""
 
-    :raises Problem: 403, 404, 409, 503.
+    item: ListedJob
+    live: Object
+    session: Session
+
+    @property
+    def name(self) -> tuple[list[str], str]:
+        """Return the job's name, in a list, and its namespace."""
+        identity = self.item.row.identity
+        return [identity.object_name], identity.namespace
+
+
+@contextmanager
+def open_job(change: ChangeRequest, action: Action, ref: JobRef) -> Iterator[OpenedJob]:
+    """Find the job of a path, add its title to the audit trail, and open the session of the change.
+
+    :raises Problem: 403, 404, 409, 429, 503.
     """
-    item = find_job(service, caller, action, "jobs", ref.text, ref.namespace)
-    touched.append(title_of_job(item))
-    return item
+    item = find_job(change.service, change.caller, action, "jobs", ref.text, ref.namespace)
+    change.touched.append(title_of_job(item))
+    with change.session() as session:
+        yield OpenedJob(item, live_workload(session, item, ref), session)
 
 
 def live_workload(session: Session, item: ListedJob, ref: JobRef) -> Object:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from gpuctl.api.change_models import Submitted, SubmittedJob
 from gpuctl.apply.plan.plan import AlreadyExists, Plan
-from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.variants import Variant
 from gpuctl.kube.session import Session
@@ -20,14 +19,13 @@ from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import change_session
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.plan_responses import VALIDATED, plan_answer, require_all_done
-from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
@@ -43,67 +41,49 @@ class SubmitRequest(NamedTuple):
     """A request to create what documents describe.
 
     :param key: the client's Idempotency-Key; None without one.
-    :param confirmed: the user has confirmed the questions of the plan.
     :param queue: create jobs even if a quota is exhausted.
     :param profile: profile to merge into the documents.
     """
 
     text: str
     key: str | None = None
-    confirmed: bool = False
     queue: bool = False
     profile: str | None = None
 
 
-def create(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
-    """Create what documents describe. The caller must call :func:`await_listed` afterwards.
+def create(change: ChangeRequest, request: SubmitRequest) -> Submitted:
+    """Create what documents describe; in a dry run check them, also by a dry run at the API server. The caller must
+    call :func:`await_listed` afterwards.
 
-    :param touched: receives the titles of the documents.
     :raises Problem: 400, 403, 409.
     """
-    with change_session(service, caller) as session:
-        submission = submission_of(service, caller, session, request, touched)
-        return create_submitted(service, caller, session, submission, request, touched)
+    with change.session(MaxListAge(READ_ONLY_AGE) if change.dry_run else None) as session:
+        submission = submission_of(change, session, request, change.touched)
+        return create_submitted(change, session, submission, request)
 
 
 def create_submitted(
-    service: Service,
-    caller: Caller,
-    session: Session,
-    submission: Submission,
-    request: SubmitRequest,
-    touched: AuditTrail,
+    change: ChangeRequest, session: Session, submission: Submission, request: SubmitRequest
 ) -> Submitted:
-    """Create what compiled documents describe, unless the same request has already created it.
+    """Create what compiled documents describe, unless the same request has already created it; in a dry run check them.
 
     :raises Problem: 403, 409.
     """
+    service, caller = change.service, change.caller
+    if change.dry_run:
+        return _validate_submitted(change, session, submission)
     mark = _mark(caller, request)
     submission = _marked(submission, mark)
     plan = Plan()
     if request.key is None or not _is_created(service, caller, session, submission, mark):
         require_namespaces(caller, session, submission.documents)
-        plan = _apply(service, session, submission, request, mark, touched)
+        plan = _apply(change, session, submission, mark)
     return _submitted(submission, _created(service, session, submission, _waits(plan)), plan)
 
 
-def validate(service: Service, caller: Caller, request: SubmitRequest, touched: AuditTrail) -> Submitted:
-    """Check documents, including a dry run at the API server.
-
-    :raises Problem: 400, 403, 409.
-    """
-    with change_session(service, caller, MaxListAge(READ_ONLY_AGE), dry_run=True) as session:
-        submission = submission_of(service, caller, session, request, touched)
-        return validate_submitted(service, caller, session, submission)
-
-
-def validate_submitted(service: Service, caller: Caller, session: Session, submission: Submission) -> Submitted:
-    """Check compiled documents by a dry run at the API server.
-
-    :raises Problem: 403, 409.
-    """
-    require_namespaces(caller, session, submission.documents)
-    plan = _tried(session, submission, RunOptions(dry_run=True), PlanRun(service).callbacks)
+def _validate_submitted(change: ChangeRequest, session: Session, submission: Submission) -> Submitted:
+    require_namespaces(change.caller, session, submission.documents)
+    plan = _tried(change, session, submission)
     waits = _waits(plan)
     jobs = [_validated(document, waits.get(submission.main(document))) for document in submission.documents]
     return _submitted(submission, jobs, plan)
@@ -114,9 +94,7 @@ def _waits(plan: Plan) -> dict[Key | None, str]:
     return {step.key: merge_hidden(step.waiting) for step in plan.steps if step.waits}
 
 
-def submission_of(
-    service: Service, caller: Caller, session: Session, request: SubmitRequest, touched: list[str]
-) -> Submission:
+def submission_of(change: ChangeRequest, session: Session, request: SubmitRequest, touched: list[str]) -> Submission:
     """Compile the documents of a request, and check that the caller may create them.
 
     :param touched: receives the titles of the documents.
@@ -124,15 +102,15 @@ def submission_of(
     :raises Problem: 400, 403.
     """
     submission = compile_documents(
-        service,
-        caller,
+        change.service,
+        change.caller,
         session,
         request.text,
         planning=PlanOptions(create_only=True, queue=request.queue),
         variant=Variant(request.profile),
     )
     touched += submission.titles
-    require_document_access(caller, "create", submission.documents)
+    require_document_access(change.caller, "create", submission.documents)
     return submission
 
 
@@ -175,21 +153,17 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
 
 
-def _tried(session: Session, submission: Submission, run: RunOptions, callbacks: RunCallbacks) -> Plan:
+def _tried(change: ChangeRequest, session: Session, submission: Submission) -> Plan:
     try:
-        return apply_request(session, submission.wanted, run, callbacks)
+        return apply_request(session, submission.wanted, change.run_options(), PlanRun(change).callbacks)
     except AlreadyExists as error:
         raise _exists(error.plan.existing if error.plan else []) from None
 
 
-def _apply(
-    service: Service, session: Session, submission: Submission, request: SubmitRequest, mark: str, touched: AuditTrail
-) -> Plan:
-    plan = _tried(
-        session, submission, RunOptions(), PlanRun(service, touched, Confirmation(request.confirmed)).callbacks
-    )
+def _apply(change: ChangeRequest, session: Session, submission: Submission, mark: str) -> Plan:
+    plan = _tried(change, session, submission)
     lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
-    taken = [key for key in lost if _is_others(session.get(key), service.keys.request, mark)]
+    taken = [key for key in lost if _is_others(session.get(key), change.service.keys.request, mark)]
     if taken:
         raise _exists(taken)
     require_all_done(plan)

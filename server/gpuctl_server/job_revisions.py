@@ -21,13 +21,11 @@ from gpuctl.usecases.job_queries import document_history
 from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import JobRef, apply_job, apply_submission, await_listed, change_session, rerun_job
+from gpuctl_server.job_changes import JobRef, apply_job, apply_submission, await_listed, rerun_answer, rerun_job
 from gpuctl_server.job_lookups import find_job, require_access, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.plan_responses import NOTHING, VALIDATED
-from gpuctl_server.plan_runs import Confirmation, PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents
 
@@ -112,96 +110,60 @@ def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -
     return JobRevision.of(history.row(revision))
 
 
-def run_again(
-    service: Service,
-    caller: Caller,
-    ref: JobRef,
-    touched: AuditTrail,
-    *,
-    confirmed: bool,
-    queue: bool,
-    dry_run: bool,
-    failed: bool = False,
-) -> RerunJob:
+def run_again(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:
     """Run a finished training again, as :func:`rerun_job`. A deleted training is created from its last document.
 
     :raises Problem: 403, 404, 409.
     """
     try:
-        return rerun_job(
-            service, caller, ref, touched, confirmed=confirmed, queue=queue, dry_run=dry_run, failed=failed
-        )
+        return rerun_job(change, ref, queue=queue, failed=failed)
     except Problem as problem:
         if problem.status != 404 or failed:
             raise
         absent = problem
     try:
-        history, _ = _history(service, caller, ref)
+        history, _ = _history(change.service, change.caller, ref)
     except NoHistory:
         raise absent from None
-    run, plan_run = RunOptions(queue=queue, dry_run=dry_run), PlanRun(service, touched, Confirmation(confirmed))
-    with change_session(service, caller, dry_run=dry_run) as session:
-        submission = _last_document(service, caller, session, history, run, touched)
-        changed = apply_job(service, caller, session, submission, ("create", "update"), run, plan_run)
-    title = f"{changed.kind}/{changed.name}"
-    if dry_run:
-        said = f"{title} would run again; {NOTHING}"
-        return RerunJob(jobId=changed.jobId or ref.text, status=VALIDATED, message=said, plan=changed.plan)
-    await_listed(service, [changed.jobId])
-    return RerunJob(jobId=str(changed.jobId), status="pending", message=f"{title} runs again", plan=changed.plan)
+    run = change.run_options(queue=queue)
+    with change.session() as session:
+        submission = _last_document(change, session, history, run)
+        changed = apply_job(change, session, submission, ("create", "update"), run)
+    return rerun_answer(change, changed.jobId or ref.text, f"{changed.kind}/{changed.name}", changed.plan)
 
 
-def rerun_removed(
-    service: Service, caller: Caller, ref: JobRef, run: RunOptions, plan_run: PlanRun, touched: AuditTrail
-) -> PlanAnswer:
+def rerun_removed(change: ChangeRequest, ref: JobRef, run: RunOptions) -> PlanAnswer:
     """Create a deleted training again from its last document.
 
     :raises NoHistory: no such training is known.
     :raises Problem: 403, 409, 503.
     """
-    with service.read_context(caller, ref.namespace) as reader:
-        history = visible_history(service, caller, reader, ref.text)
-    with change_session(service, caller, dry_run=run.dry_run) as session:
-        submission = _last_document(service, caller, session, history, run, touched)
-        return apply_submission(service, caller, session, submission, ("create", "update"), run, plan_run)
+    with change.service.read_context(change.caller, ref.namespace) as reader:
+        history = visible_history(change.service, change.caller, reader, ref.text)
+    with change.session() as session:
+        submission = _last_document(change, session, history, run)
+        return apply_submission(change, session, submission, ("create", "update"), run)
 
 
-def _last_document(
-    service: Service,
-    caller: Caller,
-    session: Session,
-    history: DocumentHistory,
-    run: RunOptions,
-    touched: AuditTrail,
-) -> Submission:
+def _last_document(change: ChangeRequest, session: Session, history: DocumentHistory, run: RunOptions) -> Submission:
     planning = PlanOptions(queue=run.queue)
-    submission = earlier_document(service, caller, session, history, None, planning, again=True)
-    touched += submission.titles
+    submission = earlier_document(change.service, change.caller, session, history, None, planning, again=True)
+    change.touched.extend(submission.titles)
     return submission
 
 
-def roll_back(
-    service: Service,
-    caller: Caller,
-    ref: JobRef,
-    to: int | None,
-    planning: PlanOptions,
-    run: RunOptions,
-    confirmation: Confirmation,
-    touched: AuditTrail,
-) -> ChangedJob:
+def roll_back(change: ChangeRequest, ref: JobRef, to: int | None, planning: PlanOptions, run: RunOptions) -> ChangedJob:
     """Apply an earlier document of a job again.
 
     :raises NotThere: the revision is not kept.
     :raises Problem: 403, 404, 409.
     """
-    history, _ = _history(service, caller, ref)
-    with change_session(service, caller, dry_run=run.dry_run) as session:
-        submission = earlier_document(service, caller, session, history, to, planning)
-        touched += submission.titles
-        plan_run = PlanRun(service, touched, confirmation)
-        changed = apply_job(service, caller, session, submission, ("create", "update"), run, plan_run)
-    await_listed(service, [changed.jobId])
+    history, _ = _history(change.service, change.caller, ref)
+    with change.session() as session:
+        submission = earlier_document(change.service, change.caller, session, history, to, planning)
+        change.touched.extend(submission.titles)
+        changed = apply_job(change, session, submission, ("create", "update"), run)
+    await_listed(change.service, [changed.jobId])
     return changed
 
 

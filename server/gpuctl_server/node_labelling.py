@@ -7,36 +7,30 @@ from collections.abc import Iterable, Mapping
 from gpuctl.acts.node_labels import LabelTerms, NodeChangeFailure, NodeChangeReport, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.usecases.label_nodes import check_labels, label_nodes
-from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
-from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, forbidden
-from gpuctl_server.job_changes import change_session
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.plan_responses import NOTHING
-from gpuctl_server.service_context import Service
 
 _STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}
 
 
 def set_node_labels(
-    service: Service,
-    caller: Caller,
+    change: ChangeRequest,
     action: Action,
     names: Iterable[str],
     labels: Mapping[str, str | None],
-    touched: AuditTrail,
     *,
     overwrite: bool = False,
-    dry_run: bool = False,
 ) -> NodeChangeReport:
     """Set labels of nodes, or delete them (None), and wait until the mirror has the changed nodes.
 
     :param overwrite: replace other values.
-    :param dry_run: only let the API server check the change.
     :raises InvalidOptions: a key or value is invalid in Kubernetes.
     :raises Problem: 403 for a key that the service does not set, 429, 503.
     """
+    service, caller = change.service, change.caller
     check_labels(labels)
     for key in labels:
         problem = service.label_keys.problem(key, is_limited=caller.is_confined)
@@ -53,39 +47,32 @@ def set_node_labels(
             raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
 
     terms = LabelTerms(overwrite, shows=lambda have: visible(pool_of(have)), permits=permits)
-    with change_session(service, caller, dry_run=dry_run) as session:
-        touched.begin()
+    with change.session() as session:
+        change.touched.begin()
         report = label_nodes(session, names, labels, service.platform, terms)
-    if dry_run:
-        return report
-    service.wait_until_seen([*(done.node for done in report.done), *report.written])
+    return await_nodes(change, report)
+
+
+def await_nodes(change: ChangeRequest, report: NodeChangeReport) -> NodeChangeReport:
+    """Return a report after the mirror has the changed nodes."""
+    if not change.dry_run:
+        change.service.wait_until_seen([*(done.node for done in report.done), *report.written])
     return report
 
 
 def set_node_label(
-    service: Service,
-    caller: Caller,
-    action: Action,
-    name: str,
-    key: str,
-    value: str | None,
-    touched: AuditTrail,
-    *,
-    overwrite: bool = False,
-    dry_run: bool = False,
+    change: ChangeRequest, action: Action, name: str, key: str, value: str | None, *, overwrite: bool = False
 ) -> tuple[str, list[str]]:
     """Set a label of one node, or delete it (None). Return a message, and notes.
 
     :raises Problem: 404 for a node or label that does not exist, 409 for another value, 403.
     :raises ClusterError: the API server rejected the change.
     """
-    report = set_node_labels(
-        service, caller, action, [name], {key: value}, touched, overwrite=overwrite, dry_run=dry_run
-    )
+    report = set_node_labels(change, action, [name], {key: value}, overwrite=overwrite)
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done
-    return f"node {name}: {done.text}" + (f"; {NOTHING} (dry run)" if dry_run else ""), report.notes
+    return f"node {name}: {done.text}" + (f"; {NOTHING} (dry run)" if change.dry_run else ""), report.notes
 
 
 def _problem(failed: NodeChangeFailure) -> Problem:

@@ -16,12 +16,12 @@ from gpuctl.usecases.deleting import delete_compiled
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
-from gpuctl_server.audit import AuditTrail
-from gpuctl_server.job_changes import apply_submission, change_session
+from gpuctl_server.change_request import ChangeRequest
+from gpuctl_server.job_changes import apply_submission
 from gpuctl_server.job_lookups import require_access, simulation_slot
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.plan_responses import plan_answer
-from gpuctl_server.plan_runs import Confirmation, PlanRun
+from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents, require_document_access, sources_of
 
@@ -62,54 +62,35 @@ def plan_documents(
 
 
 def apply_documents(
-    service: Service,
-    caller: Caller,
-    documents: ChangesBody,
-    compiling: CompileOptions,
-    planning: PlanOptions,
-    run: RunOptions,
-    confirmation: Confirmation,
-    touched: AuditTrail,
+    change: ChangeRequest, documents: ChangesBody, compiling: CompileOptions, planning: PlanOptions, run: RunOptions
 ) -> PlanAnswer:
     """Create and update what documents describe.
 
     :raises Problem: 400, 403, 409, 503.
     """
     actions: Sequence[Action] = ("create",) if planning.create_only else ("create", "update")
-    with change_session(service, caller, dry_run=run.dry_run) as session:
-        submission = _compiled(service, caller, session, documents, compiling, planning)
-        touched.extend(submission.titles)
-        plan_run = PlanRun(service, touched, confirmation)
-        plan_run.messages += _messages(service, documents)
-        return apply_submission(service, caller, session, submission, actions, run, plan_run)
+    with change.session() as session:
+        submission = _compiled(change.service, change.caller, session, documents, compiling, planning)
+        change.touched.extend(submission.titles)
+        messages = _messages(change.service, documents)
+        return apply_submission(change, session, submission, actions, run, messages)
 
 
 def delete_documents(
-    service: Service,
-    caller: Caller,
-    documents: ChangesBody,
-    compiling: CompileOptions,
-    run: RunOptions,
-    confirmation: Confirmation,
-    touched: AuditTrail,
-    *,
-    keep_labels: bool,
+    change: ChangeRequest, documents: ChangesBody, compiling: CompileOptions, run: RunOptions, *, keep_labels: bool
 ) -> PlanAnswer:
     """Delete what documents describe.
 
     :raises Problem: 400, 403, 409, 503.
     """
-    with change_session(service, caller, dry_run=run.dry_run) as session:
-        submission = _compiled(service, caller, session, documents, compiling, PlanOptions())
-        touched.extend(submission.titles)
-        require_document_access(caller, "delete", submission.documents)
+    with change.session() as session:
+        submission = _compiled(change.service, change.caller, session, documents, compiling, PlanOptions())
+        change.touched.extend(submission.titles)
+        require_document_access(change.caller, "delete", submission.documents)
         compilation = submission.wanted.compilation
-        plan_run = PlanRun(service, touched, confirmation)
-        plan_run.messages += _messages(service, documents)
-        return plan_run.execute(
+        return PlanRun(change, _messages(change.service, documents)).execute(
             session,
             lambda callbacks: delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels),
-            dry_run=run.dry_run,
             warnings=submission.warnings,
         )
 

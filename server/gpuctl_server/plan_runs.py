@@ -1,22 +1,20 @@
-"""Execution of plans for requests: questions must be confirmed by their texts, and errors include the plan."""
+"""Execution of plans for requests. Errors include the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuctl.api.plan_answers import PlanAnswer
-from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.hints import CONFIRM_REQUEST
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import WORKLOADS, Key
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl_server.audit import AuditTrail
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, problem_of
 from gpuctl_server.plan_responses import plan_answer, require_all_done
 from gpuctl_server.service_context import Service
@@ -25,35 +23,18 @@ LISTED_WITHIN = 2.0
 """Maximum number of seconds until the list of jobs has a change."""
 
 
-class Confirmation(NamedTuple):
-    """The confirmation of a user: of ``everything``, or of the questions with these ``texts``.
-
-    If ``texts`` is None, ending the work that the request names needs no confirmation.
-    """
-
-    everything: bool = False
-    texts: Sequence[str] | None = None
-
-    def covers(self, plan: Plan) -> bool:
-        """Return True if all questions of a plan are confirmed."""
-        asked = plan.questions if self.texts is None else [*plan.questions, *plan.courtesies]
-        return self.everything or all_confirmed(map(redact, asked), self.texts or ())
-
-
 class PlanRun:
     """The execution of a plan for a request, with callbacks that record its progress.
 
-    ``touched`` is the audit trail. It gets a line before anything is written.
+    The audit trail of the request gets a line before anything is written.
+
+    :param messages: first messages of the answer.
     """
 
-    def __init__(
-        self, service: Service, touched: AuditTrail | None = None, confirmation: Confirmation | None = None
-    ) -> None:
-        self._service = service
-        self._touched = touched
-        self._confirmation = confirmation or Confirmation()
+    def __init__(self, change: ChangeRequest, messages: Iterable[str] = ()) -> None:
+        self._change = change
         self._finished: list[Step] = []
-        self.messages: list[str] = []
+        self._messages = list(messages)
 
     @property
     def callbacks(self) -> RunCallbacks:
@@ -62,14 +43,12 @@ class PlanRun:
             confirm=self._confirm,
             on_start=self._begins,
             on_step_done=self._finished.append,
-            on_message=self.messages.append,
-            should_stop=self._service.change_slots.is_ending,
+            on_message=self._messages.append,
+            should_stop=self._change.service.change_slots.is_ending,
             longest_checkpoint=LONGEST_BY_SERVICE,
         )
 
-    def execute(
-        self, session: Session, act: Callable[[RunCallbacks], Plan], *, dry_run: bool = False, **more: Any
-    ) -> PlanAnswer:
+    def execute(self, session: Session, act: Callable[[RunCallbacks], Plan], **more: Any) -> PlanAnswer:
         """Make and execute a plan, and wait until the service's own reads have its result.
 
         :param act: makes and executes the plan.
@@ -84,30 +63,29 @@ class PlanRun:
                 raise
             problem.more["plan"] = self.answer(refused, **more).as_json()
             raise problem from None
-        if not dry_run:
-            written = [step.key for step in plan.steps if step.result == "done" and step.desired is not None]
-            await_seen(self._service, session, written)
-        answer = self.answer(plan, carried_out=not dry_run, **more)
-        if not dry_run:
-            try:
-                require_all_done(plan)
-            except Problem as problem:
-                problem.more["plan"] = answer.as_json()
-                raise
+        if self._change.dry_run:
+            return self.answer(plan, carried_out=False, **more)
+        written = [step.key for step in plan.steps if step.result == "done" and step.desired is not None]
+        await_seen(self._change.service, session, written)
+        answer = self.answer(plan, carried_out=True, **more)
+        try:
+            require_all_done(plan)
+        except Problem as problem:
+            problem.more["plan"] = answer.as_json()
+            raise
         return answer
 
     def answer(self, plan: Plan, **more: Any) -> PlanAnswer:
         """Return the answer about a plan and its execution so far."""
         places = {id(step): place for place, step in enumerate(plan.steps)}
         finished = [places[id(step)] for step in self._finished if id(step) in places]
-        return plan_answer(plan, finished=finished, messages=self.messages, **more)
+        return plan_answer(plan, finished=finished, messages=self._messages, **more)
 
     def _begins(self, plan: Plan) -> None:
-        if self._touched is not None:
-            self._touched.begin()
+        self._change.touched.begin()
 
     def _confirm(self, plan: Plan) -> bool:
-        if not self._confirmation.covers(plan):
+        if not self._change.confirmation.covers(plan):
             error = ConfirmationMissing(
                 f"this must be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan
             )

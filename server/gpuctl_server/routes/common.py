@@ -6,23 +6,26 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response
 
+from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.change_models import ConfirmedBody, NamesBody
-from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, Strategy
+from gpuctl.api.node_label_answers import BatchReport
+from gpuctl.usecases.change_options import Strategy
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action, Rights
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
+from gpuctl_server.change_request import ChangeRequest, Confirmation
 from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
+from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.routes.query_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import body_of, parsed, parsed_body
@@ -140,19 +143,25 @@ def _action(request: Request) -> str:
     return f"{request.method} {request.scope['route'].path_format}"
 
 
-def touched_by(request: Request, *, preview: bool = False) -> AuditTrail:
-    """Return the audit trail of a request, which receives the names of its objects. A preview is only audited if it
-    fails.
+class Writer(NamedTuple):
+    """A caller who may write, with the request."""
 
-    :raises AuditFailed: the request is a change, and the audit cannot be written (503).
-    """
-    request.state.preview = preview
-    problem = None if preview else audit_problem()
-    if problem is not None:
-        raise AuditFailed(problem)
-    trail = AuditTrail(request.state.caller.name, _action(request), preview=preview)
-    request.state.touched = trail
-    return trail
+    request: Request
+    service: Service
+    caller: Caller
+
+    def change(self, *, dry_run: bool, confirm: bool = False, confirmed: Sequence[str] | None = None) -> ChangeRequest:
+        """Return the change that the request asks for. A dry run is only audited if it fails.
+
+        :raises AuditFailed: the request is a change, and the audit cannot be written (503).
+        """
+        state = self.request.state
+        state.preview = dry_run
+        problem = None if dry_run else audit_problem()
+        if problem is not None:
+            raise AuditFailed(problem)
+        state.touched = AuditTrail(self.caller.name, _action(self.request), preview=dry_run)
+        return ChangeRequest(self.service, self.caller, state.touched, Confirmation(confirm, confirmed), dry_run)
 
 
 # Dependencies are coroutines: FastAPI runs others in threads, which would cost more than the dependencies do.
@@ -161,6 +170,9 @@ def touched_by(request: Request, *, preview: bool = False) -> AuditTrail:
 async def service_of(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
+
+
+ServiceOf = Annotated[Service, Depends(service_of)]
 
 
 async def caller_of(request: Request) -> Caller:
@@ -215,6 +227,16 @@ def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaita
     return check
 
 
+def writer(action: Action, resource: str) -> Callable[[Request, Service, Caller], Awaitable[Writer]]:
+    """Return a dependency like :func:`allowed`, for routes that write."""
+    check = allowed(action, resource)
+
+    async def ask(request: Request, service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Writer:
+        return Writer(request, service, await check(request, caller))
+
+    return ask
+
+
 def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
     """Return the items of a page; the first page is 1."""
     return items[(page - 1) * size : page * size]
@@ -235,11 +257,6 @@ DryRun = Annotated[
     bool,
     Query(alias="dryRun", description="Check everything and return what would be done. Nothing is written."),
 ]
-
-
-def bounded_run(timeout: float, **options: bool) -> RunOptions:
-    """Return options of a run with a timeout within the limit of the service."""
-    return RunOptions(min(timeout, LONGEST_BY_SERVICE), **options)
 
 
 class DryRunBody(BaseModel):
@@ -280,6 +297,15 @@ def creation_response(value: BaseModel, location: str | None, *, is_checked: boo
     return JSONResponse(value.model_dump(exclude_unset=True, by_alias=True), 200 if is_checked else 201, headers)
 
 
+def node_changes(change: ChangeRequest, report: NodeChangeReport, done: str) -> dict[str, Any]:
+    """Return the answer about changed nodes.
+
+    :param done: what was done with them, such as ``labelled``.
+    """
+    said = f"would be {done}; {NOTHING} (dry run)" if change.dry_run else done
+    return BatchReport.of(report, said).as_json()
+
+
 Checkpoint = Annotated[
     bool,
     Query(description="Let the job save its progress before its pods end. If that fails, no pod is ended: 409."),
@@ -315,7 +341,6 @@ NAMES = body_of(NamesBody, "The same fields, as YAML.")
 OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
 Confirmed = Annotated[ConfirmedBody, Depends(confirmed_of)]
 Confirm = Annotated[bool, Query(description="Confirm all questions of the plan: running work may be ended.")]
-ServiceOf = Annotated[Service, Depends(service_of)]
 KindFilter = Annotated[
     str, Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute.")
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 
 from gpuctl.api.change_models import ChangesBody
 from gpuctl.api.plan_answers import PlanAnswer
@@ -13,7 +13,6 @@ from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server import plan_and_apply
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.plan_and_apply import CompileOptions
-from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
     Checkpoint,
     Confirm,
@@ -26,11 +25,11 @@ from gpuctl_server.routes.common import (
     ServiceOf,
     ServiceStrategy,
     Timeout,
+    Writer,
     allowed,
     api_router,
-    bounded_run,
-    touched_by,
     write_router,
+    writer,
 )
 from gpuctl_server.submissions import body_of, changes_of
 
@@ -101,9 +100,7 @@ def plan(
 
 @router.post("/apply", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
 def apply(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("create", "jobs"))],
+    writer: Annotated[Writer, Depends(writer("create", "jobs"))],
     body: Documents,
     compiling: Compile,
     planning: Planning,
@@ -114,25 +111,14 @@ def apply(
     dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Create and update what documents describe. A change that ends running work must be confirmed."""
-    only_look = body.dryRun or dry_run
-    run = bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look)
-    return plan_and_apply.apply_documents(
-        service,
-        caller,
-        body,
-        compiling,
-        planning,
-        run,
-        Confirmation(confirm, body.confirmed),
-        touched_by(request, preview=only_look),
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    run = change.run_options(timeout, force=force, checkpoint=checkpoint)
+    return plan_and_apply.apply_documents(change, body, compiling, planning, run)
 
 
 @router.post("/delete", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
 def delete(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("delete", "jobs"))],
+    writer: Annotated[Writer, Depends(writer("delete", "jobs"))],
     body: Documents,
     compiling: Compile,
     confirm: Confirm = False,
@@ -143,14 +129,6 @@ def delete(
     dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Delete what documents describe, and wait until it is gone."""
-    only_look = body.dryRun or dry_run
-    return plan_and_apply.delete_documents(
-        service,
-        caller,
-        body,
-        compiling,
-        bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look),
-        Confirmation(confirm, body.confirmed),
-        touched_by(request, preview=only_look),
-        keep_labels=keep_labels,
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    run = change.run_options(timeout, force=force, checkpoint=checkpoint)
+    return plan_and_apply.delete_documents(change, body, compiling, run, keep_labels=keep_labels)

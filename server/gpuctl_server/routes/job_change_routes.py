@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Query
 from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import JSONResponse, Response
@@ -28,7 +28,6 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
 from gpuctl_server.job_revisions import roll_back, run_again
-from gpuctl_server.plan_runs import Confirmation
 from gpuctl_server.routes.common import (
     BASE,
     NAMES,
@@ -46,21 +45,21 @@ from gpuctl_server.routes.common import (
     ServiceOf,
     ServiceStrategy,
     Timeout,
+    Writer,
     allowed,
     api_router,
-    bounded_run,
     dry_run_response,
-    touched_by,
     write_router,
+    writer,
 )
 from gpuctl_server.submissions import body_of, documents_of, parsed_body
 
 router = write_router()
 previews = api_router()
 
-Creates = Annotated[Caller, Depends(allowed("create", "jobs"))]
-Updates = Annotated[Caller, Depends(allowed("update", "jobs"))]
-Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
+Creates = Annotated[Writer, Depends(writer("create", "jobs"))]
+Updates = Annotated[Writer, Depends(writer("update", "jobs"))]
+Deletes = Annotated[Writer, Depends(writer("delete", "jobs"))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
 JobId = Annotated[str, InPath(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
 Namespace = Annotated[
@@ -105,9 +104,7 @@ class BatchBody(BaseModel):
     openapi_extra=_DOCUMENTS,
 )
 def create(
-    request: Request,
-    service: ServiceOf,
-    caller: Creates,
+    writer: Creates,
     body: Documents,
     key: Key = None,
     confirm: Confirm = False,
@@ -118,18 +115,11 @@ def create(
     """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents are
     only checked.
     """
-    if body.dryRun or dry_run:
-        submitted = job_creation.validate(
-            service,
-            caller,
-            SubmitRequest(body.yamlContent, queue=queue, profile=profile),
-            touched_by(request, preview=True),
-        )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm)
+    submitted = job_creation.create(change, SubmitRequest(body.yamlContent, key, queue, profile))
+    if change.dry_run:
         return JSONResponse(_submitted(submitted), 200)
-    submitted = job_creation.create(
-        service, caller, SubmitRequest(body.yamlContent, key, confirm, queue, profile), touched_by(request)
-    )
-    job_changes.await_listed(service, (job.jobId for job in submitted.jobs or [submitted]))
+    job_changes.await_listed(change.service, (job.jobId for job in submitted.jobs or [submitted]))
     headers = (
         {"Location": f"{BASE}/jobs/{submitted.jobId}"} if submitted.jobId is not None and submitted.jobs is None else {}
     )
@@ -144,9 +134,7 @@ def create(
     openapi_extra=body_of(BatchBody, "The same fields."),
 )
 def create_batch(
-    request: Request,
-    service: ServiceOf,
-    caller: Creates,
+    writer: Creates,
     body: Annotated[BatchBody, Depends(parsed_body(BatchBody))],
     key: Key = None,
     confirm: Confirm = False,
@@ -156,25 +144,14 @@ def create_batch(
     """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are only
     checked.
     """
-    only_look = body.dryRun or dry_run
-    batch = job_batches.create_each(
-        service,
-        caller,
-        body.yamlContents,
-        key,
-        touched_by(request, preview=only_look),
-        confirmed=confirm,
-        queue=queue,
-        dry_run=only_look,
-    )
-    return JSONResponse(batch.model_dump(by_alias=True), 200) if only_look else batch
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm)
+    batch = job_batches.create_each(change, body.yamlContents, key, queue=queue)
+    return JSONResponse(batch.model_dump(by_alias=True), 200) if change.dry_run else batch
 
 
 @router.post("/jobs/delete", response_model=PlanAnswer, openapi_extra=NAMES)
 def delete_jobs(
-    request: Request,
-    service: ServiceOf,
-    caller: Deletes,
+    writer: Deletes,
     body: Names,
     namespace: Namespace = None,
     confirm: Confirm = False,
@@ -184,17 +161,14 @@ def delete_jobs(
     dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Delete jobs, and wait until they are gone."""
-    only_look = body.dryRun or dry_run
-    run = bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=only_look)
-    confirmation, touched = Confirmation(confirm, body.confirmed), touched_by(request, preview=only_look)
-    return named_jobs.delete_named_jobs(service, caller, body.names, namespace, run, confirmation, touched)
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    run = change.run_options(timeout, force=force, checkpoint=checkpoint)
+    return named_jobs.delete_named_jobs(change, body.names, namespace, run)
 
 
 @router.post("/jobs/rerun", response_model=PlanAnswer, openapi_extra=NAMES)
 def rerun_jobs(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     body: Names,
     namespace: Namespace = None,
     confirm: Confirm = False,
@@ -204,19 +178,14 @@ def rerun_jobs(
     dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Run finished trainings again. A deleted training must be the only one named, and must be confirmed."""
-    only_look = body.dryRun or dry_run
-    run, touched = bounded_run(timeout, queue=queue, dry_run=only_look), touched_by(request, preview=only_look)
-    confirmation = Confirmation(confirm, body.confirmed)
-    return named_jobs.rerun_named_jobs(
-        service, caller, body.names, namespace, run, confirmation, touched, failed=failed
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    run = change.run_options(timeout, queue=queue)
+    return named_jobs.rerun_named_jobs(change, body.names, namespace, run, failed=failed)
 
 
 @router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
 def pause_jobs(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     body: Names,
     namespace: Namespace = None,
     checkpoint: Checkpoint = True,
@@ -225,36 +194,26 @@ def pause_jobs(
     """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused before it
     in ``items``.
     """
-    only_look = body.dryRun or dry_run
-    touched = touched_by(request, preview=only_look)
-    return named_jobs.pause_named_jobs(
-        service, caller, body.names, namespace, touched, checkpoint=checkpoint, dry_run=only_look
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run)
+    return named_jobs.pause_named_jobs(change, body.names, namespace, checkpoint=checkpoint)
 
 
 @router.post("/jobs/resume", response_model=PausedJobs, openapi_extra=NAMES)
 def resume_jobs(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     body: Names,
     namespace: Namespace = None,
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> PausedJobs:
     """Resume paused jobs. Preempting pods of other jobs must be confirmed."""
-    only_look = body.dryRun or dry_run
-    touched, confirmation = touched_by(request, preview=only_look), Confirmation(confirm, body.confirmed)
-    return named_jobs.resume_named_jobs(
-        service, caller, body.names, namespace, confirmation, touched, dry_run=only_look
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    return named_jobs.resume_named_jobs(change, body.names, namespace)
 
 
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
 def change(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     jobId: JobId,  # noqa: N803 - as the path has it
     body: Documents,
     namespace: Namespace = None,
@@ -265,26 +224,14 @@ def change(
     dry_run: DryRun = False,
 ) -> ChangedJob:
     """Apply the changed document of a job. A change that ends running work must be confirmed."""
-    only_look = body.dryRun or dry_run
-    return job_changes.change_job(
-        service,
-        caller,
-        JobRef(jobId, namespace),
-        body.yamlContent,
-        touched_by(request, preview=only_look),
-        confirmed=confirm,
-        checkpoint=checkpoint,
-        dry_run=only_look,
-        queue=queue,
-        profile=profile,
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm)
+    ref = JobRef(jobId, namespace)
+    return job_changes.change_job(change, ref, body.yamlContent, checkpoint=checkpoint, queue=queue, profile=profile)
 
 
 @router.delete("/jobs/{jobId}", response_model=JobState, response_model_exclude_unset=True)
 def delete(
-    request: Request,
-    service: ServiceOf,
-    caller: Deletes,
+    writer: Deletes,
     jobId: JobId,  # noqa: N803
     dry_run: OnlyDryRun,
     namespace: Namespace = None,
@@ -292,45 +239,37 @@ def delete(
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Delete a job, without waiting until its pods are gone."""
-    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
-    return job_changes.delete_job(service, caller, ref, touched, force=force, checkpoint=checkpoint, dry_run=dry_run)
+    change = writer.change(dry_run=dry_run)
+    return job_changes.delete_job(change, JobRef(jobId, namespace), force=force, checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/pause", response_model=JobState, response_model_exclude_unset=True)
 def pause(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     jobId: JobId,  # noqa: N803
     dry_run: OnlyDryRun,
     namespace: Namespace = None,
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Pause a job: end its pods, which frees its GPUs, and keep the job."""
-    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
-    return job_pausing.pause_job(service, caller, ref, touched, checkpoint=checkpoint, dry_run=dry_run)
+    return job_pausing.pause_job(writer.change(dry_run=dry_run), JobRef(jobId, namespace), checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/resume", response_model=JobState, response_model_exclude_unset=True)
 def resume(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     jobId: JobId,  # noqa: N803
     dry_run: OnlyDryRun,
     namespace: Namespace = None,
     confirm: Confirm = False,
 ) -> JobState:
     """Resume a paused job. Preempting pods of other jobs must be confirmed."""
-    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
-    return job_pausing.resume_job(service, caller, ref, touched, confirmed=confirm, dry_run=dry_run)
+    return job_pausing.resume_job(writer.change(dry_run=dry_run, confirm=confirm), JobRef(jobId, namespace))
 
 
 @router.post("/jobs/{jobId}/rerun", response_model=RerunJob)
 def rerun(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     jobId: JobId,  # noqa: N803
     dry_run: OnlyDryRun,
     namespace: Namespace = None,
@@ -339,15 +278,13 @@ def rerun(
     queue: Queue = False,
 ) -> RerunJob:
     """Run a finished training again. A deleted training is created from its last document, which must be confirmed."""
-    ref, touched = JobRef(jobId, namespace), touched_by(request, preview=dry_run)
-    return run_again(service, caller, ref, touched, confirmed=confirm, queue=queue, dry_run=dry_run, failed=failed)
+    change = writer.change(dry_run=dry_run, confirm=confirm)
+    return run_again(change, JobRef(jobId, namespace), queue=queue, failed=failed)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
 def rollback(
-    request: Request,
-    service: ServiceOf,
-    caller: Updates,
+    writer: Updates,
     jobId: JobId,  # noqa: N803
     body: Confirmed,
     namespace: Namespace = None,
@@ -368,16 +305,10 @@ def rollback(
     timeout: Timeout = RunOptions.timeout,
 ) -> ChangedJob:
     """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted."""
-    return roll_back(
-        service,
-        caller,
-        JobRef(jobId, namespace),
-        to,
-        PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue),
-        bounded_run(timeout, force=force, checkpoint=checkpoint, dry_run=body.dryRun),
-        Confirmation(confirm, body.confirmed),
-        touched_by(request, preview=body.dryRun),
-    )
+    change = writer.change(dry_run=body.dryRun, confirm=confirm, confirmed=body.confirmed)
+    planning = PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue)
+    run = change.run_options(timeout, force=force, checkpoint=checkpoint)
+    return roll_back(change, JobRef(jobId, namespace), to, planning, run)
 
 
 @previews.get("/recoveries", response_model=Recoveries)
@@ -392,19 +323,15 @@ def look_at_recoveries(
 
 @router.post("/recoveries", response_model=Recoveries)
 def recover(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("create", "recoveries"))],
+    writer: Annotated[Writer, Depends(writer("create", "recoveries"))],
     body: Confirmed,
     namespace: RecoveryNamespace = None,
     confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
 ) -> Recoveries:
     """Finish the work of interrupted runs. Creating objects must be confirmed."""
-    touched, run = touched_by(request, preview=body.dryRun), bounded_run(timeout, dry_run=body.dryRun)
-    return job_changes.finish_unfinished(
-        service, caller, namespace, touched, run, Confirmation(confirm, body.confirmed)
-    )
+    change = writer.change(dry_run=body.dryRun, confirm=confirm, confirmed=body.confirmed)
+    return job_changes.finish_unfinished(change, namespace, change.run_options(timeout))
 
 
 def _submitted(submitted: Submitted) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Path, Query
 
 from gpuctl.api.node_label_answers import (
     BatchReport,
@@ -27,26 +27,27 @@ from gpuctl.usecases.label_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import not_found
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_labelling import set_node_label, set_node_labels
 from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
-from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.routes.common import (
     DryRun,
     OnlyDryRun,
     Page,
     PageSize,
     ServiceOf,
+    Writer,
     allowed,
     api_router,
     from_memory,
+    node_changes,
     paged,
-    touched_by,
     write_router,
+    writer,
 )
 from gpuctl_server.routes.node_routes import NodeName
-from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import json_body_of, parsed_body
 
 LONGEST_KEY = 253 + 1 + 63
@@ -55,8 +56,8 @@ LONGEST_KEY = 253 + 1 + 63
 router = api_router()
 writes = write_router()
 Reads = Annotated[Caller, Depends(allowed("get", "labels"))]
-Sets = Annotated[Caller, Depends(allowed("create", "labels"))]
-Deletes = Annotated[Caller, Depends(allowed("delete", "labels"))]
+Sets = Annotated[Writer, Depends(writer("create", "labels"))]
+Deletes = Annotated[Writer, Depends(writer("delete", "labels"))]
 _EXAMPLES = ["nvidia.com/gpu-type"]
 PathKey = Annotated[str, Path(alias="key", max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
 QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
@@ -88,16 +89,14 @@ def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize
     openapi_extra=json_body_of(NewLabels),
 )
 def label_several(
-    request: Request,
-    service: ServiceOf,
-    caller: Sets,
+    writer: Sets,
     wanted: Annotated[NewLabels, Depends(parsed_body(NewLabels))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of several nodes. Nodes that fail are listed in `failed`."""
-    names, labels, overwrite = wanted.node_names, {wanted.key: wanted.value}, wanted.overwrite
-    dry_run = dry_run or wanted.dry_run
-    return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
+    change = writer.change(dry_run=dry_run or wanted.dry_run)
+    labels = {wanted.key: wanted.value}
+    return _several(change, "create", wanted.node_names, labels, overwrite=wanted.overwrite)
 
 
 @writes.post(
@@ -107,9 +106,7 @@ def label_several(
     openapi_extra=json_body_of(LabelChanges),
 )
 def change_labels(
-    request: Request,
-    service: ServiceOf,
-    caller: Sets,
+    writer: Sets,
     wanted: Annotated[LabelChanges, Depends(parsed_body(LabelChanges))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
@@ -117,10 +114,9 @@ def change_labels(
     none.
     """
     if None in wanted.labels.values():
-        require_access(caller, AccessRequest("delete", "labels"))
-    names, labels, overwrite = wanted.node_names, wanted.labels, wanted.overwrite
-    dry_run = dry_run or wanted.dry_run
-    return _several(request, service, caller, "create", names, labels, overwrite=overwrite, dry_run=dry_run)
+        require_access(writer.caller, AccessRequest("delete", "labels"))
+    change = writer.change(dry_run=dry_run or wanted.dry_run)
+    return _several(change, "create", wanted.node_names, wanted.labels, overwrite=wanted.overwrite)
 
 
 @writes.post(
@@ -130,36 +126,29 @@ def change_labels(
     openapi_extra=json_body_of(LabelDeletions),
 )
 def delete_labels(
-    request: Request,
-    service: ServiceOf,
-    caller: Deletes,
+    writer: Deletes,
     wanted: Annotated[LabelDeletions, Depends(parsed_body(LabelDeletions))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Delete several labels of several nodes. For each node all are deleted, or none."""
-    labels = dict.fromkeys(wanted.keys)
-    dry_run = dry_run or wanted.dry_run
-    return _several(request, service, caller, "delete", wanted.node_names, labels, dry_run=dry_run)
+    change = writer.change(dry_run=dry_run or wanted.dry_run)
+    return _several(change, "delete", wanted.node_names, dict.fromkeys(wanted.keys))
 
 
 def _several(
-    request: Request,
-    service: Service,
-    caller: Caller,
+    change: ChangeRequest,
     action: Action,
     names: Sequence[str],
     labels: Mapping[str, str | None],
     *,
     overwrite: bool = False,
-    dry_run: bool,
 ) -> dict[str, Any]:
-    touched = touched_by(request, preview=dry_run)
-    keys = [f"label/{key}" for key in labels]
+    touched, keys = change.touched, [f"label/{key}" for key in labels]
     touched.extend((*keys, *(f"node/{name}" for name in names)))
-    report = set_node_labels(service, caller, action, names, labels, touched, overwrite=overwrite, dry_run=dry_run)
+    report = set_node_labels(change, action, names, labels, overwrite=overwrite)
     touched[len(keys) :] = [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
-    return BatchReport.of(report, f"would be labelled; {NOTHING} (dry run)" if dry_run else "labelled").as_json()
+    return node_changes(change, report, "labelled")
 
 
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})
@@ -176,21 +165,16 @@ def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str
     openapi_extra=json_body_of(NewLabel),
 )
 def set_label(
-    request: Request,
-    service: ServiceOf,
-    caller: Sets,
+    writer: Sets,
     name: NodeName,
     wanted: Annotated[NewLabel, Depends(parsed_body(NewLabel))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
     `LabelConflict`."""
-    dry_run = dry_run or wanted.dry_run
-    touched = touched_by(request, preview=dry_run)
-    touched.extend((f"node/{name}", f"label/{wanted.key}"))
-    said, notes = set_node_label(
-        service, caller, "create", name, wanted.key, wanted.value, touched, overwrite=wanted.overwrite, dry_run=dry_run
-    )
+    change = writer.change(dry_run=dry_run or wanted.dry_run)
+    change.touched.extend((f"node/{name}", f"label/{wanted.key}"))
+    said, notes = set_node_label(change, "create", name, wanted.key, wanted.value, overwrite=wanted.overwrite)
     return {"nodeName": name, "label": {"key": wanted.key, "value": wanted.value}, "message": said, "notes": notes}
 
 
@@ -212,11 +196,9 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
 
 
 @writes.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})
-def delete_label(
-    request: Request, service: ServiceOf, caller: Deletes, name: NodeName, key: PathKey, dry_run: OnlyDryRun
-) -> dict[str, Any]:
+def delete_label(writer: Deletes, name: NodeName, key: PathKey, dry_run: OnlyDryRun) -> dict[str, Any]:
     """Delete a label of a node."""
-    touched = touched_by(request, preview=dry_run)
-    touched.extend((f"node/{name}", f"label/{key}"))
-    said, notes = set_node_label(service, caller, "delete", name, key, None, touched, dry_run=dry_run)
+    change = writer.change(dry_run=dry_run)
+    change.touched.extend((f"node/{name}", f"label/{key}"))
+    said, notes = set_node_label(change, "delete", name, key, None)
     return {"nodeName": name, "labelKey": key, "message": said, "notes": notes}

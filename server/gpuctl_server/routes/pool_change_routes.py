@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
@@ -13,10 +13,7 @@ from gpuctl.api.node_label_answers import BatchReport, NodeNames, PoolMembers
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
-from gpuctl_server.access.caller import Caller
-from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, ChangedPool, pool_of
-from gpuctl_server.plan_responses import NOTHING
-from gpuctl_server.plan_runs import Confirmation
+from gpuctl_server.admin_changes import AdminBody, Administered, ChangedPool, pool_of
 from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.routes.common import (
     NAMES,
@@ -25,14 +22,13 @@ from gpuctl_server.routes.common import (
     KeepLabels,
     Names,
     OnlyDryRun,
-    ServiceOf,
     Timeout,
-    allowed,
-    bounded_run,
+    Writer,
     creation_response,
     dry_run_response,
-    touched_by,
+    node_changes,
     write_router,
+    writer,
 )
 from gpuctl_server.submissions import body_of, json_body_of, parsed_body
 
@@ -51,47 +47,38 @@ _BODY = body_of(PoolBody, "A document of kind pool.")
     openapi_extra=_BODY,
 )
 def create(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("create", "pools"))],
+    writer: Annotated[Writer, Depends(writer("create", "pools"))],
     body: Body,
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> JSONResponse:
     """Create a pool, and label its nodes."""
-    options = AdminOptions(confirm, dry_run or body.dry_run)
-    pool = admin_changes.create_pool(service, caller, body, touched_by(request, preview=options.dry_run), options)
-    return creation_response(pool, f"/pools/{pool.name}", is_checked=options.dry_run)
+    change = writer.change(dry_run=dry_run or body.dry_run, confirm=confirm)
+    pool = admin_changes.create_pool(change, body)
+    return creation_response(pool, f"/pools/{pool.name}", is_checked=change.dry_run)
 
 
 @router.put("/pools/{poolName}", response_model=ChangedPool, openapi_extra=_BODY)
 def change(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("update", "pools"))],
+    writer: Annotated[Writer, Depends(writer("update", "pools"))],
     poolName: PoolName,  # noqa: N803 - as the path has it
     body: Body,
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> ChangedPool:
     """Change a pool. Nodes that the body does not name are removed from it."""
-    options = AdminOptions(confirm, dry_run or body.dry_run)
-    touched = touched_by(request, preview=options.dry_run)
-    return admin_changes.change_pool(service, caller, poolName, body, touched, options)
+    return admin_changes.change_pool(writer.change(dry_run=dry_run or body.dry_run, confirm=confirm), poolName, body)
 
 
 @router.delete("/pools/{poolName}", response_model=Administered, response_model_exclude_unset=True)
 def delete(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("delete", "pools"))],
+    writer: Annotated[Writer, Depends(writer("delete", "pools"))],
     poolName: PoolName,  # noqa: N803
     dry_run: OnlyDryRun,
     confirm: Confirm = False,
 ) -> Administered:
     """Delete a pool. Its nodes lose the label, its jobs continue to run."""
-    touched = touched_by(request, preview=dry_run)
-    return admin_changes.delete_pool(service, caller, poolName, touched, AdminOptions(confirm, dry_run))
+    return admin_changes.delete_pool(writer.change(dry_run=dry_run, confirm=confirm), poolName)
 
 
 @router.post(
@@ -100,19 +87,15 @@ def delete(
     openapi_extra=json_body_of(PoolMembers),
 )
 def add(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("update", "pools"))],
+    writer: Annotated[Writer, Depends(writer("update", "pools"))],
     poolName: PoolName,  # noqa: N803
     wanted: Annotated[PoolMembers, Depends(parsed_body(PoolMembers))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
-    dry_run = dry_run or wanted.dry_run
-    touched = touched_by(request, preview=dry_run)
-    names, overwrite = wanted.node_names, wanted.overwrite
-    report = add_nodes(service, caller, poolName, names, touched, overwrite=overwrite, dry_run=dry_run)
-    return BatchReport.of(report, f"would be added; {NOTHING} (dry run)" if dry_run else "added").as_json()
+    change = writer.change(dry_run=dry_run or wanted.dry_run)
+    report = add_nodes(change, poolName, wanted.node_names, overwrite=wanted.overwrite)
+    return node_changes(change, report, "added")
 
 
 @router.post(
@@ -121,25 +104,19 @@ def add(
     openapi_extra=json_body_of(NodeNames),
 )
 def remove(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("update", "pools"))],
+    writer: Annotated[Writer, Depends(writer("update", "pools"))],
     poolName: PoolName,  # noqa: N803
     wanted: Annotated[NodeNames, Depends(parsed_body(NodeNames))],
     dry_run: DryRun = False,
 ) -> dict[str, Any]:
     """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
-    dry_run = dry_run or wanted.dry_run
-    touched = touched_by(request, preview=dry_run)
-    report = remove_nodes(service, caller, poolName, wanted.node_names, touched, dry_run=dry_run)
-    return BatchReport.of(report, f"would be removed; {NOTHING} (dry run)" if dry_run else "removed").as_json()
+    change = writer.change(dry_run=dry_run or wanted.dry_run)
+    return node_changes(change, remove_nodes(change, poolName, wanted.node_names), "removed")
 
 
 @router.post("/pools/delete", response_model=PlanAnswer, openapi_extra=NAMES)
 def delete_several(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("delete", "pools"))],
+    writer: Annotated[Writer, Depends(writer("delete", "pools"))],
     body: Names,
     confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
@@ -147,9 +124,6 @@ def delete_several(
     dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Delete pools. Their nodes lose the label, their jobs continue to run."""
-    only_look = body.dryRun or dry_run
-    run, touched = bounded_run(timeout, dry_run=only_look), touched_by(request, preview=only_look)
-    confirmation = Confirmation(confirm, body.confirmed)
-    return admin_changes.delete_named(
-        service, caller, "pools", body.names, run, confirmation, touched, keep_labels=keep_labels
-    )
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    run = change.run_options(timeout)
+    return admin_changes.delete_named(change, "pools", body.names, run, keep_labels=keep_labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
@@ -12,23 +12,19 @@ from gpuctl.api.admin_models import QuotaBody
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
-from gpuctl_server.access.caller import Caller
-from gpuctl_server.admin_changes import AdminBody, Administered, AdminOptions, CreatedQuota, quota_of
-from gpuctl_server.plan_runs import Confirmation
+from gpuctl_server.admin_changes import AdminBody, Administered, CreatedQuota, quota_of
 from gpuctl_server.routes.common import (
     NAMES,
     Confirm,
     DryRun,
     Names,
     OnlyDryRun,
-    ServiceOf,
     Timeout,
-    allowed,
-    bounded_run,
+    Writer,
     creation_response,
     dry_run_response,
-    touched_by,
     write_router,
+    writer,
 )
 from gpuctl_server.submissions import body_of
 
@@ -44,45 +40,36 @@ router = write_router()
     openapi_extra=body_of(QuotaBody, "A document of kind quota."),
 )
 def create(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("create", "quotas"))],
+    writer: Annotated[Writer, Depends(writer("create", "quotas"))],
     body: Annotated[AdminBody, Depends(quota_of)],
     confirm: Confirm = False,
     dry_run: DryRun = False,
 ) -> JSONResponse:
     """Create quotas of users, and their namespaces."""
-    options = AdminOptions(confirm, dry_run or body.dry_run)
-    quota = admin_changes.create_quota(service, caller, body, touched_by(request, preview=options.dry_run), options)
-    return creation_response(quota, f"/quotas/{quota.name}", is_checked=options.dry_run)
+    change = writer.change(dry_run=dry_run or body.dry_run, confirm=confirm)
+    quota = admin_changes.create_quota(change, body)
+    return creation_response(quota, f"/quotas/{quota.name}", is_checked=change.dry_run)
 
 
 @router.delete("/quotas/{userName}", response_model=Administered, response_model_exclude_unset=True)
 def delete(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("delete", "quotas"))],
+    writer: Annotated[Writer, Depends(writer("delete", "quotas"))],
     userName: Annotated[str, InPath(max_length=253, description="Name of the user.")],  # noqa: N803 - as the path has it
     dry_run: OnlyDryRun,
     confirm: Confirm = False,
 ) -> Administered:
     """Delete the quota of a user. The namespace and its content stay."""
-    touched = touched_by(request, preview=dry_run)
-    return admin_changes.delete_quota(service, caller, userName, touched, AdminOptions(confirm, dry_run))
+    return admin_changes.delete_quota(writer.change(dry_run=dry_run, confirm=confirm), userName)
 
 
 @router.post("/quotas/delete", response_model=PlanAnswer, openapi_extra=NAMES)
 def delete_several(
-    request: Request,
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("delete", "quotas"))],
+    writer: Annotated[Writer, Depends(writer("delete", "quotas"))],
     body: Names,
     confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
     dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Delete the quotas of users. The namespaces and their content stay."""
-    only_look = body.dryRun or dry_run
-    run, touched = bounded_run(timeout, dry_run=only_look), touched_by(request, preview=only_look)
-    confirmation = Confirmation(confirm, body.confirmed)
-    return admin_changes.delete_named(service, caller, "quotas", body.names, run, confirmation, touched)
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    return admin_changes.delete_named(change, "quotas", body.names, change.run_options(timeout))
