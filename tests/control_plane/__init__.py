@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from control_plane import queues
+from control_plane import job_controllers
 from control_plane.audit_log import AuditLog
 from control_plane.kubelet import Kubelet, LogKey
 from control_plane.processes import Process, free_ports
@@ -38,7 +38,7 @@ BUILD = Path(__file__).resolve().parents[1] / "binaries" / "build"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 # Kinds that the API server knows without their controllers, too.
 _MANIFESTS = ("jobset-manifests",)
-_QUEUES = (*queues.PROGRAMS, "kueue-manifests")
+_QUEUES = (*job_controllers.PROGRAMS, "kueue-manifests")
 
 
 class BinariesMissing(Exception):
@@ -142,7 +142,7 @@ class ControlPlane:
         self._commands: dict[str, list[str]] = {}
         self._kubelet: Kubelet | None = None
         self._streams: Streams | None = None
-        self._controllers: list[queues.Controller] = []
+        self._controllers: list[job_controllers.Controller] = []
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -386,7 +386,7 @@ class ControlPlane:
             except RuntimeError:
                 return False
 
-        for obj, fields in queues.trials() if self._controllers else ():
+        for obj, fields in job_controllers.trials() if self._controllers else ():
             self._wait(partial(adds, obj, fields), f"the webhooks of {obj['kind']}")
 
     def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
@@ -407,7 +407,7 @@ class ControlPlane:
 
     def _install_queues(self) -> None:
         """The kinds of Kueue and JobSet, before any controller looks what kinds there are; then the two start."""
-        self._controllers = queues.prepare(self.binaries, self.directory)
+        self._controllers = job_controllers.prepare(self.binaries, self.directory)
         kinds = [kind for controller in self._controllers for kind in controller.kinds()]
         self.create(*kinds)
         names = [kind["metadata"]["name"] for kind in kinds]
@@ -419,7 +419,7 @@ class ControlPlane:
     def kueue_metrics(self) -> str:
         """Kueue's metrics, as Prometheus reads them."""
         kueue = next(item for item in self._controllers if item.name == "kueue")
-        authority = self.directory / queues.CERTIFICATES / "tls.crt"
+        authority = self.directory / job_controllers.CERTIFICATES / "tls.crt"
         status, answer = Requests(kueue.metrics, self.tokens["admin"], authority).request("GET", "/metrics")
         assert status == 200, answer
         return str(answer["message"])

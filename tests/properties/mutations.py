@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable
 
-from properties.documents import seeds
+from properties.seed_documents import seeds
 
 NOISE = (
     *("\t", "\0", "\x07", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u2028", "\u2029", "\u200b", "\u202e", "\ufeff"),

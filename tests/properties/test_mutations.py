@@ -19,9 +19,9 @@ from gpuctl.cli.output import text as text_printer
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.diagnostics import Severity, SourceSpan, in_source_order
 from gpuctl.frontend.source import Source, lines_of
-from properties.documents import own_seeds, seeds
 from properties.mutations import MUTATIONS, mutated, mutated_bytes
 from properties.scale import scaled
+from properties.seed_documents import own_seeds, seeds
 
 BATCHES = scaled(20)
 PER_BATCH = 500
