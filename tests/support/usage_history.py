@@ -29,7 +29,7 @@ _NODES = (("node-a", "A100"), ("node-b", "H100"))
 _INTERVAL = 60
 
 
-def put_history(database: Database, seed: int = 5, *, with_quotas: bool = True) -> None:
+def put_history(database: Database, seed: int = 5) -> None:
     """Two clusters with the last hours of October, sealed, and the first of November, of which the last is not."""
     for number, name in enumerate(CLUSTERS):
         random = Random(seed + number)
@@ -42,8 +42,7 @@ def put_history(database: Database, seed: int = 5, *, with_quotas: bool = True) 
         holdings = [holding for pod in range(9) for holding in _pod(random, pod)]
         database.put_capacities(cluster, capacities, float(END))
         database.put_holdings(cluster, holdings, float(END))
-        if with_quotas:
-            database.put_quotas(cluster, _quotas())
+        database.put_quotas(cluster, _quotas())
         samples = [
             series
             for holding in holdings

@@ -633,30 +633,6 @@ def test_migrations_up_and_down(address: str) -> None:
     assert dump_database(address) == before
 
 
-def test_migrations_keep_all_rows(database: Database, address: str) -> None:
-    """A downgrade to the first revision and an upgrade keep all rows that the first tables can hold."""
-    put_history(database, with_quotas=False)
-    before = all_answers(database)
-    migrated(address, "0001")
-    again = open_database(address)
-    assert all_answers(again) == before
-    again.close()
-
-
-def test_migration_dates_earlier_quotas(database: Database, address: str) -> None:
-    """A cluster with quotas was followed until it was last seen. Without quotas it is unknown whether they could be
-    read.
-    """
-    put_history(database)
-    migrated(address, "0004")
-    again = open_database(address)
-    for cluster in (1, 2):
-        followed = again.last_seen(cluster) if again.quotas(cluster, 0, END) else None
-        assert again.quotas_seen(cluster) == followed
-    assert again.quotas_seen(1) is not None
-    again.close()
-
-
 def test_both_engines_return_the_same_answers(postgresql: PostgresqlServer, tmp_path: Path) -> None:
     """All digits are equal, and so is the order: by bytes, whatever the locale of the server."""
     answers, kept = [], []

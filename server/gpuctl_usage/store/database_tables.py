@@ -38,7 +38,7 @@ clusters = Table(
     Column("id", Integer, primary_key=True),
     Column("uid", _TEXT, nullable=False, unique=True),
     Column("name", _TEXT, nullable=False),
-    # When collecting began; usage before is unknown. Null if it began before this column existed.
+    # When collecting began; usage before is unknown.
     Column("began", Float),
     Column("last_seen", Float),
     # Time until which quotas were followed; null if they never were.

@@ -1,11 +1,11 @@
-"""Create the first tables."""
+"""Create the tables."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0010"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -18,6 +18,7 @@ def upgrade() -> None:
     _who_and_what()
     _intervals()
     _sums()
+    _leases()
     op.create_table(
         "snapshots",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -39,11 +40,14 @@ def _who_and_what() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("uid", _TEXT, nullable=False),
         sa.Column("name", _TEXT, nullable=False),
+        sa.Column("began", sa.Float(), nullable=True),
         sa.Column("last_seen", sa.Float(), nullable=True),
+        sa.Column("quotas_seen", sa.Float(), nullable=True),
         sa.Column("late_changes", sa.Integer(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_clusters"),
         sa.UniqueConstraint("uid", name="uq_clusters_uid"),
     )
+    op.create_index("uq_clusters_name", "clusters", ["name"], unique=True)
     op.create_table(
         "groups",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -111,6 +115,25 @@ def _intervals() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_holdings_cluster_id_ended", "holdings", ["cluster_id", "ended"])
+    op.create_table(
+        "quotas",
+        sa.Column("cluster_id", sa.Integer(), nullable=False),
+        sa.Column("namespace", _TEXT, nullable=False),
+        sa.Column("start", sa.Float(), nullable=False),
+        sa.Column("gpus", sa.Float(), nullable=False),
+        sa.Column("ended", sa.Float()),
+        sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_quotas_cluster_id"),
+        sa.PrimaryKeyConstraint("cluster_id", "namespace", "start", name="pk_quotas"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "measurements",
+        sa.Column("cluster_id", sa.Integer(), nullable=False),
+        sa.Column("start", sa.BigInteger(), nullable=False),
+        sa.Column("packed", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_measurements_cluster_id"),
+        sa.PrimaryKeyConstraint("cluster_id", "start", name="pk_measurements"),
+    )
 
 
 def _sums() -> None:
@@ -129,7 +152,6 @@ def _sums() -> None:
         sa.Column("updated_at", sa.Float(), nullable=False),
         sa.Column("workloads", sa.LargeBinary(), nullable=False),
         sa.Column("holders", sa.LargeBinary(), nullable=False),
-        sa.Column("nodes", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_periods_cluster_id"),
         sa.PrimaryKeyConstraint("id", name="pk_periods"),
         sa.UniqueConstraint("cluster_id", "span", "start", name="uq_periods_cluster_id_span_start"),
@@ -145,8 +167,11 @@ def _sums() -> None:
         sa.Column("cap_gpu_s", sa.Float(), nullable=False),
         sa.Column("free_gpu_s", sa.Float(), nullable=False),
         sa.Column("unusable_gpu_s", sa.Float(), nullable=False),
+        sa.Column("unsized_gpu_s", sa.Float(), server_default="0", nullable=False),
         sa.Column("obs_gpu_s", sa.Float(), nullable=False),
         sa.Column("util_gpu_s", sa.Float(), nullable=False),
+        sa.Column("by_process_gpu_s", sa.Float(), server_default="0", nullable=False),
+        sa.Column("beyond_gpu_s", sa.Float(), server_default="0", nullable=False),
         sa.Column("util_min", sa.Integer(), nullable=True),
         sa.Column("util_max", sa.Integer(), nullable=True),
         sa.Column("histogram", sa.LargeBinary(), nullable=True),
@@ -168,6 +193,21 @@ def _sums() -> None:
     )
 
 
+def _leases() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("cluster_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("term", sa.BigInteger(), nullable=False),
+        sa.Column("beat", sa.BigInteger(), nullable=False),
+        sa.Column("holder", _TEXT, nullable=False),
+        sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_leases_cluster_id"),
+        sa.PrimaryKeyConstraint("cluster_id", name="pk_leases"),
+    )
+
+
 def downgrade() -> None:
-    for name in ("snapshots", "sums", "periods", "holdings", "capacities", "attributes", "groups", "clusters"):
+    for name in (
+        *("snapshots", "leases", "sums", "periods", "measurements", "quotas", "holdings", "capacities"),
+        *("attributes", "groups", "clusters"),
+    ):
         op.drop_table(name)
