@@ -128,14 +128,14 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
         unobserved = float(value["held_unobserved_gpu_seconds"])
         rest = [value[f"{name}_gpu_seconds"] for name in ("capacity", "free", "unusable", "allowed")]
         rest.insert(3, value.get("unsized_gpu_seconds"))
-        own = [None if amount is None else float(amount) for amount in rest]
-        names = (_text(value.get(name)) for name in ("value", "namespace", "kind", "name"))
-        time, end = _text(value["time"]), _text(value["end_time"])
+        own = list(map(answered_number, rest))
+        names = (answered_text(value.get(name)) for name in ("value", "namespace", "kind", "name"))
+        time, end = answered_text(value["time"]), answered_text(value["end_time"])
         provisional = value.get("provisional")
         known = KnownTime(
             float(value["known_seconds"]),
-            _text(value.get("known_from")),
-            _text(value.get("known_until")),
+            answered_text(value.get("known_from")),
+            answered_text(value.get("known_until")),
             None if provisional is None else bool(provisional),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -143,6 +143,11 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
     return LedgerLine(time, end, GpuHolder(*names), GpuTime(held, busy, idle, unobserved, *own), known)
 
 
-def _text(value: object) -> str:
-    """Return a user-chosen name, with control characters escaped and cut to a maximum length."""
+def answered_text(value: object) -> str:
+    """Return a text of an answer, with control characters escaped and cut to a maximum length."""
     return visible(str(value or "")[:_NAME])
+
+
+def answered_number(value: Any) -> float | None:
+    """Return a number of an answer; None if it is unknown."""
+    return None if value is None else float(value)

@@ -78,6 +78,18 @@ class PlanOptions:
     create_only: bool = False
     queue: bool = False
 
+    @property
+    def set_flags(self) -> list[str]:
+        """Return the given options that are only about a set."""
+        given = {
+            "--prune": self.prune,
+            "--allow-source": self.allow_source,
+            "--allow-empty": self.allow_empty,
+            "--allow-skipped": self.allow_skipped,
+            "--allow-older": self.allow_older,
+        }
+        return [flag for flag, is_given in given.items() if is_given]
+
 
 LONGEST_BY_SERVICE = 600.0
 """Maximum duration of a change through the service, seconds, whatever its ``RunOptions`` are."""

@@ -148,15 +148,8 @@ def set_options(session: Session, planning: PlanOptions, documents: DocumentOpti
     :raises InvalidOptions: an option needs `--set`, or the name is invalid.
     """
     if planning.set_name is None:
-        for flag, given in (
-            ("--prune", planning.prune),
-            ("--allow-source", planning.allow_source),
-            ("--allow-empty", planning.allow_empty),
-            ("--allow-skipped", planning.allow_skipped),
-            ("--allow-older", planning.allow_older),
-        ):
-            if given:
-                raise InvalidOptions(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
+        for flag in planning.set_flags:
+            raise InvalidOptions(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
         return None
     name = planning.set_name
     if not is_dns_label(name):

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, sum_gpu_times
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, answered_number, answered_text, sum_gpu_times
 from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, UsageRange
 from gpuctl.usecases.usage_backends import UsageBackend
 
@@ -31,7 +31,7 @@ def current_holders(backend: UsageBackend, cluster: str, namespace: str, order: 
         time = str(found["snapshot_time"])
         moment = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
         held = [item for item in _held(found) if not namespace or item.holder.namespace == namespace]
-        known = _number(found["total_gpu_capacity"]), _number(found["allocated_gpu_count"])
+        known = answered_number(found["total_gpu_capacity"]), answered_number(found["allocated_gpu_count"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ClusterError("the service returned an invalid snapshot") from None
     since = moment // _HOUR * _HOUR - _HOUR
@@ -49,12 +49,10 @@ def current_holders(backend: UsageBackend, cluster: str, namespace: str, order: 
 def _held(snapshot: Mapping[str, Any]) -> Iterator[CurrentHolder]:
     for of_namespace in snapshot["allocation_details"].get("namespaces", {}).values():
         for item in of_namespace["workloads"]:
-            names = [visible(str(item[name])[:317]) for name in ("uid", "namespace", "kind", "name")]
-            yield CurrentHolder(GpuHolder(*names), float(item["allocated_gpu"]), _number(item["utilization"]), None)
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+            names = [answered_text(item[name]) for name in ("uid", "namespace", "kind", "name")]
+            yield CurrentHolder(
+                GpuHolder(*names), float(item["allocated_gpu"]), answered_number(item["utilization"]), None
+            )
 
 
 def _lately(item: CurrentHolder) -> float:

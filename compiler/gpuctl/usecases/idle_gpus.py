@@ -7,16 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder
+from gpuctl.reading.gpu_time import GpuHolder, answered_number, answered_text
 from gpuctl.reading.job_rows import read_jobs_without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder, UsageRange
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.usage_backends import UsageBackend
-
-_NAME = 317
 
 
 def idle_gpus(backend: UsageBackend, asked: UsageRange, below: float, settings: Settings) -> IdleGpuReport:
@@ -29,14 +26,14 @@ def idle_gpus(backend: UsageBackend, asked: UsageRange, below: float, settings: 
     value = backend.waste(asked, below, settings)
     try:
         return IdleGpuReport(
-            cluster=_text(value["cluster"]),
-            start=_text(value["start_time"]),
-            end=_text(value["end_time"]),
-            known_until=_text(value["known_until"]),
+            cluster=answered_text(value["cluster"]),
+            start=answered_text(value["start_time"]),
+            end=answered_text(value["end_time"]),
+            known_until=answered_text(value["known_until"]),
             below=float(value["idle_below"]),
-            currency=_text(value["currency"]),
-            total_idle=_number(value["total_idle_gpu_hours"]),
-            total_cost=_number(value["total_idle_cost"]),
+            currency=answered_text(value["currency"]),
+            total_idle=answered_number(value["total_idle_gpu_hours"]),
+            total_cost=answered_number(value["total_idle_cost"]),
             workloads=[_idle(item) for item in value["workloads"]],
         )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -58,25 +55,17 @@ def pausable_names(reader: ReadContext) -> dict[str, str]:
 
 
 def _idle(item: Mapping[str, Any]) -> IdleHolder:
-    names = (_text(item[name]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
+    names = (answered_text(item[name]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
     return IdleHolder(
         holder=GpuHolder(*names),
-        owner=_text(item["owner"]) or None,
+        owner=answered_text(item["owner"]) or None,
         gpus=float(item["gpu_count"]),
-        models={_text(model): float(gpus) for model, gpus in item["gpu_models"].items()},
-        since=_text(item["idle_since"]),
+        models={answered_text(model): float(gpus) for model, gpus in item["gpu_models"].items()},
+        since=answered_text(item["idle_since"]),
         idle_hours=float(item["idle_hours"]),
-        use=_number(item["avg_utilization"]),
-        idle_gpu_hours=_number(item["idle_gpu_hours"]),
-        coverage=_number(item["coverage"]),
-        cost=_number(item["idle_cost"]),
-        pause=_text(item.get("pause")),
+        use=answered_number(item["avg_utilization"]),
+        idle_gpu_hours=answered_number(item["idle_gpu_hours"]),
+        coverage=answered_number(item["coverage"]),
+        cost=answered_number(item["idle_cost"]),
+        pause=answered_text(item.get("pause")),
     )
-
-
-def _text(value: object) -> str:
-    return visible(str(value or "")[:_NAME])
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)

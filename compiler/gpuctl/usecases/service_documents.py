@@ -85,7 +85,8 @@ def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = 
         "--adopt": planning.adopt,
     }
     refuse_options(given)
-    _check_companions(planning)
+    for flag in planning.set_flags:
+        raise NeedsKubeconfig(f"{flag} does not work through the service", _INSTEAD["--set"])
     found = collect(documents.sources, documents.stdin)
     loaded, early, _ = open_platform(found, platform=None, versions=VERSIONS, directory=documents.directory)
     if any(item.severity is Severity.ERROR for item in loaded.diagnostics):
@@ -144,18 +145,6 @@ def platform_message(here: Mapping[str, Any], name: str, settings: Settings) -> 
 def _said(settings: Settings) -> dict[str, Any]:
     dumped: dict[str, Any] = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return {name: value for name, value in dumped.items() if name not in ("kind", "version")}
-
-
-def _check_companions(planning: PlanOptions) -> None:
-    for flag, given in (
-        ("--prune", planning.prune),
-        ("--allow-source", planning.allow_source),
-        ("--allow-empty", planning.allow_empty),
-        ("--allow-skipped", planning.allow_skipped),
-        ("--allow-older", planning.allow_older),
-    ):
-        if given:
-            raise NeedsKubeconfig(f"{flag} does not work through the service", _INSTEAD["--set"])
 
 
 @contextmanager

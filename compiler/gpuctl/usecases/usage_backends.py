@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, ledger_line, to_rfc3339
+from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, answered_text, ledger_line, to_rfc3339
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse
 from gpuctl.reading.usage_records import UsageRange
@@ -266,8 +266,8 @@ class UsageService:
 
 
 def _model_use(row: Mapping[str, Any]) -> ModelUse:
-    names = (visible(str(row[name])[:317]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
-    value, model = (visible(str(row[name])[:317]) for name in ("value", "model"))
+    names = (answered_text(row[name]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
+    value, model = (answered_text(row[name]) for name in ("value", "model"))
     return ModelUse(GpuHolder(*names), value, model, float(row["allocated_gpu_seconds"]))
 
 
