@@ -42,6 +42,7 @@ class KueueConfiguration(NamedTuple):
     - ``orders_by_creation``: a job that has timed out keeps its place in the queue.
     - ``ignores_undeclared``: resources without quota in the ClusterQueue do not count.
     - ``release``: of Kueue; None if unknown.
+    - ``maps_devices``: devices of DRA are counted as other resources.
     """
 
     blocks_admission: bool = False
@@ -53,6 +54,7 @@ class KueueConfiguration(NamedTuple):
     orders_by_creation: bool = False
     ignores_undeclared: bool = False
     release: Release | None = None
+    maps_devices: bool = False
 
     def has(self, since: Iterable[Release]) -> bool | None:
         """Return True if Kueue has a change that came with these releases, one a minor version; None if unknown."""
@@ -99,6 +101,7 @@ def kueue_configuration(lists: Object) -> KueueConfiguration:
         found.get("ordersByCreation", False),
         found.get("ignoresUndeclared", False),
         tuple(map(int, number.groups())) if number else None,
+        found.get("mapsDevices", False),
     )
 
 
@@ -132,6 +135,7 @@ def configuration_entry(value: object, release: str = "") -> Object | None:
         "ordersByCreation": enabled and requeuing.get("timestamp") == "Creation",
         **({"ignoresUndeclared": True} if ignores else {}),
         **({"release": release} if release else {}),
+        **({"mapsDevices": True} if resources.get("deviceClassMappings") else {}),
     }
 
 

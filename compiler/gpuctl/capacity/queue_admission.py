@@ -99,15 +99,11 @@ def admit_queued_jobs(
     missing = [name for name in _LISTS if name not in lists]
     if missing:
         unknown_reason = f"Kueue's {', '.join(missing)} could not be read"
-        spots = {number: QueuePath(queue, "", "") for number, (_, queue) in named.items()}
-        state = build_queue_state([], [], [])
-        return QueueAdmission(
-            {number: QueuedJobStatus(path, unknown_reason=unknown_reason) for number, path in spots.items()},
-            {},
-            state,
-            {},
-            {},
-        )
+        statuses = {
+            number: QueuedJobStatus(QueuePath(queue, "", ""), unknown_reason=unknown_reason)
+            for number, (_, queue) in named.items()
+        }
+        return QueueAdmission(statuses, {}, build_queue_state([], [], []), {}, {})
     return _Builder(snapshot, demands, named, objects, configuration).build()
 
 
@@ -132,6 +128,7 @@ class _Builder:
         self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
         self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
         self._knows_ranks = "workloadpriorityclasses" in lists
+        self._devices = {item["extendedResource"] for item in snapshot.device_classes if "extendedResource" in item}
         self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
         self._spaces = NamespaceLabels(snapshot, objects)
         self._state = build_queue_state(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
@@ -347,6 +344,11 @@ class _Builder:
         transformed = self._configuration.transforms(asked)
         if transformed:
             return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
+        if any(template["spec"].get("resourceClaims") for template, _ in pod_templates(obj)):
+            return "Kueue counts claimed devices by its own rules (resources.deviceClassMappings)"
+        devices = sorted(self._devices.intersection(asked)) if self._configuration.maps_devices else ()
+        if devices:
+            return f"Kueue may count {' and '.join(devices)} as another resource (resources.deviceClassMappings)"
         annotations = obj["metadata"].get("annotations") or {}
         if MIN_PARALLELISM in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"

@@ -349,6 +349,7 @@ _QUEUES: dict[str, Any] = {
             "ordersByCreation": _Maybe(bool),
             "ignoresUndeclared": _Maybe(bool),
             "release": _Maybe(str),
+            "mapsDevices": _Maybe(bool),
         }
     ),
 }
