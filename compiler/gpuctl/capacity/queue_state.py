@@ -219,9 +219,10 @@ def pod_set(
     total = {name: amount for name, amount in requests.items() if name in covered | counts}
     if "pods" in covered:
         total["pods"] = count
-    own, shared = (_all_excluded(spec, rules, flavors, shares_keys=shares_keys) for shares_keys in (False, True))
-    has_own = configuration.has(OWN_LABELS)
-    return PodSet(name, total, shared if has_own is False else own, has_own is None and own.keys() != shared.keys())
+    has_own_labels = configuration.has(OWN_LABELS)
+    excluded = _all_excluded(spec, rules, flavors, shares_keys=has_own_labels is False)
+    depends = has_own_labels is None and excluded.keys() != _all_excluded(spec, rules, flavors, shares_keys=True).keys()
+    return PodSet(name, total, excluded, depends)
 
 
 def _all_excluded(
