@@ -76,6 +76,19 @@ def test_sdks_and_their_document_have_the_version() -> None:
         assert not re.search(r"^version =", text, re.MULTILINE)
 
 
+def test_actions_and_images_that_texts_name_are_published() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in texts())
+    actions = set(re.findall(r"\bgpuctl((?:/[\w-]+)*)@v\d", text))
+    assert actions == {"", "/deploy/github/apply"}
+    for action in actions:
+        assert (ROOT / action.lstrip("/") / "action.yml").is_file()
+    images = set(re.findall(r"/(gpuctl(?:-\w+)?):\d", text))
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    matrix = workflow["jobs"]["image"]["strategy"]["matrix"]["include"]
+    assert images == {built["name"] for built in matrix}
+    assert {built["file"] for built in matrix} == set(IMAGES)
+
+
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2030-01-01\n\n- A change.\n"
 
 
