@@ -124,13 +124,16 @@ class NextStep(NamedTuple):
     effect: str
     file: str = ""
     """File that receives the output; "" if it is only read."""
+    needs_kubeconfig: bool = False
+    """True if the command does not work with a service."""
 
 
 def reach_job(kind: str, job: str, namespace: str) -> NextStep:
     """Return the step after a job has started: its log, or for a job with a port the way to reach it."""
     if kind == "training":
         return NextStep(("logs", "-f", job, "-n", namespace), f"follows the log of {job} when it runs")
-    return NextStep(("port-forward", job, "-n", namespace), f"forwards a local port to {job} when it runs")
+    words = ("port-forward", job, "-n", namespace)
+    return NextStep(words, f"forwards a local port to {job} when it runs", needs_kubeconfig=True)
 
 
 def explain_waiting(job: str, namespace: str) -> NextStep:

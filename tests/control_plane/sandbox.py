@@ -26,7 +26,7 @@ from control_plane.usage_demo import usage_demo
 from control_plane.usage_year import GpuNode
 
 ROOT = Path(__file__).resolve().parents[2]
-POOLS = ROOT / "examples" / "tour" / "pools.yaml"
+PLATFORM, POOLS = (ROOT / "examples" / "tour" / name for name in ("platform.yaml", "pools.yaml"))
 CONTEXT = "gpuctl-sandbox"
 NAMESPACE, PULL_SECRET, QUEUE = "nlp", "registry-login", "research"
 """Namespace of the documents of ``examples/tour``, and the secret and the queue that their platform names."""
@@ -178,10 +178,10 @@ def _write_kubeconfig(plane: ControlPlane, directory: Path) -> Path:
 
 
 def _make_pools(plane: ControlPlane, kubeconfig: Path) -> None:
-    """Put the nodes into the pools of the tour, and its namespace's pull secret where its jobs look for it."""
-    result = _gpuctl(kubeconfig, "apply", "--yes", "-f", str(POOLS))
+    """Put the nodes into the pools of the tour, and create the priorities, its namespace and its jobs' pull secret."""
+    result = _gpuctl(kubeconfig, "apply", "--yes", "-f", str(PLATFORM), "-f", str(POOLS))
     if result.returncode:
-        raise Failed(f"gpuctl apply -f {POOLS} failed:\n{result.stderr.strip()}")
+        raise Failed(f"gpuctl apply -f {PLATFORM} -f {POOLS} failed:\n{result.stderr.strip()}")
     plane.kubectl("create", "namespace", NAMESPACE)
     login = ("--docker-server=registry.example.com", "--docker-username=sandbox", "--docker-password=none")
     plane.kubectl("create", "secret", "docker-registry", PULL_SECRET, "-n", NAMESPACE, *login)

@@ -14,6 +14,7 @@ from gpuctl.frontend.platform_file import find_platform
 
 _CLUSTER = f"{__name__}--cluster"
 _SERVER = f"{__name__}--server"
+_SERVICE = f"{__name__} service"
 _CURRENT = f"{__name__} current"
 
 
@@ -44,6 +45,16 @@ def stated_server(context: click.Context | None = None) -> str | None:
 def is_server_stated(context: click.Context | None = None) -> bool:
     """Return True if ``--server`` was given."""
     return stated_server(context) is not None
+
+
+def note_service() -> None:
+    """Store that the command works with a service."""
+    click.get_current_context().find_root().meta[_SERVICE] = True
+
+
+def is_service_chosen() -> bool:
+    """Return True if the command works with a service, also with that of a login."""
+    return _SERVICE in click.get_current_context().find_root().meta
 
 
 def platform_files() -> list[str]:

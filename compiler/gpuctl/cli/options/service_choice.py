@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.command_target import note_server, stated_server
+from gpuctl.cli.command_target import note_server, note_service, stated_server
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.local_completion import complete_server
 from gpuctl.kube.api_errors import ConfigurationError
@@ -57,6 +57,7 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     if server is None:
         raise ConfigurationError(f"there is no token for {url}", f"`gpuctl login {url}` asks for one")
     server_url(server.url, plain=server.plain)
+    note_service()
     return ServiceClient(server)
 
 

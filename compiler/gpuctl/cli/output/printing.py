@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from gpuctl.backend.emitter import emit_object
-from gpuctl.cli.command_target import command_here
+from gpuctl.cli.command_target import command_here, is_service_chosen
 from gpuctl.cli.output.table import Table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.hints import NextStep
@@ -56,6 +56,8 @@ def show_next_steps(*steps: NextStep) -> None:
     if not sys.stderr.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         return
     for step in steps:
+        if step.needs_kubeconfig and is_service_chosen():
+            continue
         output = f" > {step.file}" if step.file else ""
         click.echo(f"`{command_here(*step.words)}{output}` {step.effect}", err=True)
 
