@@ -80,7 +80,10 @@ MOUNT = st.one_of(
     block({"path": PATH, "secret": NAME}, items=ITEMS, mode=MODE),
     block({"path": PATH, "emptyDir": block(size=st.just("1Gi"), medium=st.just("Memory"))}),
 )
+MODEL = block({"path": PATH, "image": st.just("models/qwen:v1")})
 JOB = {
+    "grace": st.sampled_from(["0s", "30s", "5m"]),
+    "on": block(stop=st.just(["save"])),
     "namespace": NAME,
     "priority": st.sampled_from(["high", "medium", "low"]),
     "description": TEXT,
@@ -94,6 +97,28 @@ JOB = {
         block({"signal": st.sampled_from(["USR1", "HUP"])}, timeout=st.just("1h")),
     ),
 }
+HELPERS = st.lists(
+    block(
+        {"name": NAME.map(lambda name: f"h-{name}")},
+        image=st.just("tool:v1"),
+        command=st.lists(TEXT, max_size=2),
+        args=st.lists(TEXT, max_size=2),
+        env=ENV,
+        resources=block(cpu=st.just("500m"), memory=st.just("1Gi")),
+    ),
+    max_size=2,
+    unique_by=lambda item: item["name"],
+)
+CAPABILITIES = st.one_of(
+    st.lists(st.just("IPC_LOCK"), max_size=1), block(add=st.just(["SYS_PTRACE"]), drop=st.just(["ALL"]))
+)
+SECURITY = block(
+    user=st.integers(0, 9),
+    group=st.integers(0, 9),
+    fsGroup=st.integers(0, 9),
+    readOnlyRoot=st.booleans(),
+    capabilities=CAPABILITIES,
+)
 RESOURCES = {
     "pool": st.sampled_from(["default", "train", "other"]),
     "gpu": st.integers(0, 8),
@@ -122,6 +147,7 @@ PATCH = st.one_of(
     st.just({"terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "securityContext": {}}),
     st.just({"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"zone": "b"}}),
     st.just({"containers": [{"name": "main", "env": [{"name": "Z", "value": "1"}]}, {"name": "side", "image": "s:1"}]}),
+    st.just({"securityContext": {"fsGroup": 5}, "terminationGracePeriodSeconds": 60}),
     st.just({"volumes": [{"name": "extra", "emptyDir": {}}], "initContainers": [{"name": "i", "image": "i:1"}]}),
     st.just(
         {
@@ -184,7 +210,14 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             {},
             optional={
                 "resources": block(**resources),
-                "storage": block(workdirs=st.lists(WORKDIR, max_size=3), mounts=st.lists(MOUNT, max_size=2)),
+                "storage": block(
+                    workdirs=st.lists(WORKDIR, max_size=3),
+                    mounts=st.lists(MOUNT, max_size=2),
+                    models=st.lists(MODEL, max_size=1),
+                ),
+                "init": HELPERS,
+                "sidecars": HELPERS,
+                "security": SECURITY,
                 "podPatch": PATCH,
                 **fields,
             },

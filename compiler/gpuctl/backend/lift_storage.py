@@ -16,13 +16,15 @@ def lift_storage(pod: Object, container: Object, *, has_default: bool) -> Data:
     :param has_default: the platform has a source for workdirs that name none.
     """
     targets = {mount["name"]: mount for mount in container.get("volumeMounts", [])}
-    found: dict[str, list[Data]] = {"workdirs": [], "mounts": []}
+    found: dict[str, list[Data]] = {"workdirs": [], "mounts": [], "models": []}
     for volume in pod.get("volumes", []):
         mount = targets.get(volume["name"])
         if mount is not None and volume["name"].startswith("workdir-"):
             found["workdirs"].append(_workdir(volume, mount, has_default=has_default))
         elif mount is not None and volume["name"].startswith("mount-"):
             found["mounts"].append(_mount(volume, mount))
+        elif mount is not None and volume["name"].startswith("model-") and "image" in volume:
+            found["models"].append({"image": volume["image"]["reference"], "path": mount["mountPath"]})
     return {name: entries for name, entries in found.items() if entries}
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Any
 
+from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.pod_security import lift_security
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
+from gpuctl.backend.variables import lift_sources, lift_variables
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
@@ -36,14 +40,6 @@ def _child_job(obj: Object) -> Object:
 def pod_spec(obj: Object) -> Object:
     spec: Object = _template_of(obj)["spec"]
     return spec
-
-
-def _lifted_source(source: Object) -> Data:
-    data: Data = {"prefix": source["prefix"]} if source.get("prefix") else {}
-    for field, reference in (("secret", "secretRef"), ("configMap", "configMapRef")):
-        if reference in source:
-            data[field] = source[reference]["name"]
-    return data
 
 
 class LiftedWorkload:
@@ -84,6 +80,9 @@ class LiftedWorkload:
             data["storage"] = storage
         if is_array(self.obj):
             data["array"] = self._array()
+        data |= lift_helpers(self.pod, self.container)
+        if security := lift_security(self.pod, self.container):
+            data["security"] = security
         if self.kind != "training":
             data["service"] = self._service()
         scaler = self.beside.get("HorizontalPodAutoscaler")
@@ -113,9 +112,20 @@ class LiftedWorkload:
             job["annotations"] = dict(template["annotations"])
         if (checkpoint := parse_checkpoint(self._annotation(CHECKPOINT) or "")) is not None:
             job["checkpoint"] = checkpoint.data()
+        grace = self.pod.get("terminationGracePeriodSeconds")
+        # A service's own timeout sets it too.
+        if grace is not None and self._annotation("timeout") is None and not self._is_server_default(grace):
+            job["grace"] = format_duration(grace)
+        hook = self.container.get("lifecycle", {}).get("preStop", {})
+        if "exec" in hook:
+            job["on"] = {"stop": hook["exec"]["command"]}
         if self.kind == "training":
             job.update(self._run())
         return job
+
+    def _is_server_default(self, grace: int) -> bool:
+        """Return True for the grace period that the API server fills in."""
+        return grace == 30 and "uid" in self.obj["metadata"]
 
     def _run(self) -> Data:
         spec = self.obj["spec"]
@@ -160,7 +170,7 @@ class LiftedWorkload:
         variables = self._variables()
         if variables:
             environment["env"] = variables
-        sources = [_lifted_source(item) for item in container.get("envFrom", [])]
+        sources = lift_sources(container.get("envFrom", []))
         if sources:
             environment["envFrom"] = sources
         return environment
@@ -175,17 +185,11 @@ class LiftedWorkload:
         values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not self._gpus()[1] else {}
         if self._model().get("cache"):
             values["HF_HOME"] = MODEL_CACHE
-        variables: list[Data] = []
-        for item in self.container.get("env", []):
-            name = item["name"]
-            if not variables and (name in ours or values.get(name, object()) == item.get("value")):
-                continue
-            reference = item.get("valueFrom", {}).get("secretKeyRef")
-            if reference is not None:
-                variables.append({"name": name, "secret": reference["name"], "key": reference["key"]})
-            elif "valueFrom" not in item:
-                variables.append({"name": name, "value": item.get("value", "")})
-        return variables
+
+        def is_ours(item: Object) -> bool:
+            return item["name"] in ours or bool(values.get(item["name"], object()) == item.get("value"))
+
+        return lift_variables(dropwhile(is_ours, self.container.get("env", [])))
 
     def _gpus(self) -> tuple[str | None, int]:
         """Return vendor and number of the GPUs; (None, 0) without GPUs."""

@@ -7,17 +7,21 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_patches import apply_pod_patches
+from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
+from gpuctl.backend.variables import env_source, env_value, env_variable
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
-from gpuctl.language.environment_block import EnvSource, EnvVar
+from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.settings import Gpu
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
@@ -45,6 +49,7 @@ def pod_template(
     :param spec: further fields of the pod's spec that the kind needs.
     """
     pod_volumes, pod_mounts = volumes_and_mounts(context, model)
+    helpers = init_containers(context, model, pod_mounts)
     pod_volumes += volumes or []
     pod_mounts += mounts or []
     container: Object = {"name": MAIN_CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
@@ -57,7 +62,7 @@ def pod_template(
     if ports:
         container["ports"] = ports
     if model.environment.envFrom:
-        container["envFrom"] = [_source(source) for source in model.environment.envFrom]
+        container["envFrom"] = [env_source(source) for source in model.environment.envFrom]
     variables = _env(context, model, env or [])
     if variables:
         container["env"] = variables
@@ -67,12 +72,20 @@ def pod_template(
     if pod_mounts:
         container["volumeMounts"] = pod_mounts
     container.update(probes or {})
+    if model.job.on is not None and model.job.on.stop:
+        container["lifecycle"] = {"preStop": {"exec": {"command": list(model.job.on.stop)}}}
+    if model.security is not None and (own := container_security(model.security)):
+        container["securityContext"] = own
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
 
-    pod: Object = {"containers": [container]}
+    pod: Object = {**({"initContainers": helpers} if helpers else {}), "containers": [container]}
     if pod_volumes:
         pod["volumes"] = pod_volumes
     pod.update(spec or {})
+    if model.job.grace is not None:
+        pod["terminationGracePeriodSeconds"] = parse_duration(model.job.grace)
+    if model.security is not None and (shared := pod_security(model.security)):
+        pod["securityContext"] = shared
     pod.update(_placement(context, document, model))
     pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
     pull_secrets = model.environment.pull_secrets
@@ -102,11 +115,6 @@ def _check_signal(context: Context, document: Document, model: Job, pod: Object)
                 ("job", "checkpoint", "signal"),
                 "use `command`, which can find the process that saves",
             )
-
-
-def env_value(name: str, value: str | int) -> Object:
-    """Return a variable with a value set by gpuctl."""
-    return {"name": name, "value": str(value)}
 
 
 def _in_order(variables: list[EnvVar], defaults: Collection[str]) -> list[EnvVar]:
@@ -146,21 +154,7 @@ def _env(context: Context, model: Job, before: list[Object]) -> list[Object]:
     if model.resources.gpu == 0 and "nvidia" in context.settings.used_vendors and VISIBLE_DEVICES not in names:
         # Images that default it to `all` would see every card of the node.
         variables.append(env_value(VISIBLE_DEVICES, "void"))
-    return variables + [_variable(variable) for variable in own]
-
-
-def _variable(variable: EnvVar) -> Object:
-    if variable.secret is not None:
-        return {
-            "name": variable.name,
-            "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}},
-        }
-    return {"name": variable.name, "value": variable.value}
-
-
-def _source(source: EnvSource) -> Object:
-    field, name = ("secretRef", source.secret) if source.secret is not None else ("configMapRef", source.configMap)
-    return {**({"prefix": source.prefix} if source.prefix is not None else {}), field: {"name": name}}
+    return variables + [env_variable(variable) for variable in own]
 
 
 def container_resources(context: Context, model: Job) -> Object:

@@ -33,6 +33,8 @@ from gpuctl.frontend.platform_restrictions import (
     visible_devices_problem,
 )
 from gpuctl.frontend.templates import expand_patch
+from gpuctl.language.environment_block import Environment
+from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.objects.api_resources import Object
@@ -62,7 +64,7 @@ _FORBIDDEN = {
 }
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
 """Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
-_OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-cache|dshm|hostfile")
+_OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-\d+|model-cache|dshm|hostfile")
 _REFERENCE = "see the Kubernetes reference of PodSpec"
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
@@ -279,16 +281,20 @@ def _policy_problems(context: Context, model: Job, pod: Object) -> Iterator[PodP
 def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodProblem]:
     """Yield images in a pod's spec, or a part of it, that the platform disallows, except the document's own."""
     registries = context.settings.registries
+    own = {model.environment.image, *(helper.image for _, helper in model.helpers)}
+    own |= {artifact.image for artifact in model.storage.models}
     for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
         for place, image in strings_at(spec, pattern):
             foreign = disallowed_image(image, registries)
-            if foreign is not None and image != model.environment.image:
+            if foreign is not None and image not in own:
                 yield PodProblem(place, *foreign, code="GPU602")
 
 
 def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
     """Yield arguments and variables that are too long, except the document's own, which its checks report."""
-    own = {*model.environment.argv, *(variable.value for variable in model.environment.variables)}
+    containers: list[Environment | HelperContainer] = [model.environment, *(helper for _, helper in model.helpers)]
+    own: set[str | None] = {text for container in containers for text in (*container.command, *container.args)}
+    own |= {variable.value for container in containers for variable in container.variables}
     for field in ("containers", "initContainers"):
         for pattern in _ARGUMENTS:
             for place, text in values_at(pod, f"{field}[].{pattern}"):

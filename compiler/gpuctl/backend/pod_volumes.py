@@ -81,6 +81,9 @@ def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list
     for index, entry in enumerate(model.storage.mounts):
         volumes.append({"name": f"mount-{index}", **_mounted(entry)})
         mounts.append({"name": f"mount-{index}", "mountPath": entry.target})
+    for index, artifact in enumerate(model.storage.models):
+        volumes.append({"name": f"model-{index}", "image": {"reference": artifact.image, "pullPolicy": "IfNotPresent"}})
+        mounts.append({"name": f"model-{index}", "mountPath": artifact.target})
     if model.kind == "inference" and model.model is not None and model.model.cache:
         volumes.append({"name": "model-cache", "emptyDir": {}})
         mounts.append({"name": "model-cache", "mountPath": MODEL_CACHE})

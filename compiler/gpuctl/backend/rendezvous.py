@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata, selector
-from gpuctl.backend.pod import env_value
+from gpuctl.backend.variables import env_value
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, llama_factory_words, uses_deepspeed
 from gpuctl.frontend.document import Document
 from gpuctl.language.training_document import TrainingDocument

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from gpuctl.frontend.command_lines import Word, command_line, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.environment_block import Environment
+from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import holds_a_credential, names_a_secret
 
@@ -77,22 +79,25 @@ def _may_be_secret(value: str) -> bool:
 
 
 def _variable_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
-    for position, variable in enumerate(model.environment.variables):
-        value = variable.value or ""
-        if holds_a_credential(value):
-            message = f"the variable `{variable.name}` holds what looks like a credential"
-        elif _is_secret(variable.name, value):
-            message = f"the variable `{variable.name}` holds a credential, by its name"
-        else:
-            continue
-        path: FieldPath = ("environment", "env", variable.name)
-        if isinstance(model.environment.env, list):
-            path = ("environment", "env", position, "value")
-        hint = (
-            "write `secret: NAME` and `key: KEY` instead of the value, after "
-            "`kubectl create secret generic NAME --from-literal=KEY=...`"
-        )
-        yield document.diagnostic(Severity.WARNING, "GPU507", message, path, hint)
+    containers: list[tuple[FieldPath, Environment | HelperContainer]] = [(("environment",), model.environment)]
+    containers += model.helpers
+    for place, container in containers:
+        for position, variable in enumerate(container.variables):
+            value = variable.value or ""
+            if holds_a_credential(value):
+                message = f"the variable `{variable.name}` holds what looks like a credential"
+            elif _is_secret(variable.name, value):
+                message = f"the variable `{variable.name}` holds a credential, by its name"
+            else:
+                continue
+            path: FieldPath = (*place, "env", variable.name)
+            if isinstance(container.env, list):
+                path = (*place, "env", position, "value")
+            hint = (
+                "write `secret: NAME` and `key: KEY` instead of the value, after "
+                "`kubectl create secret generic NAME --from-literal=KEY=...`"
+            )
+            yield document.diagnostic(Severity.WARNING, "GPU507", message, path, hint)
 
 
 def _credential(document: Document, path: tuple[str | int, ...], message: str, name: str | None) -> Diagnostic:

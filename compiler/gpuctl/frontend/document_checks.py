@@ -18,6 +18,8 @@ from gpuctl.frontend.platform_restrictions import (
 )
 from gpuctl.frontend.storage_checks import check_storage
 from gpuctl.language import names
+from gpuctl.language.environment_block import Environment
+from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
@@ -25,6 +27,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.language.workload import Workload
+from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.quantities import parse_quantity
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -53,6 +56,8 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _name_length(document, model, settings)
         yield _reserved_labels(document, model, settings)
         yield _environment(document, model, settings)
+        yield _helpers(document, model, settings)
+        yield _grace(document, model)
         yield _gpus(document, model, settings)
         yield _shared_memory(document, model)
         yield check_storage(document, model, settings)
@@ -142,29 +147,75 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             shown = visible_devices_problem(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
             if shown is not None:
                 yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
-    for field, texts in (("command", environment.command), ("args", environment.args)):
-        for position, text in enumerate(texts):
-            long = too_long("argument", text)
-            if long is not None:
-                yield document.diagnostic(ERROR, "GPU222", long[0], ("environment", field, position), long[1])
-    foreign = disallowed_image(environment.image, settings.registries)
-    if foreign is not None:
-        yield document.diagnostic(ERROR, "GPU602", foreign[0], ("environment", "image"), foreign[1])
+    yield from _texts(document, environment, ("environment",))
+    yield from _registry(document, environment.image, settings, ("environment", "image"))
+    for index, artifact in enumerate(model.storage.models):
+        yield from _registry(document, artifact.image, settings, ("storage", "models", index, "image"))
     size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
     size += len((model.job.description or "").encode())
     if size > MAX_ANNOTATIONS:
         message = f"description and annotations have {size // 1024} KiB together; Kubernetes takes 256 KiB"
         path = ("job", "description" if model.job.description else "annotations")
         yield document.diagnostic(ERROR, "GPU206", message, path, "shorten them", key=True)
-    tag = environment.image.rpartition("/")[2].partition("@")
+    yield from _tag(document, environment.image, ("environment", "image"))
+
+
+def _texts(
+    document: Document, container: Environment | HelperContainer, place: tuple[str | int, ...]
+) -> Iterator[Diagnostic]:
+    """Report arguments that are too long for a process."""
+    for field, texts in (("command", container.command), ("args", container.args)):
+        for position, text in enumerate(texts):
+            long = too_long("argument", text)
+            if long is not None:
+                yield document.diagnostic(ERROR, "GPU222", long[0], (*place, field, position), long[1])
+
+
+def _registry(document: Document, image: str, settings: Settings, place: tuple[str | int, ...]) -> Iterator[Diagnostic]:
+    foreign = disallowed_image(image, settings.registries)
+    if foreign is not None:
+        yield document.diagnostic(ERROR, "GPU602", foreign[0], place, foreign[1])
+
+
+def _tag(document: Document, image: str, place: tuple[str | int, ...]) -> Iterator[Diagnostic]:
+    tag = image.rpartition("/")[2].partition("@")
     if not tag[1] and (":" not in tag[0] or tag[0].endswith(":latest")):
         yield document.diagnostic(
             WARNING,
             "GPU501",
             "the image has the tag `latest`" if ":" in tag[0] else "the image has no tag, which means `latest`",
-            ("environment", "image"),
+            place,
             "name a version: `latest` changes under a running job, and nodes keep the copy they have (IfNotPresent)",
         )
+
+
+def _helpers(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report problems of the containers of ``init`` and ``sidecars``."""
+    for place, helper in model.helpers:
+        yield from _texts(document, helper, place)
+        if helper.image is not None:
+            yield from _registry(document, helper.image, settings, (*place, "image"))
+            yield from _tag(document, helper.image, (*place, "image"))
+        for position, variable in enumerate(helper.variables):
+            path = (*place, "env", position if isinstance(helper.env, list) else variable.name)
+            long = too_long("variable", f"{variable.name}={variable.value or ''}")
+            if long is not None:
+                yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
+            if "nvidia" in settings.used_vendors:
+                shown = visible_devices_problem(variable.name, variable.value, has_gpu=False)
+                if shown is not None:
+                    yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
+
+
+def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Report two grace periods, and a hook that has no time."""
+    service = service_of(model)
+    if model.job.grace is not None and service is not None and service.timeout is not None:
+        message = "`job.grace` and `service.timeout` both set the grace period of the pods"
+        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "keep one", key=True)
+    if model.job.on is not None and model.job.on.stop and parse_duration(model.job.grace or "30s") == 0:
+        message = "`job.on.stop` cannot run: `job.grace` leaves no time for it"
+        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "write a time such as `2m`")
 
 
 def _has_nvidia(model: Job, settings: Settings) -> bool:

@@ -9,7 +9,9 @@ from fractions import Fraction
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import pod_count
+from gpuctl.language.helper_block import HelperResources
 from gpuctl.language.kinds import Job
+from gpuctl.language.resources_block import Resources
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import format_bytes, format_number, parse_quantity
@@ -112,9 +114,18 @@ def _over_quota(
 def _request(model: Job, resource: str, settings: Settings) -> Fraction:
     """Return what one pod requests of cpu, of memory, or of a vendor's GPUs."""
     if resource in ("cpu", "memory"):
-        return parse_quantity(getattr(model.resources, resource) or "0") or Fraction(0)
+        amounts = [(field, _amount_of(helper.resources, resource)) for (field, _), helper in model.helpers]
+        together = sum(
+            (amount for field, amount in amounts if field == "sidecars"), _amount_of(model.resources, resource)
+        )
+        # Init containers have ended before the others start.
+        return max([together, *(amount for field, amount in amounts if field == "init")])
     vendor = model.resources.gpu_vendor or settings.default_vendor
     return Fraction(model.resources.gpu if vendor == resource else 0)
+
+
+def _amount_of(resources: Resources | HelperResources, resource: str) -> Fraction:
+    return parse_quantity(getattr(resources, resource) or "0") or Fraction(0)
 
 
 def _amount(value: Fraction, resource: str) -> str:

@@ -85,6 +85,13 @@ def _commands(model: Job, known: frozenset[str] | None) -> Iterator[CheckedComma
         yield CheckedCommand(words, known, len(model.environment.args))
     if model.job.checkpoint is not None and model.job.checkpoint.command:
         yield CheckedCommand(words_of(model.job.checkpoint.command, ("job", "checkpoint", "command")), frozenset())
+    if model.job.on is not None and model.job.on.stop:
+        yield CheckedCommand(words_of(model.job.on.stop, ("job", "on", "stop")), frozenset())
+    for place, helper in model.helpers:
+        words = [*words_of(helper.command, (*place, "command")), *words_of(helper.args, (*place, "args"))]
+        if words:
+            names = frozenset({"NVIDIA_VISIBLE_DEVICES", *(variable.name for variable in helper.variables)})
+            yield CheckedCommand(words, names, len(helper.args))
     patch = model.podPatch if isinstance(model.podPatch, dict) else {}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(_items(patch.get(field))):

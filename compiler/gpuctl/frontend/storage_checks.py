@@ -21,6 +21,10 @@ def check_storage(document: Document, model: Job, settings: Settings) -> Iterato
     """Report mounts that hide each other, paths that a job may not mount, and data that exists on one node only."""
     yield from _nested_mounts(document, model)
     yield from _below_read_only(document, model)
+    if model.storage.models and not settings.serves_image_volumes:
+        message = f"`storage.models` needs Kubernetes 1.35 or newer; the platform's is {settings.kubernetes_version}"
+        hint = "have the platform set `kubernetes.version` to the cluster's, if that is newer"
+        yield document.diagnostic(Severity.ERROR, "GPU213", message, ("storage", "models"), hint, key=True)
     for index, workdir in enumerate(model.storage.workdirs):
         path: FieldPath = ("storage", "workdirs", index, "path")
         if settings.is_on_node(workdir):
@@ -56,7 +60,7 @@ def _nested_mounts(document: Document, model: Job) -> Iterator[Diagnostic]:
 
 
 def _below_read_only(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Report mounts below files of a ConfigMap or Secret, or with ``mounts`` below a read-only workdir.
+    """Report mounts below models and files of a ConfigMap or Secret, and what is not a workdir below a read-only one.
 
     The container runtime creates the directory to mount at, which it cannot do in a read-only volume.
     """
@@ -64,9 +68,10 @@ def _below_read_only(document: Document, model: Job) -> Iterator[Diagnostic]:
     targets = storage.targets
     read_only = [workdir.readOnly for workdir in storage.workdirs]
     read_only += [mount.emptyDir is None for mount in storage.mounts]
+    read_only += [True] * len(storage.models)
     for index, outer_index in _nested([target for target, _, _ in targets]):
         (inner, _, place), (outer, noun, around) = targets[index], targets[outer_index]
-        if read_only[outer_index] and "mounts" in (place[0], around[0]):
+        if read_only[outer_index] and (place[0], around[0]) != ("workdirs", "workdirs"):
             yield document.diagnostic(
                 Severity.WARNING,
                 "GPU411",

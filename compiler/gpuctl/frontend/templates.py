@@ -18,7 +18,18 @@ from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
-PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
+PLACES = (
+    "job",
+    "model",
+    "environment",
+    "resources",
+    "storage",
+    "init",
+    "sidecars",
+    "service",
+    "autoscaling",
+    "podPatch",
+)
 IDENTITY = (("job", "name"), ("job", "namespace"))
 """Fields that identify a job are never expanded."""
 MAX_TOTAL = 2**20

@@ -103,6 +103,8 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
         return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
     if path[-1:] == ("pvc",) and fold(text) in ("name", "claimname", "pvc"):
         return "did you mean `claim`?"
+    if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
+        return "did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too"
     hint = None
     close = nearest(text, shape.keys)
     if close is not None and fold(close) != fold(text):

@@ -71,6 +71,31 @@ class EnvSource(Block):
         return self
 
 
+Variables = list[EnvVar] | dict[EnvName, Text | SecretKey]
+
+
+def as_entries(env: Variables) -> list[EnvVar]:
+    """Return variables in the order written, as entries, for both forms."""
+    if isinstance(env, list):
+        return env
+    return [
+        EnvVar(name=name, secret=value.secret, key=value.key)
+        if isinstance(value, SecretKey)
+        else EnvVar(name=name, value=value)
+        for name, value in env.items()
+    ]
+
+
+def refuse_repeated_names(env: Variables) -> None:
+    """Raise the error of a variable that is set twice."""
+    seen: set[str] = set()
+    for index, variable in enumerate(env if isinstance(env, list) else ()):
+        if variable.name in seen:
+            message = f"the variable `{variable.name}` is set twice"
+            raise field_error("GPU218", message, "remove one", ("env", index, "name"))
+        seen.add(variable.name)
+
+
 class Environment(Block):
     """Image, command and variables of the container."""
 
@@ -120,27 +145,13 @@ class Environment(Block):
 
     @model_validator(mode="after")
     def _unique_names(self) -> "Environment":
-        if isinstance(self.env, list):
-            seen: set[str] = set()
-            for index, variable in enumerate(self.env):
-                if variable.name in seen:
-                    raise field_error(
-                        "GPU218", f"the variable `{variable.name}` is set twice", "remove one", ("env", index, "name")
-                    )
-                seen.add(variable.name)
+        refuse_repeated_names(self.env)
         return self
 
     @property
     def variables(self) -> list[EnvVar]:
         """The user's variables in the order written, as entries, for both forms of ``env``."""
-        if isinstance(self.env, list):
-            return self.env
-        return [
-            EnvVar(name=name, secret=value.secret, key=value.key)
-            if isinstance(value, SecretKey)
-            else EnvVar(name=name, value=value)
-            for name, value in self.env.items()
-        ]
+        return as_entries(self.env)
 
     @property
     def pull_secrets(self) -> list[str]:

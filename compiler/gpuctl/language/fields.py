@@ -321,6 +321,19 @@ def _file_mode(value: str) -> str:
     return value
 
 
+def is_capability(value: str) -> bool:
+    """Return True for the name of a Linux capability as Kubernetes writes it, without `CAP_`."""
+    return re.fullmatch(r"(?a)[A-Z][A-Z_]*", value) is not None and not value.startswith("CAP_")
+
+
+def _capability(value: str) -> str:
+    if not is_capability(value):
+        better = value.strip().upper().removeprefix("CAP_")
+        hint = f"write `{better}`" if is_capability(better) else _no_variables(value)
+        raise field_error("GPU206", f"`{shorten(value)}` is not a capability such as `IPC_LOCK`", hint)
+    return value
+
+
 @_cached
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
@@ -435,6 +448,7 @@ Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]
 AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
 RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
 FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
+Capability = Annotated[str, Scalar.TEXT, Check(_capability)]
 UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
 Image = Annotated[str, Scalar.TEXT, Check(_image)]
 Boolean = Annotated[bool, Scalar.BOOLEAN]

@@ -35,7 +35,18 @@ from gpuctl.language.yaml_notation import as_written, in_yaml
 Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 
-TEMPLATED = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
+TEMPLATED = (
+    "job",
+    "model",
+    "environment",
+    "resources",
+    "storage",
+    "init",
+    "sidecars",
+    "service",
+    "autoscaling",
+    "podPatch",
+)
 """Blocks of a workload whose strings may hold templates. A test compares them with the frontend's list."""
 IDENTITY = (("job", "name"), ("job", "namespace"))
 """Texts in these blocks without templates. A test compares them with the frontend's list."""

@@ -186,6 +186,10 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (fields.FileMode, TextRule("^0[0-7]{3}$", 4, _NUMBER, "Not an octal file mode such as `0644`.")),
+        (
+            fields.Capability,
+            TextRule("^(?!CAP_)[A-Z][A-Z_]*$", None, _WORD, "Not a capability such as `IPC_LOCK`."),
+        ),
         (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
         (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
         (

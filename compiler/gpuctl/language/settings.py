@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -89,6 +90,12 @@ class Settings:
     def kubernetes_version(self) -> str:
         """Kubernetes version of the manifests, without a leading ``v``."""
         return self._platform.kubernetes.version.removeprefix("v") if self._platform is not None else "1.36"
+
+    @property
+    def serves_image_volumes(self) -> bool:
+        """True if volumes can be OCI artifacts: the feature gate ImageVolume is on by default since 1.35."""
+        minor = re.match(r"(?a)1\.(\d+)", self.kubernetes_version)
+        return minor is None or int(minor[1]) >= 35
 
     @property
     def is_rolling(self) -> bool:

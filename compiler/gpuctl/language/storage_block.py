@@ -11,6 +11,7 @@ from gpuctl.language.fields import (
     Boolean,
     DataKey,
     FileMode,
+    Image,
     Memory,
     ObjectName,
     RelativePath,
@@ -176,6 +177,18 @@ class VolumeMount(Block):
         return normal_path(self.path)
 
 
+class ModelVolume(Block):
+    """Model files from an OCI artifact or image, mounted read-only."""
+
+    image: Image = Field(description="Reference of the artifact.", examples=["registry.example.com/models/qwen2-7b:v1"])
+    path: AbsolutePath = Field(description="Directory inside the container.", examples=["/models/qwen2-7b"])
+
+    @property
+    def target(self) -> str:
+        """Mount path in the container, normalised."""
+        return normal_path(self.path)
+
+
 class Storage(Block):
     """Volumes mounted into the container."""
 
@@ -188,6 +201,13 @@ class Storage(Block):
         default_factory=empty_list,
         description="ConfigMaps, Secrets and scratch space to mount.",
         examples=[[{"path": "/etc/train", "configMap": "settings"}]],
+    )
+
+    models: list[ModelVolume] = Field(
+        default_factory=empty_list,
+        description="Model files from a registry, pulled and cached by the nodes like images, with the job's pull "
+        "secrets. Needs Kubernetes 1.35 or newer.",
+        examples=[[{"image": "registry.example.com/models/qwen2-7b:v1", "path": "/models/qwen2-7b"}]],
     )
 
     @model_validator(mode="after")
@@ -208,10 +228,17 @@ class Storage(Block):
                 message = f"{taken[mount.target]} and this mount are both at `{mount.target}`"
                 raise field_error("GPU218", message, "remove one, or give it another `path`", ("mounts", index, "path"))
             taken[mount.target] = "another mount"
+        for index, model in enumerate(self.models):
+            if model.target in taken:
+                message = f"{taken[model.target]} and this model are both at `{model.target}`"
+                raise field_error("GPU218", message, "remove one, or give it another `path`", ("models", index, "path"))
+            taken[model.target] = "another model"
         return self
 
     @property
     def targets(self) -> list[tuple[str, str, tuple[str, int]]]:
         """Path in the container, noun for messages, and place in the block of everything that is mounted."""
         workdirs = [(workdir.target, "workdir", ("workdirs", index)) for index, workdir in enumerate(self.workdirs)]
-        return workdirs + [(mount.target, "mount", ("mounts", index)) for index, mount in enumerate(self.mounts)]
+        mounts = [(mount.target, "mount", ("mounts", index)) for index, mount in enumerate(self.mounts)]
+        models = [(model.target, "model", ("models", index)) for index, model in enumerate(self.models)]
+        return [*workdirs, *mounts, *models]

@@ -158,6 +158,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.AbsolutePath, "absolute path"),
         (fields.RelativePath, "relative path"),
         (fields.FileMode, "octal file mode"),
+        (fields.Capability, "text that names a capability"),
         (fields.UrlPath, "URL path"),
         (fields.Image, "container image"),
     )

@@ -2,13 +2,29 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuctl.language.checkpoint_block import Checkpoint
 from gpuctl.language.environment_block import Environment
-from gpuctl.language.fields import Block, DnsLabel, Free, JobName, LabelKey, LabelValue, Text, UserKeys, empty_dict
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import (
+    Block,
+    DnsLabel,
+    Duration,
+    Free,
+    JobName,
+    LabelKey,
+    LabelValue,
+    Text,
+    UserKeys,
+    empty_dict,
+    empty_list,
+)
+from gpuctl.language.helper_block import HelperContainer
+from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.resources_block import Resources
+from gpuctl.language.security_block import Security
 from gpuctl.language.storage_block import Storage
 
 PriorityName = Literal["high", "medium", "low"]
@@ -17,6 +33,24 @@ Version = Literal["v0.1"]
 # Written by gpuctl or Kubernetes. A user's value would break selectors or the lifting of objects back to documents.
 RESERVED_PREFIXES = ("app.kubernetes.io/", "applyset.kubernetes.io/", "batch.kubernetes.io/", "jobset.sigs.k8s.io/")
 RESERVED_LABELS = frozenset({"app", "job-name", "controller-uid", "pod-template-hash", "controller-revision-hash"})
+
+
+class Hooks(Block):
+    """Commands that Kubernetes runs in a pod before it ends it."""
+
+    stop: list[Text] = Field(
+        default_factory=empty_list,
+        description="Program and arguments, run in the container before SIGTERM, whenever a pod is ended: deletion, "
+        "preemption, eviction, drained nodes. Its time is part of `job.grace`. It is not run when the program ends by "
+        "itself, or when its node is lost.",
+        examples=[["python", "save.py"]],
+    )
+
+    @model_validator(mode="after")
+    def _program(self) -> "Hooks":
+        if self.stop and not self.stop[0].strip():
+            raise field_error("GPU205", "the command has an empty program", "name one", ("stop", 0))
+        return self
 
 
 class JobBlock(Block):
@@ -59,6 +93,16 @@ class JobBlock(Block):
         "SIGTERM and the grace period.",
         examples=[{"command": ["python", "save.py"], "timeout": "5m"}],
     )
+    grace: Duration | None = Field(
+        None,
+        description="Time between SIGTERM and SIGKILL, including `job.on.stop`. Default: Kubernetes' 30s.",
+        examples=["2m"],
+    )
+    on: Hooks | None = Field(
+        None,
+        description="Commands to run before Kubernetes ends a pod.",
+        examples=[{"stop": ["python", "save.py"]}],
+    )
 
 
 PROFILES = Field(
@@ -77,6 +121,21 @@ class Workload(Block):
     environment: Environment = Field(description="Image, command and variables of the container.")
     resources: Resources = Field(default_factory=Resources, description="Resources of each pod, and its pool.")
     storage: Storage = Field(default_factory=Storage, description="Volumes mounted into the container.")
+    init: list[HelperContainer] = Field(
+        default_factory=empty_list,
+        description="Containers that run before the program, one after another. If one fails, the attempt of a "
+        "training has failed (`job.retries`), and a service runs it again.",
+        examples=[[{"name": "fetch", "command": ["python", "fetch.py"]}]],
+    )
+    sidecars: list[HelperContainer] = Field(
+        default_factory=empty_list,
+        description="Containers that run beside the program, started before it and after `init`. They end with the "
+        "program, so that a training can finish.",
+        examples=[[{"name": "sync", "image": "registry.example.com/tools/sync:1.0"}]],
+    )
+    security: Security | None = Field(
+        None, description="Users, groups and privileges of the pod.", examples=[{"user": 1000, "fsGroup": 100}]
+    )
     placement: Placement | None = Field(
         None,
         description="Clusters of the document. Default: every cluster.",
@@ -90,3 +149,23 @@ class Workload(Block):
         "platform's labels.",
         examples=[{"hostIPC": True, "containers": [{"name": "main", "securityContext": {"privileged": True}}]}],
     )
+
+    @model_validator(mode="after")
+    def _unique_containers(self) -> "Workload":
+        seen = {MAIN_CONTAINER: "the program's container"}
+        for field in ("init", "sidecars"):
+            for index, helper in enumerate(getattr(self, field)):
+                if helper.name in seen:
+                    message = f"`{helper.name}` is the name of {seen[helper.name]}, too"
+                    raise field_error("GPU218", message, "rename one", (field, index, "name"))
+                seen[helper.name] = "another container"
+        return self
+
+    @property
+    def helpers(self) -> list[tuple[tuple[str, int], HelperContainer]]:
+        """The containers beside the program in the order in which they start, each with its place in the document."""
+        return [
+            ((field, index), helper)
+            for field in ("init", "sidecars")
+            for index, helper in enumerate(getattr(self, field))
+        ]

@@ -1,0 +1,48 @@
+"""Lowers ``security`` to the security contexts of the pod and its program, and lifts it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.language.fields import is_capability
+from gpuctl.language.security_block import Security
+from gpuctl.objects.api_resources import Object
+
+Data = dict[str, Any]
+
+_POD_FIELDS = {"user": "runAsUser", "group": "runAsGroup", "fsGroup": "fsGroup"}
+_CHANGE_POLICY = "OnRootMismatch"
+"""Without it, the kubelet changes the owner of every file of a claim at every start."""
+
+
+def pod_security(security: Security) -> Object:
+    """Return the pod's security context; empty if nothing is set."""
+    fields = {key: getattr(security, field) for field, key in _POD_FIELDS.items()}
+    context = {key: value for key, value in fields.items() if value is not None}
+    if "fsGroup" in context:
+        context["fsGroupChangePolicy"] = _CHANGE_POLICY
+    return context
+
+
+def container_security(security: Security) -> Object:
+    """Return the program's security context; empty if nothing is set."""
+    context: Object = {"readOnlyRootFilesystem": True} if security.readOnlyRoot else {}
+    changed = security.changed_capabilities
+    capabilities = {name: names for name, names in (("add", changed.add), ("drop", changed.drop)) if names}
+    if capabilities:
+        context["capabilities"] = {name: list(names) for name, names in capabilities.items()}
+    return context
+
+
+def lift_security(pod: Object, container: Object) -> Data:
+    """Return the ``security:`` block; empty if nothing is set."""
+    context, own = pod.get("securityContext", {}), container.get("securityContext", {})
+    data: Data = {field: context[key] for field, key in _POD_FIELDS.items() if key in context}
+    if context.get("fsGroupChangePolicy") != _CHANGE_POLICY:
+        data.pop("fsGroup", None)
+    if own.get("readOnlyRootFilesystem"):
+        data["readOnlyRoot"] = True
+    capabilities = own.get("capabilities", {})
+    if capabilities and all(names and all(map(is_capability, names)) for names in capabilities.values()):
+        data["capabilities"] = capabilities["add"] if list(capabilities) == ["add"] else dict(capabilities)
+    return data
