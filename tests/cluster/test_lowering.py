@@ -82,7 +82,7 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, pref
     assert result.ok
     workloads = [doc for doc in result.documents if doc.kind in ("training", "inference", "notebook", "compute")]
     types = {(doc.model.resources.pool, doc.gpu_type or "") for doc in workloads}
-    size = {"gpus": 16, "cpu": "256", "memory": "2Ti"}
+    size = {"gpus": 64, "cpu": "1024", "memory": "8Ti"}
     nodes = {f"{prefix}-other": {**size, "labels": {f"{DOMAIN}/pool": "somebody-elses"}}}
     for number, (pool, gpu_type) in enumerate(sorted(types)):
         labels = {} if pool == "default" else {f"{DOMAIN}/pool": pool}
