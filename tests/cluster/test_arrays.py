@@ -71,6 +71,19 @@ def test_interrupted_rerun_is_finished_by_resume(place: Place) -> None:
     place.until(lambda: _pods(place).keys() == {"1"}, "only index 1")
 
 
+def test_array_takes_the_quota_that_is_left(place: Place) -> None:
+    """Two of three pods have room in the quota. A changed number of pods restarts nothing."""
+    place.limit(gpu="2")
+    place.apply(training(array={"size": 3, "parallelism": 3}))
+    place.until(lambda: len(_pods(place)) == 2, "two pods")
+    pods, uid = place.pods("train"), place.uid("Job", "train")
+    fewer = training(array={"size": 3, "parallelism": 2, "max_failed": 1})
+    assert place.apply(fewer).out.startswith("updated   job.batch/train")
+    assert (place.uid("Job", "train"), place.pods("train")) == (uid, pods)
+    assert place.get("Job", "train")["spec"]["maxFailedIndexes"] == 1
+    assert place.apply(fewer).out.startswith("unchanged job.batch/train")
+
+
 def test_array_with_a_failing_program_is_explained(place: Place) -> None:
     place.apply(training(job=outcome("fail"), array={"size": 3, "max_failed": 0}))
     place.ended("train")

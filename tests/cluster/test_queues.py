@@ -598,3 +598,33 @@ def test_apply_changes_nothing_while_webhooks_are_down(
         queue_plane.wait_for_queues()
     place.apply(gpus("train", 1, environment=image("v2")), flags=("--yes",))
     place.running("train")
+
+
+def test_failed_indexes_of_an_array_run_again_through_the_queue(queue_place: Place, queues: Queues) -> None:
+    """The array waits until the queue has quota for all pods that run at a time, and the finished index stays so."""
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("first", 1))
+    place.running("first")
+    place.apply(gpus("array", 1, array={"size": 3, "parallelism": 2}))
+    queues.waits("array")
+    place.gpuctl("delete", "job", "first")
+    ended: set[str] = set()
+
+    def end(index: int, how: str) -> None:
+        def pod() -> str | None:
+            new = [name for name in place.pods("array") if name.startswith(f"array-{index}-") and name not in ended]
+            return next((name for name in new if place.get("Pod", name)["status"].get("phase") == "Running"), None)
+
+        name = place.until(pod, f"index {index}")
+        ended.add(name)
+        place.patch("Pod", name, {"metadata": {"annotations": {OUTCOME: how}}})
+
+    for index, how in enumerate(("complete", "fail", "complete")):
+        end(index, how)
+    place.ended("array")
+    assert "failed; 1 of 3 indexes run again: 1" in place.gpuctl("rerun", "array", "--failed").out
+    end(1, "complete")
+    place.ended("array")
+    job = place.get("Job", "array")
+    assert (job["status"]["completedIndexes"], job["metadata"]["labels"][QUEUE]) == ("0-2", "team")

@@ -10,10 +10,11 @@ from gpuctl.apply.plan.rerun_plan import NotRerunnable, plan_rerun
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.language.settings import Settings
 from gpuctl.objects.array_jobs import count_indexes, other_indexes
+from gpuctl.objects.hashed_names import spec_digest
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, records
 from gpuctl.objects.pod_templates import pods_left
 from gpuctl.reading.job_rows import Identity, Job, job_row, missing_pods, platform_keys
-from support.fit_objects import cluster, job, node, running
+from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]
 
@@ -90,6 +91,25 @@ def test_array_never_fits_if_no_node_takes_a_pod() -> None:
 def test_array_preempts_for_its_first_pods() -> None:
     found = answer(node("a"), pods=[running("x", "a", 4, 0)], gpus=8)
     assert (found.verdict, found.starts) == ("preempts", 1)
+
+
+def test_digest_of_an_array_does_not_depend_on_its_parallelism() -> None:
+    one, two, other = array(10, 4), array(10, 8), array(11, 4)
+    assert spec_digest([one]) == spec_digest([two])
+    assert spec_digest([one]) != spec_digest([other])
+    for queued in (one, two):
+        queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    assert spec_digest([one]) != spec_digest([two])
+
+
+def test_array_fits_as_far_as_its_quota_allows() -> None:
+    hard = {f"requests.{GPU}": "5"}
+    status = {"hard": hard, "used": {f"requests.{GPU}": "0"}}
+    metadata = {"namespace": "team", "name": "few"}
+    quota = {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}, "status": status}
+    have = cluster([node(name) for name in "ab"], quotas=[quota])
+    (found,) = fit(have, [array(100, 16)])
+    assert (found.verdict, found.starts) == ("fits", 5)
 
 
 ENDED = {"conditions": [{"type": "Failed", "status": "True", "reason": "FailedIndexes"}]}

@@ -11,7 +11,7 @@ import yaml
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hashed_names import CHANGEABLE, unhashed_name
+from gpuctl.objects.hashed_names import CHANGEABLE, changeable_fields, unhashed_name
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 
 _DELIVERY = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
@@ -50,9 +50,9 @@ class ObjectChange(NamedTuple):
             return "create" if self.before is None else "delete"
         if key_of(self.before) != key_of(self.after):
             return "replace"
-        kept = CHANGEABLE.get(self.key.kind)
-        if kept is None:
+        if self.key.kind not in CHANGEABLE:
             return "update"
+        kept = changeable_fields(self.after)
         one, other = (
             {name: value for name, value in obj.get("spec", {}).items() if name not in kept}
             for obj in (self.before, self.after)

@@ -18,7 +18,14 @@ from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import is_same_document
-from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, is_hashed_name, spec_digest, unhashed_name
+from gpuctl.objects.hashed_names import (
+    CHANGEABLE,
+    changeable_fields,
+    hashed_name,
+    is_hashed_name,
+    spec_digest,
+    unhashed_name,
+)
 
 RELOWERED = "rendered differently by this version of gpuctl"
 """The reason of a restart without a change of the document."""
@@ -114,7 +121,7 @@ def _reason(before: list[Object], after: list[Object]) -> str:
 
 def _fields(before: Object, after: Object) -> str:
     """Return the first few fields that differ and cannot change in place."""
-    kept = {f"spec.{field}" for field in CHANGEABLE[after["kind"]]}
+    kept = {f"spec.{field}" for field in changeable_fields(after)}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
     return _shown([path for path in paths if path not in kept]) or "its name has a hash now"
 

@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Iterable
 
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.array_jobs import is_array
 
 LOWERED_FROM = "lowered-from"
 """Annotation, under the platform's domain, of a Job or JobSet with a hash in its name: digest of its lowering input.
@@ -32,17 +33,29 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "JobSet": ("ttlSecondsAfterFinished", "suspend"),
 }
 
+# ValidateJobUpdate allows these for every Job; only an array's pods are independent of their number.
+_OF_ARRAYS = ("parallelism", "maxFailedIndexes")
+
+
+def changeable_fields(workload: Object) -> tuple[str, ...]:
+    """Return the fields of a workload's spec that can change without a restart of its pods; () for a service.
+
+    Kueue stops a job whose number of pods changes, so that of an array in a queue cannot change.
+    """
+    fields = CHANGEABLE.get(workload["kind"], ())
+    return (*fields, *_OF_ARRAYS) if is_array(workload) and QUEUE_LABEL not in labels_of(workload) else fields
+
 
 def spec_digest(objects: Iterable[Object]) -> str:
     """Return the hash of the parts that cannot change while a training runs: its spec and its mounted files.
 
-    Metadata and the fields in :data:`CHANGEABLE` are excluded, so that changing them restarts nothing. So is the
+    Metadata and the :func:`changeable_fields` are excluded, so that changing them restarts nothing. So is the
     Service, whose content no pod reads.
     """
     parts = []
     for obj in objects:
-        kept = CHANGEABLE.get(obj["kind"])
-        if kept is not None:
+        if obj["kind"] in CHANGEABLE:
+            kept = changeable_fields(obj)
             parts.append([obj["kind"], {key: value for key, value in obj["spec"].items() if key not in kept}])
         elif obj["kind"] == "ConfigMap":
             parts.append([obj["kind"], obj["data"]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.array_jobs import count_indexes
+from gpuctl.objects.array_jobs import count_indexes, is_array
 
 
 def pod_templates(workload: Object) -> list[tuple[Object, int]]:
@@ -33,6 +33,14 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
             for name, (job, number) in zip(names, job_templates(workload), strict=True)
         ]
     return []
+
+
+def needed_pods(workload: Object) -> list[tuple[Object, int]]:
+    """Return the pod templates of an object and how many pods of each must run at once for it to make progress: all of
+    them, of an array one.
+    """
+    templates = pod_templates(workload)
+    return [(template, min(number, 1)) for template, number in templates] if is_array(workload) else templates
 
 
 def job_templates(jobset: Object) -> list[tuple[Object, int]]:

@@ -14,7 +14,7 @@ from gpuctl.hints import NO_PROBE, PRIORITY_CLASS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
-from gpuctl.objects.pod_templates import job_templates, pod_templates
+from gpuctl.objects.pod_templates import job_templates, needed_pods
 
 # The number of random characters in generated pod names, and the maximum length of the prefix.
 # Source: apiserver/pkg/storage/names/generate.go.
@@ -24,9 +24,9 @@ _RANDOM, _LONGEST_PREFIX = 5, 58
 class DryRunPod(NamedTuple):
     """A pod of a workload as the server would create it.
 
-    ``pods`` is the number of such pods. ``template`` has the defaults of the server and of LimitRanges; equal templates
-    share one dry-run. ``own`` is the template as the workload states it. ``refusal`` is the error of a quota for one
-    pod now.
+    ``pods`` is the number of such pods that must run at once. ``template`` has the defaults of the server and of
+    LimitRanges; equal templates share one dry-run. ``own`` is the template as the workload states it. ``refusal`` is
+    the error of a quota for one pod now.
     """
 
     step: Step
@@ -76,7 +76,7 @@ def dry_run_pods(
         DryRunPod(step, template, count, template)
         for step in steps
         if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
-        for template, count in pod_templates(step.desired)
+        for template, count in needed_pods(step.desired)
     ]
     distinct = {_fingerprint(pod): pod for pod in wanted}
     classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}

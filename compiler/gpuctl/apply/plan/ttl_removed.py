@@ -17,7 +17,7 @@ from typing import Any
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.last_applied import document_objects
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.compare import IN_PLACE, compare
+from gpuctl.apply.state.compare import compare, in_place_paths
 from gpuctl.apply.state.field_paths import is_pod_metadata
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.past_documents import PastDocument, job_of_secret, read_history, without_credentials
@@ -122,7 +122,8 @@ def _is_same_run(key: Key, new: dict[str, Any], old: dict[str, Any], settings: S
     if after is None or before is None:
         return False
     changes = (*compare(key.kind, after, before).changes, *compare(key.kind, before, after).changes)
-    return all(change.path in IN_PLACE[key.kind] or is_pod_metadata(change.path) for change in changes)
+    in_place = in_place_paths(after)
+    return all(change.path in in_place or is_pod_metadata(change.path) for change in changes)
 
 
 def _essence(document: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gpuctl.apply.plan.decision_inputs import (
 )
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.compare import IN_PLACE, Comparison, FieldOutcome, compare
+from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, in_place_paths
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
@@ -34,7 +34,7 @@ def workload_step(
     kind = target.key.kind
     known = options.keys.hash in annotations_of(live)
     changes, metadata = compared.changes, metadata_changes(compared, options)
-    in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
+    in_place = ("spec.replicas",) if kind in ("Deployment", "StatefulSet") else in_place_paths(live)
     if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
         # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
         # annotations.

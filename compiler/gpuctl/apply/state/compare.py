@@ -27,7 +27,7 @@ from gpuctl.apply.state.field_paths import (
 from gpuctl.apply.state.managed_fields import ALL, OURS, FieldOwnership, HeldField, Tree, union
 from gpuctl.apply.state.server_defaults import USER_MAPS, is_default
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hashed_names import CHANGEABLE
+from gpuctl.objects.hashed_names import changeable_fields
 from gpuctl.objects.quantities import parse_quantity
 
 # `$(NAME)` in a variable refers to earlier variables, and init containers run one after another.
@@ -59,12 +59,11 @@ _IGNORED: dict[str, frozenset[str]] = {
     ),
     "JobSet": frozenset({"spec.suspend"}),
 }
-# kind -> fields that can be changed without restarting pods.
-IN_PLACE: dict[str, tuple[str, ...]] = {
-    "Deployment": (),
-    "StatefulSet": (),
-    **{kind: tuple(f"spec.{name}" for name in fields) for kind, fields in CHANGEABLE.items()},
-}
+
+
+def in_place_paths(workload: Object) -> tuple[str, ...]:
+    """Return the paths of the fields that can change without a restart of the workload's pods."""
+    return tuple(f"spec.{name}" for name in changeable_fields(workload))
 
 
 class FieldOutcome(NamedTuple):
