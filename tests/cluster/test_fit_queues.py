@@ -26,7 +26,8 @@ def seen() -> Iterator[list[Seen]]:
     with ControlPlane(control_plane_binaries(queues=True), queues=True) as plane:
         plane.stop_program("kwok")
         plane.stop_program("kube-scheduler")
-        yield run_trials(plane, [*map(queue_trial, WORLDS), *map(lone_job_trial, LONE_JOBS)])
+        together = run_trials(plane, [queue_trial(seed) for seed in WORLDS])
+        yield together + run_trials(plane, [lone_job_trial(seed) for seed in LONE_JOBS])
 
 
 def _is_right(world: Seen, answer: Fit) -> bool:
