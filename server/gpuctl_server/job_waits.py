@@ -7,8 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gpuctl.api.job_answers import wait_result
-from gpuctl.api.wait_models import JobsWaitQuestion, WaitedName
+from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitedItem, WaitedName, wait_fields
 from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.wait_until import (
     GRACE,
@@ -89,10 +88,10 @@ def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) 
             assert result.identity is not None
             results.update(dict.fromkeys(places[result.identity._replace(generation="")], result))
     items = [
-        {**wait_result(result), "index": place, "outcome": result.outcome, "cause": result.cause or None}
+        WaitedItem(**wait_fields(result), index=place, outcome=result.outcome, cause=result.cause or None)
         for place, result in sorted(results.items())
     ]
-    answer: dict[str, Any] = merge_hidden({"items": items, "message": None})
+    answer: dict[str, Any] = merge_hidden(JobsWaitAnswer(items=items, message=None).as_json())
     # Added after the merge: it only names jobs of the request.
     answer["message"] = tell.text if len(results) < len(question.jobs) else None
     return answer

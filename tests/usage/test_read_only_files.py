@@ -122,9 +122,10 @@ def test_file_that_is_written_during_a_query(path: Path, closes: bool) -> None:
 
 
 def test_file_of_an_earlier_version(path: Path) -> None:
+    open_database(str(path)).close()
     engine = engine_of(url_of(str(path)))
     with write_transaction(engine) as connection:
-        migrate(connection, "0001")
+        migrate(connection, "base")
     engine.dispose()
     make_read_only(path)
 

@@ -40,7 +40,7 @@ from gpuctl_usage.facts import (
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.allocation_snapshots import latest_snapshot
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.database_tables import clusters, holdings, metadata, periods, sums
+from gpuctl_usage.store.database_tables import holdings, metadata, periods, sums
 from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, write_transaction
 from gpuctl_usage.store.hours import PeriodLength, WorkloadStatus
 from gpuctl_usage.store.packing import (
@@ -188,23 +188,6 @@ def test_names_of_clusters_are_unique(database: Database) -> None:
     database.cluster("uid-1-aaaa", "first")
     assert database.cluster_name(database.cluster("uid-2-bbbb", "default")) == "default"
     assert database.cluster_name(database.cluster("uid-3", "default")) == "default-uid-3"
-
-
-def test_duplicate_names_of_an_earlier_version_get_suffixes(path: Path) -> None:
-    """The oldest cluster keeps its name; later calls return the same names."""
-    open_database(str(path)).close()
-    engine = engine_of(url_of(str(path)))
-    with write_transaction(engine) as connection:
-        migrate(connection, "0007")
-        rows = [{"uid": f"{number}-6d1f-4d61", "name": "default"} for number in (1, 2, 3)]
-        connection.execute(clusters.insert(), rows)
-    engine.dispose()
-    database = open_database(str(path))
-    names = ["default", "default-2-6d1f-4", "default-3-6d1f-4"]
-    assert [database.cluster_name(number) for number in (1, 2, 3)] == names
-    assert database.cluster("2-6d1f-4d61", "default") == 2
-    assert [database.cluster_name(number) for number in (1, 2, 3)] == names
-    database.close()
 
 
 def test_clusters_are_separate(database: Database, cluster: int) -> None:

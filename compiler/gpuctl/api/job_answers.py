@@ -1,35 +1,13 @@
-"""JSON of ``wait`` and ``logs``."""
+"""JSON of ``logs``."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.reading.log_parsing import LogLine
 from gpuctl.reading.log_streams import LogProblem
-
-if TYPE_CHECKING:
-    from gpuctl.reading.wait_until import WaitResult
-
-
-def wait_answer(results: Iterable[WaitResult]) -> dict[str, Any]:
-    """Return the JSON of ``wait -o json``."""
-    return {"items": [wait_result(result) for result in results]}
-
-
-def wait_result(result: WaitResult) -> dict[str, Any]:
-    """Return an item of ``wait -o json``."""
-    return {
-        "name": result.identity.name if result.identity else result.name,
-        "namespace": result.identity.namespace if result.identity else None,
-        "kind": result.identity.kind if result.identity else None,
-        "condition": result.condition,
-        "met": result.met,
-        "message": result.message,
-        "status": result.status.word if result.status else None,
-        "reason": (result.status.reason if result.status else None) or None,
-    }
 
 
 def log_line(pod: str, container: str, line: LogLine) -> dict[str, Any]:

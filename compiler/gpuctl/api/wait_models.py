@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel, Body
-from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS
+from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, WaitResult
 
 Condition = Literal["running", "ready", "done", "deleted", "started"]
 
@@ -77,6 +78,11 @@ class WaitAnswer(ApiModel):
 
     items: list[WaitItem]
 
+    @classmethod
+    def of(cls, results: Iterable[WaitResult]) -> WaitAnswer:
+        """Return the results, as ``wait -o json`` prints them."""
+        return cls(items=[WaitItem(**wait_fields(result)) for result in results])
+
 
 class WaitedItem(WaitItem):
     """A job for which the wait has ended."""
@@ -97,3 +103,18 @@ class JobsWaitAnswer(ApiModel):
         description="The condition for which the other jobs are waited for; null if there are no others.",
         examples=["waiting until done: training/eval: Running"],
     )
+
+
+def wait_fields(result: WaitResult) -> dict[str, Any]:
+    """Return the fields of :class:`WaitItem`."""
+    identity, status = result.identity, result.status
+    return {
+        "name": identity.name if identity else result.name,
+        "namespace": identity.namespace if identity else None,
+        "kind": identity.kind if identity else None,
+        "condition": result.condition,
+        "met": result.met,
+        "message": result.message,
+        "status": status.word if status else None,
+        "reason": (status.reason if status else None) or None,
+    }

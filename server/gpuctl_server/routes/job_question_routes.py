@@ -9,7 +9,6 @@ from fastapi import Depends, Path, Query
 from pydantic import Field
 
 from gpuctl.api.base_models import Body
-from gpuctl.api.job_answers import wait_answer
 from gpuctl.api.job_cause_answers import WhyAnswer, why_answer
 from gpuctl.api.job_detail_answers import JobDetails, JobTimeline, job_details, job_timeline
 from gpuctl.api.job_history import JobDocuments, JobRevision
@@ -140,6 +139,7 @@ def _waited(
     if item is None:
         # No visible job has the name. The mirror answers this without a request.
         with service.read_context(caller) as reader:
-            return wait_answer(wait_for_jobs(reader, [text], "deleted", 0, tell))
+            return WaitAnswer.of(wait_for_jobs(reader, [text], "deleted", 0, tell)).as_json()
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        return _merged(wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)))
+        results = wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)
+        return _merged(WaitAnswer.of(results).as_json())

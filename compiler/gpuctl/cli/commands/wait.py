@@ -6,7 +6,6 @@ import re
 
 import click
 
-from gpuctl.api.job_answers import wait_answer
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
@@ -84,5 +83,7 @@ def command(
         progress.clear()
         return 130
     if in_json:
-        click.echo(to_json(wait_answer(outcomes)), nl=False)
+        from gpuctl.api.wait_models import WaitAnswer
+
+        click.echo(to_json(WaitAnswer.of(outcomes).as_json()), nl=False)
     return 0 if all(outcome.met for outcome in outcomes) else 1
