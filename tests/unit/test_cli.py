@@ -987,6 +987,35 @@ def test_init_lists_every_kind(gpuctl: Cli) -> None:
     assert re.findall(r"^  gpuctl init (\w+) +[A-Z][^\n]+\.$", found.err, re.M) == list(KINDS)
 
 
+def test_init_takes_image_gpus_and_pool_of_a_job(gpuctl: Cli) -> None:
+    options = ("--image", "a/b:1", "--gpu", "2", "--pool", "train")
+    found = gpuctl("init", "training", *options)
+    document = yaml.safe_load(found.out)
+    assert document["environment"]["image"] == "a/b:1"
+    assert (document["resources"]["gpu"], document["resources"]["pool"]) == (2, "train")
+    assert found.out.count("#") == gpuctl("init", "training").out.count("#"), "the comments stay"
+    # Without a terminal, `new` is the same.
+    assert gpuctl("new", "training", *options).out == found.out
+    assert "`A:b` has upper-case letters" in gpuctl("init", "training", "--image", "A:b").err
+    assert gpuctl("init", "pool", "--gpu", "1").code == 2
+    assert gpuctl("new").code == 2
+
+
+def test_new_asks_on_a_terminal() -> None:
+    code, shown = on_a_terminal(
+        "new", "--pool", "train", answer="\n".join(["compute", "Bad Name", "web", "nginx:1", "0"])
+    )
+    assert code == 0
+    assert "`Bad Name` is not a legal name." in shown
+    document = yaml.safe_load(shown[shown.rindex("# A service") : shown.rindex("`gpuctl init")])
+    assert (document["kind"], document["job"]["name"], document["environment"]["image"]) == (
+        "compute",
+        "web",
+        "nginx:1",
+    )
+    assert (document["resources"]["gpu"], document["resources"]["pool"]) == (0, "train")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("named", [False, True])
 def test_init_prints_a_valid_canonical_document(kind: str, named: bool, gpuctl: Cli, here: Path) -> None:

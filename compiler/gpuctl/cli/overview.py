@@ -14,9 +14,9 @@ class OverviewLine(NamedTuple):
 
 OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Author": (
-        OverviewLine(("init", "explain", "schema"), "Starter document; help on fields; JSON Schema."),
+        OverviewLine(("init", "new", "explain"), "Starter document; ask for its fields; help."),
         OverviewLine(("validate", "fmt", "set"), "Report problems; canonical form; set fields."),
-        OverviewLine(("render",), "Compile documents to Kubernetes manifests."),
+        OverviewLine(("render", "schema"), "Compile to manifests; JSON Schema for editors."),
     ),
     "Cluster": (
         OverviewLine(("diff", "apply", "create"), "Preview; apply; submit new documents."),

@@ -53,12 +53,7 @@ def set_fields(source: Source, texts: Sequence[str], images: Sequence[str], job:
     :raises InvalidDocuments: the file is not valid, or would not be.
     """
     targets = _targets(source)
-    text = source.text
-    for target, item in _assignments(targets, texts, images, job):
-        try:
-            text = with_field(source._replace(text=text), target.place, kind_shape(target.kind), item)
-        except CannotSet as error:
-            raise InvalidOptions(f"{error}: {error.hint}") from None
+    text = edited_text(source, texts, images, job)
     changed = source._replace(text=text)
     directory = Path(source.path).parent if source.path is not None else None
     result = compile(changed, directory=directory)
@@ -67,6 +62,18 @@ def set_fields(source: Source, texts: Sequence[str], images: Sequence[str], job:
         raise InvalidDocuments(errors, {**result.sources, source.name: changed})
     after = _targets(changed)
     return FieldsSet(text, [found for old, new in zip(targets, after, strict=True) for found in _changes(old, new)])
+
+
+def edited_text(source: Source, texts: Sequence[str], images: Sequence[str] = (), job: str | None = None) -> str:
+    """Return a file's text as :func:`set_fields` does, without a check of the values."""
+    targets = _targets(source)
+    text = source.text
+    for target, item in _assignments(targets, texts, images, job):
+        try:
+            text = with_field(source._replace(text=text), target.place, kind_shape(target.kind), item)
+        except CannotSet as error:
+            raise InvalidOptions(f"{error}: {error.hint}") from None
+    return text
 
 
 def _changes(old: _Target, new: _Target) -> Iterator[tuple[str, ValueChange]]:
