@@ -48,21 +48,18 @@ def gpu_counts(place: Place) -> dict[str, tuple[int, int, int]]:
 @pytest.mark.slow
 def test_devices_of_a_class_with_an_extended_resource_are_counted(place: Place, devices: None) -> None:
     four = job("four", 4)
-    answer = fit(place, four, 2)
-    assert answer["verdict"] == "unknown"
-    assert f"the DeviceClass {CLASS} offers it from ResourceSlices" in answer["reason"]
-    assert fit(place, job("two", 2), 0)["verdict"] == "fits"
-    noted = place.apply(four).err
-    assert "whether training/four in" in noted
-    assert "no node has" not in noted
+    assert fit(place, four, 0)["verdict"] == "fits"
+    assert fit(place, job("five", 5), 1)["verdict"] == "never"
+    assert "no node has" not in place.apply(four).err
     (pod,) = place.running("four")
     assert place.get("Pod", pod)["spec"]["nodeName"] == DRA
     assert gpu_counts(place) == {PLUGIN: (2, 0, 2), DRA: (4, 4, 0), POOL: (6, 4, 2)}
     place.apply(job("late", 4))
-    place.until(lambda: why(place, "late")["cause"] == "unknown", "the scheduler's words")
+    place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
     answer = why(place, "late")
-    assert "cannot allocate all claims" in answer["message"]
-    assert "device plugin" not in answer["fix"]
+    assert "the best node has 2 free" in answer["message"]
+    assert [item["job"] for item in answer["numbers"]["heldBy"]] == ["Job/four"]
+    assert fit(place, job("later", 4), 2)["verdict"] == "fits-when-empty"
 
 
 def test_devices_requested_by_their_class_name_are_counted(place: Place, devices: None) -> None:
@@ -72,7 +69,7 @@ def test_devices_requested_by_their_class_name_are_counted(place: Place, devices
     asked = {f"deviceclass.resource.kubernetes.io/{CLASS}": "3"}
     patch = {"containers": [{"name": "main", "resources": {"requests": asked, "limits": asked}}]}
     document = job("classy", 0, podPatch=patch)
-    assert fit(place, document, 2)["verdict"] == "unknown"
+    assert fit(place, document, 0)["verdict"] == "fits"
     place.apply(document)
     place.running("classy")
     assert gpu_counts(place)[DRA] == (4, 3, 1)
@@ -94,7 +91,7 @@ def test_devices_of_resource_claims_are_counted(place: Place, devices: None, sta
     watching.until(b'"gpu": 3')
     watching.process.send_signal(signal.SIGINT)
     watching.end()
-    assert fit(place, document, 2)["verdict"] == "unknown"
+    assert fit(place, claimant("more", "cards", POOL), 2)["verdict"] == "fits-when-empty"
     assert gpu_counts(place)[DRA] == (4, 3, 1)
     for flags in ((), ("--jobs",)):
         (row,) = place.gpuctl("get", "jobs", *flags, "-o", "json").value["items"]

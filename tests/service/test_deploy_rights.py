@@ -30,7 +30,7 @@ EXPECTED_REFUSALS: dict[str, set[str]] = {
 REREAD = "what has changed between a plan and its write is read again"
 DEVICE_RIGHTS = {
     f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
-    for kind in ("resourceslices", "resourceclaims")
+    for kind in ("resourceslices", "resourceclaims", "resourceclaimtemplates")
 }
 UNUSED_RIGHTS: dict[str, dict[str, str]] = {
     "base": DEVICE_RIGHTS,
@@ -172,6 +172,8 @@ def test_user_roles_cover_fit_and_why(audited_plane: ControlPlane, sent_requests
         ("customresourcedefinitions.apiextensions.k8s.io", ()),
         ("deviceclasses.resource.k8s.io", ()),
         ("resourceslices.resource.k8s.io", ()),
+        ("resourceclaims.resource.k8s.io", ()),
+        ("resourceclaimtemplates.resource.k8s.io", ()),
     ):
         assert audited_plane.kubectl(*can, resource, *scope, user="member", check=False).splitlines()[-1] == "yes", (
             resource

@@ -72,3 +72,62 @@ def waiting(name: str, gpus: int, priority: int, **wants: Any) -> Object:
     """A pod that waits for a node."""
     pod = running(name, "a", gpus, priority, wants=wants, phase="Pending")
     return {key: value for key, value in pod.items() if key not in ("node", "startTime")}
+
+
+GPU_CLASS = "gpu.example.com"
+
+
+def device_class(name: str = GPU_CLASS, *selectors: str, resource: str | None = GPU) -> Object:
+    """A DeviceClass whose devices are those of the driver with its name."""
+    offered = {"extendedResource": resource} if resource else {}
+    return {"name": name, **offered, "selectors": [f'device.driver == "{GPU_CLASS}"', *selectors]}
+
+
+def resource_slice(
+    on: str | None, number: int, driver: str = GPU_CLASS, pool: Object | None = None, **more: Any
+) -> Object:
+    """A ResourceSlice with alike devices ``gpu-0`` ... of a node.
+
+    :param more: the fields of each device.
+    """
+    own = {"name": on or "network", "generation": 1, "slices": 1, **(pool or {})}
+    devices = [{"name": f"gpu-{index}", **more} for index in range(number)]
+    return {"driver": driver, "pool": own, **({"node": on} if on else {}), "devices": devices}
+
+
+def resource_claim(name: str, on: str, *numbers: int, pods: list[str] | None = None) -> Object:
+    """An allocated ResourceClaim of a pod with its name."""
+    devices = [{"driver": GPU_CLASS, "pool": on, "device": f"gpu-{number}"} for number in numbers]
+    return {"namespace": "team", "name": name, "devices": devices, "pods": [name] if pods is None else pods}
+
+
+def claim_template(*requests: Object, name: str = "cards", **devices: Any) -> Object:
+    """A ResourceClaimTemplate as the API has it."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"namespace": "team", "name": name},
+        "spec": {
+            "spec": {
+                "devices": {
+                    "requests": [{"name": f"r{index}", **item} for index, item in enumerate(requests)],
+                    **devices,
+                }
+            }
+        },
+    }
+
+
+def exactly(count: int = 1, *selectors: str, of: str = GPU_CLASS, **more: Any) -> Object:
+    """A request for devices of a class."""
+    return {"exactly": device_option(count, *selectors, of=of, **more)}
+
+
+def device_option(count: int = 1, *selectors: str, of: str = GPU_CLASS, **more: Any) -> Object:
+    """An alternative of a request for devices of a class."""
+    return {
+        "deviceClassName": of,
+        "count": count,
+        "selectors": [{"cel": {"expression": text}} for text in selectors],
+        **more,
+    }

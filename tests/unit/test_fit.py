@@ -661,8 +661,8 @@ def test_snapshot_round_trips_through_a_file() -> None:
         (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
-            lambda text: text.replace('"version": 4', '"version": 5'),
-            "c.json has version 5; this gpuctl reads versions 1 to 4",
+            lambda text: text.replace('"version": 5', '"version": 6'),
+            "c.json has version 6; this gpuctl reads versions 1 to 5",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),
@@ -847,94 +847,6 @@ def test_csi_volumes_of_bound_claims() -> None:
     names = ["data", "nfs", "new", "absent"]
     assert csi_volumes(names, "team", snapshot) == {("csi.example.com", "h1")}
     assert csi_volumes(names, "other", snapshot) == frozenset()
-
-
-DEVICES: Object = {
-    "device_classes": [{"name": "gpu.example.com", "extendedResource": GPU}],
-    "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
-}
-DEVICES_REASON = (
-    f"nodes may have more {GPU} than they report: the DeviceClass gpu.example.com offers it from ResourceSlices, whose "
-    "devices gpuctl does not count"
-)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "others", "more", "verdict"),
-    [
-        (4, [], DEVICES, "unknown"),
-        (2, [running("x", "a", 2, 100)], DEVICES, "unknown"),
-        (2, [], DEVICES, "fits"),
-        (2, [running("x", "a", 2)], DEVICES, "preempts"),
-        (4, [], {**DEVICES, "device_classes": [{"name": "tpu", "extendedResource": "example.com/tpu"}]}, "never"),
-        (4, [], {**DEVICES, "resource_slices": []}, "never"),
-        (4, [], {**DEVICES, "resource_slices": [], "unreadable": ["resourceSlices"]}, "unknown"),
-        (4, [], {"unreadable": ["deviceClasses"]}, "unknown"),
-        (2, [], {"unreadable": ["deviceClasses"]}, "fits"),
-    ],
-    ids=[
-        "too-few",
-        "taken",
-        "fits",
-        "evicts",
-        "other-class",
-        "no-devices",
-        "slices-unread",
-        "classes-unread",
-        "unread",
-    ],
-)
-def test_devices_of_resource_slices_make_a_shortage_unknown(
-    gpus: int, others: list[Object], more: Object, verdict: str
-) -> None:
-    """A job that does not fit may fit on devices. A job that fits is unaffected, and possible victims are reported."""
-    found = answer(cluster([node("a", 2), node("dra", 0)], others, **more), job(gpus=gpus))
-    assert found.verdict == verdict
-    if verdict == "unknown":
-        assert found.reason in (DEVICES_REASON, (f"it is unknown whether nodes have more {GPU} than they report: "
-                                "DeviceClasses could not be read"))  # fmt: skip
-    if verdict == "preempts":
-        assert (found.certain, len(found.victims), DEVICES_REASON in found.reason) == (False, 1, True)
-
-
-@pytest.mark.parametrize("more", [DEVICES, {"unreadable": ["deviceClasses"]}], ids=["devices", "unread"])
-def test_devices_do_not_help_jobs_excluded_by_another_rule(more: Object) -> None:
-    """If no node has the labels, tolerated taints, cpu or memory, the job never fits, with or without devices."""
-    taint = {"key": "a", "effect": "NoSchedule"}
-    nodes = [
-        node("a", 2),
-        node("dra", 0),
-        node("large", 0, taints=[taint], allocatable={"cpu": "512", "memory": "8Ti"}),
-    ]
-    for asked in ({"cpu": "256"}, {"memory": "4Ti"}):
-        assert answer(cluster(nodes, **more), job(gpus=4, amounts=asked)).verdict == "never"
-    found = answer(cluster(nodes, **more), job(gpus=4, nodeSelector={"gpu-type": "h100"}))
-    assert found.verdict == "never"
-    assert "excluded by node-selector" in found.reason
-    assert answer(cluster(nodes, **more), job(gpus=4)).verdict == "unknown"
-
-
-def test_snapshot_without_device_classes_is_unknown_when_short() -> None:
-    value = json.loads(render(cluster([node("a", 2)])))
-    del value["deviceClasses"], value["resourceSlices"]
-    older = load(json.dumps({**value, "version": 3}))
-    assert older.missing == ["deviceClasses", "resourceSlices"]
-    assert answer(older, job(gpus=2)).verdict == "fits"
-    found = answer(older, job(gpus=4))
-    assert (found.verdict, found.reason) == (
-        "unknown",
-        f"it is unknown whether nodes have more {GPU} than they report: a snapshot of an older gpuctl has no DeviceClasses",
-    )
-
-
-def test_quota_limits_jobs_that_devices_could_run() -> None:
-    """A job above its quota's limit never starts; a job that the used quota leaves no room for waits."""
-    hard, used = {f"requests.{GPU}": "3"}, {f"requests.{GPU}": "2"}
-    quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}}
-    quotas = [{**quota, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}}]
-    have = cluster([node("a", 2), node("dra", 0)], quotas=quotas, **DEVICES)
-    assert answer(have, job(gpus=4)).verdict == "never"
-    assert answer(have, job(gpus=2)).verdict == "fits-when-empty"
 
 
 def test_reason_of_never_omits_a_quota_that_is_only_full_now() -> None:

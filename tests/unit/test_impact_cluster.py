@@ -156,7 +156,7 @@ def test_rerun_trainings_are_listed_with_their_end(repository: Repository) -> No
 def test_older_snapshot_has_no_finished_trainings(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
-    text = render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [])).replace('"version": 4', '"version": 3')
+    text = render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [])).replace('"version": 5', '"version": 3')
     repository.write("cluster.json", "\n".join(line for line in text.split("\n") if '"finished"' not in line))
     found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json", "-o", "json")
     assert json.loads(found.out)["cluster"]["runsAgain"] is None

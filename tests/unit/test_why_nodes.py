@@ -15,6 +15,7 @@ from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import Finding
+from support.fit_objects import GPU_CLASS, device_class, resource_claim, resource_slice, running
 from support.why_records import RECORDED, load
 
 Object = dict[str, Any]
@@ -48,7 +49,7 @@ def waiting(
     pod["spec"].update(spec)
     job = Job(evidence.job.identity, evidence.job.workload, [pod])
     assert evidence.snapshot is not None
-    have = replace(evidence.snapshot, nodes=nodes, pods=[], **(snapshot or {}))
+    have = replace(evidence.snapshot, **{"nodes": nodes, "pods": [], **(snapshot or {})})
     return replace(evidence, job=job, snapshot=have)
 
 
@@ -222,24 +223,49 @@ def test_quota_fix_names_the_jobs_to_wait_for() -> None:
     assert quota_fix([holder(f"j{number}", "training", 4) for number in range(9)], hard=8) == ""
 
 
+DEVICES: Object = {
+    "device_classes": [device_class()],
+    "resource_slices": [resource_slice("dra-1", 4)],
+}
+
+
 def test_uncounted_devices_are_not_a_gpu_shortage() -> None:
-    """A DeviceClass that offers the resource, and pods that claim devices."""
-    offered: Object = {
-        "device_classes": [{"name": "gpu.example.com", "extendedResource": GPU}],
-        "resource_slices": [{"driver": "gpu.example.com", "devices": 8}],
-    }
-    answer = finding_of(waiting([node("dra-1"), *gpu_nodes(1, 2)], 4, snapshot=offered))
-    assert answer.cause == "unknown"
-    assert "the DeviceClass gpu.example.com offers it from ResourceSlices" in answer.message
-    assert "device plugin" not in str(answer.fix)
-    # If every node is closed, devices make no difference.
-    assert finding_of(waiting([node("dra-1", taints=[TAINT])], 4, snapshot=offered)).cause in ("taint", "gpu-shortage")
+    """A DeviceClass that offers the resource, and pods that claim devices in a way that is not counted."""
     unreadable: Object = {"unreadable": ["deviceClasses"]}
     answer = finding_of(waiting(gpu_nodes(1, 2), 4, snapshot=unreadable))
     assert (answer.cause, "DeviceClasses could not be read" in answer.message) == ("unknown", True)
+    answer = finding_of(waiting([node("dra-1")], 4, snapshot={**DEVICES, "unreadable": ["resourceClaims"]}))
+    assert (answer.cause, "ResourceClaims could not be read" in answer.message) == ("unknown", True)
+    # If every node is closed, devices make no difference.
+    tainted = waiting([node("dra-1", taints=[TAINT])], 4, snapshot={**DEVICES, "unreadable": ["resourceClaims"]})
+    assert finding_of(tainted).cause in ("taint", "gpu-shortage")
     claims = [{"name": "cards", "resourceClaimName": "cards"}]
     answer = finding_of(waiting(gpu_nodes(1), 0, resourceClaims=claims))
-    assert "its pods claim devices (resourceClaims: cards)" in answer.message
+    assert "its pods claim devices (resourceClaims: cards); the ResourceClaim cards" in answer.message
+
+
+def test_holders_of_devices_are_named() -> None:
+    """Devices are counted whether a pod gets them by an extended resource or by a claim."""
+    pods = [running("four", "dra-1", 4, owner={"kind": "Job", "name": "four"})]
+    held = {**DEVICES, "resource_claims": [resource_claim("four", "dra-1", 0, 1, 2)]}
+    answer = finding_of(waiting([node("dra-1")], 4, snapshot={**held, "pods": pods}))
+    assert (answer.cause, answer.message) == (
+        "gpu-shortage",
+        "needs 4 GPUs on one node; the only node has 1 free",
+    )
+    assert [(item["job"], item[GPU]) for item in answer.numbers["heldBy"]] == [("Job/four", 3)]
+    option = {"class": GPU_CLASS, "count": 2}
+    template = {"namespace": "team", "name": "cards", "requests": [[option]]}
+    claims = [{"name": "cards", "resourceClaimTemplateName": "cards"}]
+    evidence = waiting([node("dra-1")], 0, resourceClaims=claims, snapshot={**held, "pods": pods})
+    template["namespace"] = evidence.job.identity.namespace
+    assert evidence.snapshot is not None
+    answer = finding_of(replace(evidence, snapshot=replace(evidence.snapshot, resource_claim_templates=[template])))
+    assert (answer.cause, answer.message) == (
+        "resource-shortage",
+        f"needs 2 DeviceClass/{GPU_CLASS} on one node; the only node has 1 free",
+    )
+    assert "device plugin" not in str(answer.fix)
 
 
 def test_missing_resource_claim_is_reported() -> None:

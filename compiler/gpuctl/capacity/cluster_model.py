@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gpuctl.capacity.device_counts import DeviceCounts
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.preemption import Budget
 from gpuctl.capacity.recreated_pods import NO_RECREATED_PODS, RecreatedPods
@@ -41,7 +42,9 @@ class ClusterModel(NamedTuple):
     recreated: RecreatedPods = NO_RECREATED_PODS
 
 
-def build_cluster_model(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod]) -> ClusterModel:
+def build_cluster_model(
+    snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod], devices: DeviceCounts
+) -> ClusterModel:
     labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
     on_node: dict[str, list[PlacedPod]] = {}
     for item in snapshot.pods:
@@ -56,10 +59,19 @@ def build_cluster_model(snapshot: Snapshot, objects: Iterable[Object], pods: Map
     for index, item in enumerate(snapshot.nodes):
         name = item["name"]
         own = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER_TOPOLOGY: ""}
-        allocatable = units(amounts(item["allocatable"]))
+        offered = devices.offered.get(name, {})
+        allocatable = {**units(amounts(item["allocatable"])), **offered}
         taints, closed = item.get("taints") or (), item.get("unschedulable", False)
         node = SchedulableNode(
-            name, allocatable, own, taints, closed, limits.get(name, {}), attached.get(name, frozenset())
+            name,
+            allocatable,
+            own,
+            taints,
+            closed,
+            limits.get(name, {}),
+            attached.get(name, frozenset()),
+            frozenset(offered),
+            devices.shared.get(name, ()),
         )
         node_infos.append(NodeInfo(node, tuple(on_node.get(name, ()))))
         places[name] = index
@@ -77,7 +89,7 @@ def build_cluster_model(snapshot: Snapshot, objects: Iterable[Object], pods: Map
         )
         for item in snapshot.budgets
     ]
-    reported = frozenset(name for item in snapshot.nodes for name in item["allocatable"])
+    reported = frozenset(name for item in snapshot.nodes for name in item["allocatable"]) | devices.names
     return ClusterModel(node_infos, nominated, [], budgets, _quotas(snapshot, objects), reported, False)
 
 

@@ -6,8 +6,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.cluster_model import ClusterModel, build_cluster_model
+from gpuctl.capacity.device_counts import DeviceCounts, count_devices
+from gpuctl.capacity.device_requests import with_planned_templates
 from gpuctl.capacity.eviction_tolerance import UNLIMITED, EvictionTolerance, workload_tolerance
-from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod
+from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod, waiting_spec
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
@@ -15,7 +17,7 @@ from gpuctl.capacity.quota_charges import ChargedObjects, charged_objects
 from gpuctl.capacity.recreated_pods import RecreatedPods
 from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.unknown_reasons import uncounted_devices, unknown_reasons
+from gpuctl.capacity.unknown_reasons import unknown_reasons
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
@@ -94,7 +96,7 @@ def model_demands(
 
     :param with_running_pods: workloads that keep their running pods; the pods of the others are removed first.
     """
-    snapshot = with_planned_claims(snapshot, objects)
+    snapshot = with_planned_templates(with_planned_claims(snapshot, objects), objects)
     namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
     workloads = [obj for obj in objects if obj["kind"] in (*WORKLOADS, "Pod")]
     for obj in workloads:
@@ -104,8 +106,12 @@ def model_demands(
         if obj["kind"] == "Namespace":
             name = obj["metadata"]["name"]
             namespaces[name] = {**namespaces.get(name, {_NAME_LABEL: name}), **labels_of(obj)}
-    pods = {id(item): resident_pod(item, namespaces, snapshot) for item in snapshot.pods}
-    cluster = build_cluster_model(snapshot, objects, pods)
+    specs = [
+        (template["spec"], obj["metadata"]["namespace"]) for obj in workloads for template, _ in pod_templates(obj)
+    ]
+    devices = count_devices(snapshot, (*specs, *((waiting_spec(item), item["namespace"]) for item in snapshot.pods)))
+    pods = {id(item): resident_pod(item, namespaces, snapshot, devices) for item in snapshot.pods}
+    cluster = build_cluster_model(snapshot, objects, pods, devices)
     classes = _classes(snapshot, objects)
     scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
     result: list[Demand] = []
@@ -115,7 +121,9 @@ def model_demands(
         mine = () if key_of(obj) in with_running_pods else named.get(key, ())
         owned = [pods[id(item)] for item in mine if owns(obj, item)]
         result.append(
-            _demand(obj, scalers, snapshot, namespaces, classes, cluster.reported_resources, owned, len(result))
+            _demand(
+                obj, scalers, snapshot, namespaces, classes, cluster.reported_resources, owned, len(result), devices
+            )
         )
     # Python's sort is stable.
     result.sort(key=lambda demand: -demand.priority)
@@ -126,14 +134,14 @@ def model_demands(
     replaced = {id(pod) for demand in result for pod in demand.owned}
     rest = [item for item in snapshot.pods if id(pods[id(item)]) not in replaced]
     without_node = [item for item in rest if not ({"node", "nominatedNode"} & item.keys())]
-    waiting = [waiting_pod(item, snapshot, namespaces, classes) for item in without_node]
+    waiting = [waiting_pod(item, snapshot, namespaces, classes, devices) for item in without_node]
     nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
     # A pod may outlive its node for a while.
     nodes = {item["name"] for item in snapshot.nodes}
     there = ((pods[id(item)], item) for item in rest if item.get("node") in nodes)
     expected = [(pods[id(item)], item) for item in rest if "node" not in item and "nominatedNode" in item]
     expected += [(incoming.pod, item) for incoming, item in zip(waiting, without_node, strict=True)]
-    recreated = RecreatedPods(there, expected, snapshot, namespaces, classes)
+    recreated = RecreatedPods(there, expected, snapshot, namespaces, classes, devices)
     return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, recreated=recreated), result
 
 
@@ -228,6 +236,7 @@ def _demand(
     reported: frozenset[str],
     owned: list[PlacedPod],
     number: int,
+    devices: DeviceCounts,
 ) -> Demand:
     namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
     unknown: dict[str, None] = {}
@@ -243,8 +252,9 @@ def _demand(
             seen = {**template, "spec": spec}
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
         unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
-        uncounted.update(dict.fromkeys(uncounted_devices(spec, snapshot)))
-        incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes)
+        unknown.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
+        uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
+        incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes, devices)
         groups.append((PodGroup((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template; quotas charge it after admission.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from gpuctl.capacity.device_counts import offered_by_drivers
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
@@ -21,6 +22,7 @@ def gpu_inventory(
     :param left: nodes that documents remove from their pool.
     """
     resources = settings.gpu_resources
+    offered = offered_by_drivers(snapshot, resources)
     pools: dict[str, dict[str, list[int]]] = {}
     for node in snapshot.nodes:
         own = dict(node.get("labels") or {})
@@ -28,9 +30,10 @@ def gpu_inventory(
             own.pop(settings.label("pool"), None)
             own.pop(settings.label("gpu-type"), None)
         own.update(labels.get(node["name"], {}))
-        gpus = sum(amount for name, amount in amounts(node["allocatable"]).items() if name in resources)
+        gpus = sum(int(amount) for name, amount in amounts(node["allocatable"]).items() if name in resources)
+        gpus += sum(offered.get(node["name"], {}).values())
         types = pools.setdefault(own.get(settings.label("pool"), DEFAULT_POOL), {})
-        types.setdefault(_gpu_type(own, settings), []).append(int(gpus))
+        types.setdefault(_gpu_type(own, settings), []).append(gpus)
     return pools
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
+from gpuctl.capacity.device_counts import DeviceCounts
 from gpuctl.capacity.pod_claims import claims_of, csi_volumes, single_pod_claims, volume_terms
 from gpuctl.capacity.pod_deadlines import latest_end
 from gpuctl.capacity.pod_requests import UNSTATED, amounts, pod_requests, scored_requests
@@ -37,6 +38,7 @@ def incoming_pod(
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
+    devices: DeviceCounts,
 ) -> IncomingPod:
     """Return a workload's pod. Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
@@ -53,7 +55,7 @@ def incoming_pod(
         name,
         labels,
         ranked.get("value") or 0,
-        units(pod_requests(spec)),
+        {**units(pod_requests(spec)), **devices.requests_of(spec, namespace)},
         ports,
         (*_terms(_with_label_keys(spec), namespace, labels, namespaces), *_alone(sole, namespace)),
         owner=prefixed(f"{kind}/", name),
@@ -76,13 +78,17 @@ def incoming_pod(
 
 
 def waiting_pod(
-    item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
+    item: Object,
+    snapshot: Snapshot,
+    namespaces: Mapping[str, Labels],
+    classes: Mapping[str, Object],
+    devices: DeviceCounts,
 ) -> IncomingPod:
-    """Return a pending pod of a snapshot."""
+    """Return a pending pod of a snapshot, or a pod on a node as if it were pending."""
     workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
-    found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes)
-    own = resident_pod(item, namespaces, snapshot)
-    return replace(found, pod=replace(own, anti_affinity=found.pod.anti_affinity))
+    found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes, devices)
+    own = resident_pod(item, namespaces, snapshot, devices)
+    return replace(found, pod=replace(own, requests=found.pod.requests, anti_affinity=found.pod.anti_affinity))
 
 
 def waiting_spec(item: Object) -> Object:
@@ -105,13 +111,18 @@ def waiting_spec(item: Object) -> Object:
         "tolerations": wants.get("tolerations") or [],
         "topologySpreadConstraints": wants.get("spread") or [],
         "affinity": affinity,
+        "resourceClaims": item.get("deviceClaims") or [],
     }
 
 
-def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
+def resident_pod(
+    item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot, devices: DeviceCounts
+) -> PlacedPod:
+    """Return a pod of a snapshot with the devices that it holds."""
     owner, claims = item.get("owner") or {}, item.get("claims") or ()
     sole = single_pod_claims(claims, item["namespace"], snapshot) if claims else ()
     requests, scored = _counted(tuple(item["requests"].items()), tuple((item.get("scored") or {}).items()))
+    requests = devices.on_node(requests, (item["namespace"], item["name"]), item.get("node", ""))
     return PlacedPod(
         item["namespace"],
         item["name"],

@@ -14,7 +14,7 @@ from itertools import chain, combinations, islice
 from typing import NamedTuple
 
 from gpuctl.capacity.preemption import Budget, Eviction, find_eviction, is_search_sampled
-from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod
+from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod, Units
 from gpuctl.capacity.scheduling import (
     NO_NEIGHBOURS,
     NeighbourCounts,
@@ -174,7 +174,7 @@ def _class(index: int, node_info: NodeInfo, named_hosts: bool) -> Hashable:
         return index
     node = node_info.node
     labels = frozenset(item for item in node.labels.items() if item[0] != HOST_NAME)
-    room = frozenset(node.allocatable.items()), frozenset(node.attachable.items()), node.attached
+    room = frozenset(node.allocatable.items()), frozenset(node.attachable.items()), node.attached, node.shared
     return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
 
 
@@ -186,7 +186,7 @@ def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: b
     pod = group.incoming.pod
     number = min(most, node_info.free("pods"))
     has, used = node_info.node.allocatable, node_info.used
-    for name, amount in pod.requests.items():
+    for name, amount in node_info.node.charged(pod.requests).items():
         if number <= 0:
             return 0
         number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
@@ -390,10 +390,14 @@ class RoomCount:
         if not self.known:
             return
         wanted = {**self._pod.requests, "pods": 1}
+        self._alike: dict[str, set[str]] = {}
         for node_info in state.node_infos if open_to is None else map(state.node_info, open_to):
             room = pods_that_fit(node_info, group, _MANY, is_open=open_to is not None)
             if not room:
                 continue
+            for names in node_info.node.shared:
+                for name in names:
+                    self._alike.setdefault(name, {name}).update(names)
             self.total += room
             for name, amount in wanted.items():
                 spare = node_info.free(name) // amount - room
@@ -411,6 +415,11 @@ class RoomCount:
             return False
         return self._taken_at_most(elsewhere) <= left
 
+    def _taken_of(self, requests: Units) -> Units:
+        """Return requests with the most that they take of each resource: devices may count under several names."""
+        alike = {name: sum(requests.get(other, 0) for other in names) for name, names in self._alike.items()}
+        return {**requests, **alike}
+
     def _taken_at_most(self, elsewhere: Sequence[tuple[PodGroup, int]]) -> int:
         """Return an upper bound of the places that other pods can take, wherever they are placed.
 
@@ -418,7 +427,7 @@ class RoomCount:
         resource, pods first use up what a node has beyond its places, which are limited by the scarcest resource.
         """
         wanted = {**self._pod.requests, "pods": 1}
-        takers = [({**other.incoming.pod.requests, "pods": 1}, count) for other, count in elsewhere]
+        takers = [({**self._taken_of(other.incoming.pod.requests), "pods": 1}, count) for other, count in elsewhere]
         shares = [({name: -(-asked.get(name, 0) // wanted[name]) for name in wanted}, count) for asked, count in takers]
         together = sum(count * max(share.values()) for share, count in shares)
         if self._pod.ports:

@@ -57,6 +57,14 @@ def find_eviction(
     All pods with a lower priority are removed; then those for which there is room are spared, the most important first.
     Source: ``defaultpreemption/default_preemption.go``, SelectVictimsOnNode.
     """
+    # The devices of evicted pods are free only after their deletion: the scheduler evicts no pod for devices
+    # (dynamicresources.go, PreFilterExtensions).
+    if any(
+        amount > node_info.free(name)
+        for name, amount in node_info.node.charged(incoming.pod.requests).items()
+        if name in node_info.node.devices
+    ):
+        return None
     lower = sorted((pod for pod in node_info.pods if may_evict(incoming, pod)), key=lambda pod: pod.importance)
     left = node_info.without(lower)
     if not lower or not fits(left):

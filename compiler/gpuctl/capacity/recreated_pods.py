@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from gpuctl.capacity.device_counts import NO_DEVICE_COUNTS, DeviceCounts
 from gpuctl.capacity.incoming_pods import waiting_pod
 from gpuctl.capacity.job_pods import JobIndex
 from gpuctl.capacity.scheduler_model import IncomingPod, PlacedPod
@@ -27,6 +28,7 @@ class RecreatedPods:
         snapshot: Snapshot,
         namespaces: Mapping[str, Labels],
         classes: Mapping[str, Object],
+        devices: DeviceCounts,
     ) -> None:
         """
         :param pods: the pods of the snapshot that are on nodes, in both forms.
@@ -39,7 +41,7 @@ class RecreatedPods:
             for pod, item in (*there, *others)
             if item.get("owner") and not (pod.stays_on_node or pod.deleting or self._is_over(pod))
         }
-        self._context = snapshot, namespaces, classes
+        self._context = snapshot, namespaces, classes, devices
         self._known: dict[PlacedPod, IncomingPod] = {}
 
     def __contains__(self, pod: PlacedPod) -> bool:
@@ -53,9 +55,9 @@ class RecreatedPods:
         if item is None:
             return None
         if pod not in self._known:
-            snapshot, namespaces, classes = self._context
+            _, _, classes, _ = self._context
             polite = classes.get(pod.priority_class, {}).get("preemptionPolicy") == "Never"
-            found = waiting_pod(item, snapshot, namespaces, classes)
+            found = waiting_pod(item, *self._context)
             self._known[pod] = replace(found, pod=replace(pod, start=""), preempts=not polite)
         return self._known[pod]
 
@@ -70,5 +72,5 @@ class RecreatedPods:
         return job is not None and bool(job.fails(1)) and job.domain.restarts is False
 
 
-NO_RECREATED_PODS = RecreatedPods((), (), Snapshot("", [], []), {}, {})
+NO_RECREATED_PODS = RecreatedPods((), (), Snapshot("", [], []), {}, {}, NO_DEVICE_COUNTS)
 """An index without pods."""

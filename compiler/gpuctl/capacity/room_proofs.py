@@ -43,7 +43,10 @@ class RoomProofs:
             above = (number for number, other in enumerate(self._component.demands) if other.priority > demand.priority)
             if not all(self._has_room(number) for number in above):
                 return False
-        preempts = all(group.incoming.preempts for group, _ in demand.groups)
+        devices = frozenset().union(*(node_info.node.devices for node_info in self._component.cluster.node_infos))
+        preempts = all(
+            group.incoming.preempts and devices.isdisjoint(group.incoming.pod.requests) for group, _ in demand.groups
+        )
         return self._has_room(position, least=demand.priority if self._peaceful and preempts else None)
 
     def _has_room(self, position: int, least: int | None = None) -> bool:

@@ -137,6 +137,7 @@ class SchedulableNode:
     """A node without its pods.
 
     ``attachable`` is the number of volumes that each CSI driver can attach; ``attached`` are the volumes attached now.
+    ``devices`` are the resources that drivers offer as devices (DRA); ``shared`` are those that count the same devices.
     """
 
     name: str
@@ -146,6 +147,17 @@ class SchedulableNode:
     unschedulable: bool
     attachable: Mapping[str, int]
     attached: frozenset[Volume]
+    devices: frozenset[str] = frozenset()
+    shared: tuple[frozenset[str], ...] = ()
+
+    def charged(self, requests: Units) -> Units:
+        """Return what requests take of each resource of the node; those that count the same devices take the sum."""
+        result = dict(requests) if self.shared else requests
+        for names in self.shared:
+            total = sum(requests.get(name, 0) for name in names)
+            if total:
+                result.update(dict.fromkeys(names, total))
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +172,7 @@ class NodeInfo:
         """The sum of the pods' requests."""
         total: Units = {}
         for pod in self.pods:
-            for name, amount in pod.requests.items():
+            for name, amount in self.node.charged(pod.requests).items():
                 total[name] = total.get(name, 0) + amount
         return total
 
@@ -194,7 +206,7 @@ class NodeInfo:
             self._held[name] = [
                 ((pod.namespace, pod.owner, pod.priority), amount)
                 for pod in self.pods
-                if (amount := 1 if name == "pods" else pod.requests.get(name, 0))
+                if (amount := 1 if name == "pods" else self.node.charged(pod.requests).get(name, 0))
             ]
         return self._held[name]
 
@@ -204,7 +216,7 @@ class NodeInfo:
         if "used" in self.__dict__:
             # Reuse the sum: for nodes with many pods computing it dominates the cost.
             used = dict(self.used)
-            for name, amount in pod.requests.items():
+            for name, amount in self.node.charged(pod.requests).items():
                 used[name] = used.get(name, 0) + amount
             more.__dict__["used"] = used
         return more
@@ -216,7 +228,7 @@ class NodeInfo:
         if "used" in self.__dict__ and len(fewer.pods) + len(gone) == len(self.pods):
             used = dict(self.used)
             for pod in gone.values():
-                for name, amount in pod.requests.items():
+                for name, amount in self.node.charged(pod.requests).items():
                     used[name] -= amount
             fewer.__dict__["used"] = used
         return fewer
@@ -231,7 +243,7 @@ class NodeInfo:
             total: Units = {}
             lower = [pod for pod in self.pods if pod.priority < priority]
             for pod in lower:
-                for name, amount in pod.requests.items():
+                for name, amount in self.node.charged(pod.requests).items():
                     total[name] = total.get(name, 0) + amount
             self._below[priority] = total if lower else None
         return self._below[priority]

@@ -171,7 +171,7 @@ def _has_pod_slot(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts
 
 def _has_resources(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``noderesources/fit.go``, fitsRequest: ``Insufficient ...``."""
-    return all(amount <= node_info.free(name) for name, amount in incoming.pod.requests.items())
+    return all(amount <= node_info.free(name) for name, amount in node_info.node.charged(incoming.pod.requests).items())
 
 
 def _within_attach_limits(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:

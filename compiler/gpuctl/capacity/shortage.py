@@ -353,7 +353,7 @@ def _freed(
             lack = {
                 name: amount - node_info.free(name) for name, amount in own.items() if amount > node_info.free(name)
             }
-            held = {name: sum(pod.requests.get(name, 0) for pod in node_infos[index].pods) for name in lack}
+            held = {name: sum(amount for _, amount in node_infos[index].held(name)) for name in lack}
             held[PODS] = len(node_infos[index].pods)
             if node_info in nodes and all(
                 amount + given[index].get(name, 0) <= held[name] for name, amount in lack.items()

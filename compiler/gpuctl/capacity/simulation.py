@@ -289,4 +289,5 @@ def _has_amounts(incoming: IncomingPod, node_info: NodeInfo) -> bool:
     has, used = node_info.node.allocatable, node_info.used
     if len(node_info.pods) >= has.get("pods", 0):
         return False
-    return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in incoming.pod.requests.items())
+    asked = node_info.node.charged(incoming.pod.requests)
+    return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in asked.items())

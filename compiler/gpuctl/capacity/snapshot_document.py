@@ -15,7 +15,9 @@ from gpuctl.capacity.snapshot_schema import ADDED_LISTS, check_schema
 from gpuctl.objects.api_resources import Object
 
 KIND = "ClusterSnapshot"
-VERSION = 4
+VERSION = 5
+_NUMBERS_ONLY = 4
+"""The version whose ResourceSlices have only the number of devices."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Snapshot:
     custom_resources: list[Object] = field(default_factory=list)
     device_classes: list[Object] = field(default_factory=list)
     resource_slices: list[Object] = field(default_factory=list)
+    resource_claims: list[Object] = field(default_factory=list)
+    resource_claim_templates: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     kueue: Object | None = None
     missing: list[str] = field(default_factory=list)
@@ -134,6 +138,8 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
         raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads versions 1 to {VERSION}", hint)
     missing = [key for since, keys in ADDED_LISTS.items() if version < since for key in keys if key not in value]
     value.update({key: [] for key in missing})
+    if version == _NUMBERS_ONLY:
+        value["resourceSlices"] = []
     try:
         check_schema(value)
     except ValueError as error:

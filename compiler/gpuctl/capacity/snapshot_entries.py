@@ -23,6 +23,7 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _FILES = "Filesystem"
+_DEVICE_CLAIM = ("name", "resourceClaimName", "resourceClaimTemplateName")
 # Default grace period in seconds (pkg/apis/core/v1/defaults.go).
 _GRACE = 30
 _JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
@@ -65,6 +66,7 @@ def pod_entry(pod: Object) -> Object:
         "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
         "endsBy": _end(spec, status.get("startTime"), spec),
         "claims": _claims(pod),
+        "deviceClaims": [_pick(item, *_DEVICE_CLAIM) for item in spec.get("resourceClaims") or []],
         "owner": owner,
         "wants": _wants(spec) if _wants_room(node, owner) else None,
         "scored": _scored(spec, status),
@@ -278,17 +280,6 @@ def storage_capacity_entry(obj: Object) -> Object:
     rest = {"size": size} if size is not None else {}
     topology = {} if obj.get("nodeTopology") is None else {"topology": obj["nodeTopology"]}
     return {"storageClass": obj["storageClassName"], **rest, **topology}
-
-
-def device_class_entry(obj: Object) -> Object | None:
-    """Return the entry of a DeviceClass that offers an extended resource (KEP-5004), or None for another one."""
-    resource = obj["spec"].get("extendedResourceName")
-    return {**_named(obj), "extendedResource": resource} if resource else None
-
-
-def resource_slice_entry(obj: Object) -> Object:
-    """Return the driver of a ResourceSlice and its number of devices."""
-    return {"driver": obj["spec"]["driver"], "devices": len(obj["spec"].get("devices") or [])}
 
 
 def attachment_entry(obj: Object) -> Object:

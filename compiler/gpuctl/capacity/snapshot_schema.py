@@ -60,6 +60,7 @@ _SPREAD = {
     "nodeTaintsPolicy": _Maybe(str),
     "matchLabelKeys": _Maybe([str]),
 }
+_ATTRIBUTE = {"string": str, "int": int, "bool": bool, "version": str}
 _SIZE = {"size": _Maybe(quantity), "block": _Maybe(bool), "attributesClass": _Maybe(str)}
 SCHEMA: dict[str, Any] = {
     "takenAt": _moment,
@@ -84,6 +85,9 @@ SCHEMA: dict[str, Any] = {
             "hasDeadline": _Maybe(bool),
             "endsBy": _Maybe(_moment),
             "claims": _Maybe([str]),
+            "deviceClaims": _Maybe(
+                [{"name": str, "resourceClaimName": _Maybe(str), "resourceClaimTemplateName": _Maybe(str)}]
+            ),
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
             "antiAffinity": _Maybe([_POD_TERM]),
@@ -192,8 +196,51 @@ SCHEMA: dict[str, Any] = {
     "finished": [
         {"kind": str, "namespace": str, "name": str, "condition": str, "since": _Maybe(_moment), "app": _Maybe(str)}
     ],
-    "deviceClasses": [{"name": str, "extendedResource": str}],
-    "resourceSlices": [{"driver": str, "devices": int}],
+    "deviceClasses": [{"name": str, "extendedResource": _Maybe(str), "selectors": _Maybe([str])}],
+    "resourceSlices": [
+        {
+            "driver": str,
+            "pool": {"name": str, "generation": int, "slices": int},
+            "node": _Maybe(str),
+            "devices": [
+                {
+                    "name": str,
+                    "attributes": _Maybe(_Each({key: _Maybe(kind) for key, kind in _ATTRIBUTE.items()})),
+                    "capacity": _Maybe(_AMOUNTS),
+                    "taints": _Maybe([_TAINT]),
+                    "node": _Maybe(str),
+                    "uncounted": _Maybe(str),
+                }
+            ],
+        }
+    ],
+    "resourceClaims": [
+        {
+            "namespace": str,
+            "name": str,
+            "devices": _Maybe([{"driver": str, "pool": str, "device": str}]),
+            "pods": _Maybe([str]),
+        }
+    ],
+    "resourceClaimTemplates": [
+        {
+            "namespace": str,
+            "name": str,
+            "requests": [
+                [
+                    {
+                        "class": str,
+                        "count": int,
+                        "all": _Maybe(bool),
+                        "selectors": _Maybe([str]),
+                        "tolerations": _Maybe([_TOLERATION]),
+                        "uncounted": _Maybe(str),
+                    }
+                ]
+            ],
+            "uncounted": _Maybe(str),
+        }
+    ],
     "jobs": [
         {
             "namespace": str,
@@ -361,6 +408,7 @@ ADDED_LISTS = {
     2: ("storageClasses", "csiNodes", "attachments"),
     3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
     4: ("finished", "deviceClasses", "resourceSlices"),
+    5: ("resourceClaims", "resourceClaimTemplates"),
 }
 """Snapshot version -> lists that it added."""
 

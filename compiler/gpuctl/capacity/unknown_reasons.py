@@ -32,8 +32,6 @@ def unknown_reasons(
     scheduler = spec.get("schedulerName") or SCHEDULER
     if scheduler != SCHEDULER:
         yield f"its pods use the scheduler {scheduler}, whose rules gpuctl does not know"
-    if spec.get("resourceClaims"):
-        yield "its pods claim devices (resourceClaims), which are not part of a snapshot"
     if spec.get("schedulingGates"):
         yield "its pods have scheduling gates, which have to be removed first"
     if spec.get("schedulingGroup"):
@@ -44,30 +42,6 @@ def unknown_reasons(
     if spec.get("runtimeClassName") and runtime_of(spec, snapshot) is None:
         yield f"RuntimeClass {spec['runtimeClassName']} was not found"
     yield from _doubts_of_volumes(spec, namespace, snapshot)
-
-
-def uncounted_devices(spec: Object, snapshot: Snapshot) -> Iterator[str]:
-    """Yield why nodes may have more of a requested resource than they report as allocatable.
-
-    The scheduler also allocates an extended resource from ResourceSlices if a DeviceClass names it (KEP-5004).
-    """
-    lacking = ""
-    if "deviceClasses" in snapshot.unreadable:
-        lacking = "DeviceClasses could not be read"
-    elif "deviceClasses" in snapshot.missing:
-        lacking = "a snapshot of an older gpuctl has no DeviceClasses"
-    offers = bool(snapshot.lacks("resourceSlices")) or any(item["devices"] for item in snapshot.resource_slices)
-    for resource in units(pod_requests(spec)):
-        if "/" not in resource:
-            continue
-        if lacking:
-            yield f"it is unknown whether nodes have more {resource} than they report: {lacking}"
-        for item in snapshot.device_classes:
-            if item["extendedResource"] == resource and offers:
-                yield (
-                    f"nodes may have more {resource} than they report: the DeviceClass {item['name']} offers it from "
-                    "ResourceSlices, whose devices gpuctl does not count"
-                )
 
 
 def _handed_out(resource: str) -> str:

@@ -6,6 +6,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from gpuctl.capacity.device_entries import (
+    device_class_entry,
+    resource_claim_entry,
+    resource_claim_template_entry,
+    resource_slice_entry,
+)
 from gpuctl.capacity.kueue_configuration import CONFIGURATION, configuration_entry
 from gpuctl.capacity.kueue_entries import (
     cluster_queue_entry,
@@ -24,7 +30,6 @@ from gpuctl.capacity.snapshot_entries import (
     csi_driver_entry,
     csi_node_entry,
     custom_resource_entry,
-    device_class_entry,
     finished_entry,
     is_seen_by_scheduler,
     job_entry,
@@ -35,7 +40,6 @@ from gpuctl.capacity.snapshot_entries import (
     pod_entry,
     priority_class_entry,
     quota_entry,
-    resource_slice_entry,
     runtime_class_entry,
     storage_capacity_entry,
     storage_class_entry,
@@ -61,7 +65,13 @@ _QUEUE_PARTS: dict[str, Callable[[Object], Object | None]] = {
     "ResourceFlavor": flavor_entry,
     "WorkloadPriorityClass": queue_priority_entry,
 }
-_DEVICES = ("device_classes", "resource_slices")
+_DEVICES: list[tuple[str, Resource, Callable[[Object], Object | None]]] = [
+    ("resource_slices", RESOURCES["ResourceSlice"], resource_slice_entry),
+    ("resource_claims", RESOURCES["ResourceClaim"], resource_claim_entry),
+    ("resource_claim_templates", RESOURCES["ResourceClaimTemplate"], resource_claim_template_entry),
+]
+"""Lists that are read if the cluster has a DeviceClass."""
+_DEVICE_LISTS = frozenset(("device_classes", *(part[0] for part in _DEVICES)))
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
@@ -110,13 +120,15 @@ def take_snapshot(
         # Source: scheduler.go, NewInformerFactory: the scheduler does not watch finished pods.
         fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
         try:
-            items = session.list_objects(resource, within if resource.namespaced else None, fields=fields)[0]
+            # Devices are counted only if the claims of all namespaces are known.
+            space = within if resource.namespaced and name != "resource_claims" else None
+            items = session.list_objects(resource, space, fields=fields)[0]
         except ApiError as error:
             if name in needed or not (error.lacks_permission or error.is_missing):
                 raise
             # Without its API no object of the kind exists. Without the right to list it, that is unknown.
-            absent = error.is_missing or (name in _DEVICES and not serves_dra(session))
-            if name not in ("job_sets", *_DEVICES) or not absent:
+            absent = error.is_missing or (name in _DEVICE_LISTS and not serves_dra(session))
+            if name not in ("job_sets", *_DEVICE_LISTS) or not absent:
                 unreadable.append(json_name(name))
             return []
         if name in ("jobs", "job_sets"):
@@ -127,7 +139,7 @@ def take_snapshot(
     queues = None if "kueue" in left_out else _queues(session, within)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     if lists.get("device_classes"):
-        lists["resource_slices"] = read(("resource_slices", RESOURCES["ResourceSlice"], resource_slice_entry))
+        lists.update(zip((part[0] for part in _DEVICES), session.each(read, _DEVICES), strict=True))
     moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
     finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
     return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.device_requests import is_device_class
 from gpuctl.capacity.placement import initial_state
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
@@ -167,7 +168,12 @@ def _fix(pending: PendingPods, resource: str, need: int, most: int, change: str 
     if not most and is_gpu and (other := other_vendor(pending, left)) is not None:
         return f"`resources.gpu-vendor: {other[0]}` asks for {other[1]}; or use another `resources.pool`"
     if not most:
-        return f"use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`"
+        offers = (
+            f"a driver offer devices of {resource}"
+            if is_device_class(resource)
+            else f"a device plugin offer {resource}"
+        )
+        return f"use another `resources.pool`, or let {offers} there: `gpuctl get pools`"
     if most < need:
         return f"ask for at most {format_units(resource, most)} per pod"
     return "wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"

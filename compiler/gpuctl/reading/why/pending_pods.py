@@ -310,7 +310,15 @@ def _name(pod: Object) -> tuple[str, str]:
 def _kind(pod: Object) -> str:
     """Return a key that is equal for pods that can run on the same nodes."""
     spec = pod["spec"]
-    fields = ("nodeSelector", "affinity", "tolerations", "schedulerName", "schedulingGates", "priority")
+    fields = (
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "schedulerName",
+        "schedulingGates",
+        "priority",
+        "resourceClaims",
+    )
     asked = [[item.get("resources"), item.get("ports")] for item in spec.get("containers") or []]
     claims = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or []]
     revision = [labels_of(pod).get(key) for key in ("pod-template-hash", "controller-revision-hash")]

@@ -1,4 +1,6 @@
-"""Rules for pods that claim devices by dynamic resource allocation (DRA), which gpuctl does not count."""
+"""Rules for pods that claim devices by dynamic resource allocation (DRA) which gpuctl cannot count, or whose claim is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ def unknown_room(pending: PendingPods) -> Finding | None:
     )
     if not (lacks_room or (claims and pending.fitting_nodes)):
         return None
-    why = (
-        pending.unreported_room
-        or f"its pods claim devices (resourceClaims: {', '.join(claims)}), which gpuctl does not count"
+    assert pending.demand is not None
+    why = pending.unreported_room or "; ".join(
+        (f"its pods claim devices (resourceClaims: {', '.join(claims)})", *pending.demand.unknown_reasons)
     )
     said = ", ".join(f"{number} {text}" if number else text for text, number in pending.reason_counts.items())
     message = f"{pending.prefix}the scheduler found no node ({said or pending.message}); {why}"

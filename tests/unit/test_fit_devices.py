@@ -1,0 +1,243 @@
+"""``fit`` counts devices of dynamic resource allocation (DRA): extended resources of a DeviceClass, and claims."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from support.fit_objects import (
+    GPU,
+    GPU_CLASS,
+    claim_template,
+    cluster,
+    device_class,
+    device_option,
+    exactly,
+    job,
+    node,
+    resource_claim,
+    resource_slice,
+    running,
+)
+
+Object = dict[str, Any]
+CLAIMS = [{"name": "cards", "resourceClaimTemplateName": "cards"}]
+H100 = {"attributes": {"productName": {"string": "H100"}}, "capacity": {"memory": "80Gi"}}
+A100 = {"attributes": {"productName": {"string": "A100"}}, "capacity": {"memory": "40Gi"}}
+IS_H100 = f'device.attributes["{GPU_CLASS}"].productName == "H100"'
+IS_A100 = f'device.attributes["{GPU_CLASS}"].productName == "A100"'
+LARGE = f'device.capacity["{GPU_CLASS}"].memory.compareTo(quantity("80Gi")) >= 0'
+TAINT = {"key": "broken", "effect": "NoSchedule"}
+
+
+def answer(snapshot: Snapshot, *objects: Object) -> Fit:
+    """Return the answer for a single job."""
+    (found,) = fit(snapshot, objects)
+    return found
+
+
+def device_cluster(*slices: Object, pods: list[Object] | None = None, **more: Any) -> Snapshot:
+    """A node ``plugin`` with 2 GPUs of a device plugin, and nodes whose driver offers devices."""
+    nodes = [
+        node("plugin", 2),
+        *(node(name, 0) for name in sorted({item["node"] for item in slices if "node" in item})),
+    ]
+    return cluster(nodes, pods, **{"device_classes": [device_class()], "resource_slices": list(slices), **more})
+
+
+def claiming(**spec: Any) -> Object:
+    return job(gpus=0, resourceClaims=CLAIMS, **spec)
+
+
+def holder(name: str, on: str, gpus: int, priority: int = 100) -> Object:
+    """A pod that got its GPUs from a driver."""
+    return running(name, on, gpus, priority, owner={"kind": "Job", "name": name})
+
+
+@pytest.mark.parametrize(
+    ("gpus", "verdict"), [(2, "fits"), (4, "fits"), (5, "never")], ids=["plugin", "driver", "too-many"]
+)
+def test_extended_resource_is_offered_by_a_plugin_or_a_driver(gpus: int, verdict: str) -> None:
+    found = answer(device_cluster(resource_slice("dra", 4)), job(gpus=gpus))
+    assert (found.verdict, found.certain) == (verdict, True)
+
+
+def test_devices_of_running_pods_are_taken() -> None:
+    holds = device_cluster(
+        resource_slice("dra", 4),
+        pods=[holder("one", "dra", 3)],
+        resource_claims=[resource_claim("one", "dra", 0, 1, 2)],
+    )
+    assert answer(holds, job(gpus=2)).verdict == "fits"
+    found = answer(holds, job(gpus=4))
+    assert (found.verdict, found.certain) == ("fits-when-empty", True)
+    assert [(item.owner, item.amount) for item in found.balance.held_by] == [("Job/one", 3)]
+
+
+def test_scheduler_evicts_no_pod_for_devices() -> None:
+    """A plugin's GPUs are freed by evictions, devices of a driver are not."""
+    low = holder("one", "dra", 4, priority=0)
+    held = device_cluster(
+        resource_slice("dra", 4), pods=[low], resource_claims=[resource_claim("one", "dra", 0, 1, 2, 3)]
+    )
+    assert answer(held, job(gpus=4, priority="high")).verdict == "fits-when-empty"
+    on_plugin = device_cluster(resource_slice("dra", 4), pods=[running("x", "plugin", 2)])
+    assert answer(
+        on_plugin, job(gpus=2, priority="high", nodeSelector={"kubernetes.io/hostname": "plugin"})
+    ).verdict == ("preempts")
+
+
+@pytest.mark.parametrize(
+    ("requests", "verdict"),
+    [
+        ([exactly(4)], "fits"),
+        ([exactly(5)], "never"),
+        ([exactly(4, IS_H100)], "fits"),
+        ([exactly(2, IS_A100)], "fits"),
+        ([exactly(3, IS_A100)], "never"),
+        ([exactly(4, LARGE)], "fits"),
+        ([exactly(1, IS_A100, LARGE)], "never"),
+        ([exactly(2, IS_H100), exactly(2, LARGE)], "fits"),
+        ([exactly(2, IS_H100), exactly(3, LARGE)], "never"),
+        ([{"firstAvailable": [device_option(2, IS_H100), device_option(2, IS_A100)]}], "fits"),
+        ([{"firstAvailable": [device_option(5, IS_H100), device_option(5, IS_A100)]}], "never"),
+        ([exactly(allocationMode="All")], "unknown"),
+        ([exactly(1, IS_A100, allocationMode="All")], "fits"),
+        ([{"firstAvailable": [device_option(2, IS_H100), device_option(1, IS_A100)]}], "unknown"),
+        ([exactly(1, "device.driver.size() > 3")], "unknown"),
+        ([exactly(1, 'device.attributes["other.com"].kind == "x"')], "unknown"),
+        ([exactly(1, adminAccess=True)], "unknown"),
+        ([exactly(1, capacity={"requests": {"memory": "10Gi"}})], "unknown"),
+        ([exactly(1, of="absent")], "unknown"),
+        ([exactly(33)], "unknown"),
+    ],
+)
+def test_requests_of_claims(requests: list[Object], verdict: str) -> None:
+    """The node ``h`` has 4 H100, the node ``a`` has 2 A100. Requests that match all of them use these devices."""
+    have = device_cluster(resource_slice("h", 4, **H100), resource_slice("a", 2, **A100))
+    found = answer(have, claim_template(*requests), claiming())
+    assert found.verdict == verdict
+
+
+def test_template_of_the_cluster_is_used() -> None:
+    option = {"class": GPU_CLASS, "count": 4}
+    template = {"namespace": "team", "name": "cards", "requests": [[option]]}
+    have = device_cluster(resource_slice("dra", 4), resource_claim_templates=[template])
+    assert answer(have, claiming()).verdict == "fits"
+    # The documents change the template.
+    assert answer(have, claim_template(exactly(5)), claiming()).verdict == "never"
+    absent = answer(device_cluster(resource_slice("dra", 4)), claiming())
+    assert (absent.verdict, absent.reason) == (
+        "unknown",
+        "the ResourceClaimTemplate cards of its pods was not found in team",
+    )
+
+
+def test_claims_and_extended_resources_take_the_same_devices() -> None:
+    objects = [claim_template(exactly(3, IS_H100)), claiming(), job("other", gpus=2, priority="polite")]
+    have = device_cluster(resource_slice("h", 4, **H100), pods=[running("x", "plugin", 2, 100)])
+    assert [(item.demand.name, item.verdict) for item in fit(have, objects)] == [
+        ("other", "fits"),
+        ("train", "fits-when-empty"),
+    ]
+    holds = device_cluster(
+        resource_slice("h", 4, **H100),
+        pods=[running("x", "plugin", 2, 100), running("c", "h", 0, 100)],
+        resource_claims=[resource_claim("c", "h", 2, 3)],
+    )
+    assert answer(holds, job(gpus=2)).verdict == "fits"
+    assert answer(holds, job(gpus=3)).verdict == "fits-when-empty"
+
+
+def test_request_that_matches_a_part_of_the_devices_of_another_is_unknown() -> None:
+    """Which devices the others get on that node depends on the scheduler."""
+    mixed = resource_slice("mixed", 4, **H100)
+    mixed["devices"][3] |= A100
+    objects = [claim_template(exactly(3, IS_H100)), claiming(), job("other", gpus=3)]
+    answers = {item.demand.name: item.verdict for item in fit(device_cluster(mixed), objects)}
+    assert answers == {"train": "unknown", "other": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("slices", "reason"),
+    [
+        ([resource_slice("dra", 4, taints=[TAINT])], None),
+        ([resource_slice("dra", 4, pool={"generation": 1}), resource_slice("dra", 2, pool={"generation": 2})], None),
+        ([resource_slice("dra", 4, pool={"slices": 2})], "the pool dra of the driver gpu.example.com is incomplete"),
+        ([resource_slice(None, 4)], "gpuctl does not count devices of several nodes"),
+        ([resource_slice("dra", 4, uncounted="partitions of a card")], "gpuctl does not count partitions of a card"),
+        ([resource_slice("dra", 4, driver="other.example.com")], None),
+    ],
+    ids=["taint", "older-generation", "incomplete", "network", "partitions", "other-driver"],
+)
+def test_devices_that_cannot_be_allocated_are_not_counted(slices: list[Object], reason: str | None) -> None:
+    found = answer(device_cluster(*slices), job(gpus=4))
+    assert found.verdict == ("never" if reason is None else "unknown")
+    assert reason is None or reason in found.reason
+
+
+def test_tolerated_taint_of_a_device() -> None:
+    have = device_cluster(resource_slice("dra", 4, taints=[TAINT]))
+    request = exactly(4, tolerations=[{"key": "broken", "operator": "Exists"}])
+    assert answer(have, claim_template(request), claiming()).verdict == "fits"
+    assert answer(have, claim_template(exactly(4)), claiming()).verdict == "never"
+
+
+def test_devices_of_a_claim_without_a_pod_are_taken() -> None:
+    have = device_cluster(resource_slice("dra", 4), resource_claims=[resource_claim("left", "dra", 0, pods=[])])
+    assert answer(have, job(gpus=3)).verdict == "fits"
+    found = answer(have, job(gpus=4))
+    assert (found.verdict, "ResourceClaim left in team" in found.reason) == ("unknown", True)
+
+
+@pytest.mark.parametrize("name", ["deviceClasses", "resourceSlices", "resourceClaims"])
+def test_unreadable_lists_make_a_shortage_unknown(name: str) -> None:
+    have = device_cluster(resource_slice("dra", 4), unreadable=[name])
+    assert answer(have, job(gpus=2)).verdict == "fits"
+    assert answer(have, job(gpus=4)).verdict == "unknown"
+    assert answer(have, claim_template(exactly()), claiming()).verdict == "unknown"
+
+
+def test_two_classes_of_an_extended_resource_are_unknown() -> None:
+    have = device_cluster(resource_slice("dra", 4), device_classes=[device_class("a"), device_class("b")])
+    assert answer(have, job(gpus=4)).verdict == "unknown"
+
+
+def test_devices_do_not_help_jobs_excluded_by_another_rule() -> None:
+    """If no node has the labels, cpu or memory, the job never fits, with or without devices."""
+    have = device_cluster(resource_slice("dra", 4), unreadable=["resourceClaims"])
+    for asked in ({"cpu": "256"}, {"memory": "4Ti"}):
+        assert answer(have, job(gpus=4, amounts=asked)).verdict == "never"
+    found = answer(have, job(gpus=4, nodeSelector={"gpu-type": "h100"}))
+    assert (found.verdict, "excluded by node-selector" in found.reason) == ("never", True)
+    taken = device_cluster(resource_slice("dra", 4), pods=[running("x", "plugin", 2, 0)], unreadable=["resourceClaims"])
+    evicts = answer(taken, job(gpus=2, priority="high"))
+    assert (evicts.verdict, evicts.certain, len(evicts.victims)) == ("preempts", False, 1)
+
+
+def test_quota_limits_jobs_that_devices_could_run() -> None:
+    """A job above its quota's limit never starts; a job that the used quota leaves no room for waits."""
+    hard, used = {f"requests.{GPU}": "3"}, {f"requests.{GPU}": "2"}
+    quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}}
+    quotas = [{**quota, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}}]
+    have = device_cluster(resource_slice("dra", 4), quotas=quotas)
+    assert answer(have, job(gpus=4)).verdict == "never"
+    assert answer(have, job(gpus=2)).verdict == "fits-when-empty"
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_snapshots_of_an_older_gpuctl_are_unknown_when_short(version: int) -> None:
+    value = json.loads(render(device_cluster(resource_slice("dra", 4))))
+    del value["resourceClaims"], value["resourceClaimTemplates"]
+    value["resourceSlices"] = [{"driver": GPU_CLASS, "devices": 4}]
+    if version == 3:
+        del value["deviceClasses"], value["resourceSlices"]
+    older = load(json.dumps({**value, "version": version}))
+    assert answer(older, job(gpus=2)).verdict == "fits"
+    found = answer(older, job(gpus=4))
+    lacks = "DeviceClasses" if version == 3 else "ResourceClaims"
+    assert (found.verdict, f"a snapshot of an older gpuctl has no {lacks}" in found.reason) == ("unknown", True)
