@@ -11,7 +11,7 @@ import pytest
 from control_plane import ControlPlane
 from support.cluster_tools import Document, Place, training
 from support.command import Start, on_a_terminal
-from support.device_nodes import CLASS, claim_template, claimant, device_nodes
+from support.device_nodes import CLASS, claim_template, claimant, create, device_nodes, offer, option
 from support.why_records import record
 
 Object = dict[str, Any]
@@ -57,9 +57,9 @@ def test_devices_of_a_class_with_an_extended_resource_are_counted(place: Place, 
     place.apply(job("late", 4))
     place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
     answer = why(place, "late")
-    assert "the best node has 2 free" in answer["message"]
+    assert "the only node has 0 free" in answer["message"]
     assert [item["job"] for item in answer["numbers"]["heldBy"]] == ["Job/four"]
-    assert fit(place, job("later", 4), 2)["verdict"] == "fits-when-empty"
+    assert fit(place, job("later", 4), 1)["verdict"] == "fits-when-empty"
 
 
 def test_devices_requested_by_their_class_name_are_counted(place: Place, devices: None) -> None:
@@ -91,7 +91,7 @@ def test_devices_of_resource_claims_are_counted(place: Place, devices: None, sta
     watching.until(b'"gpu": 3')
     watching.process.send_signal(signal.SIGINT)
     watching.end()
-    assert fit(place, claimant("more", "cards", POOL), 2)["verdict"] == "fits-when-empty"
+    assert fit(place, claimant("more", "cards", POOL), 1)["verdict"] == "fits-when-empty"
     assert gpu_counts(place)[DRA] == (4, 3, 1)
     for flags in ((), ("--jobs",)):
         (row,) = place.gpuctl("get", "jobs", *flags, "-o", "json").value["items"]
@@ -103,6 +103,53 @@ def test_devices_of_resource_claims_are_counted(place: Place, devices: None, sta
         assert footer in on_a_terminal("get", "jobs", "-l", "app=claims", *flags)[1]
     (holder,) = place.anywhere("describe", "node", DRA, "-o", "json").value["runningJobs"]
     assert holder["gpu"] == 3
+
+
+MODEL = f'device.attributes["{CLASS}"].model'
+MEMORY = f'device.capacity["{CLASS}"].memory'
+REQUESTS: list[tuple[str, Object, bool]] = [
+    ("model", {"exactly": option(4, f'{MODEL} == "H100"')}, True),
+    ("too-many", {"exactly": option(3, f'{MODEL} == "A100"')}, False),
+    ("memory", {"exactly": option(4, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0')}, True),
+    ("both", {"exactly": option(1, f'{MODEL}.startsWith("A") && {MEMORY}.isGreaterThan(quantity("40Gi"))')}, False),
+    ("tainted", {"exactly": option(1, f'{MODEL} in ["L4"]')}, False),
+    ("first", {"firstAvailable": [option(3, f'{MODEL} == "H200"', "a"), option(3, f'{MODEL} == "H100"', "b")]}, True),
+    ("all", {"exactly": {**option(0, f'{MODEL} == "A100"'), "allocationMode": "All"}}, True),
+]
+"""Requests for devices, and whether the scheduler places a pod with them on nodes of 4 H100, 2 A100 and a tainted L4."""
+
+
+@pytest.mark.slow
+def test_fit_agrees_with_the_scheduler_about_selectors(plane: ControlPlane, place: Place, devices: None) -> None:
+    models = {"h100": (4, "H100", "80Gi"), "a100": (2, "A100", "40Gi"), "l4": (1, "L4", "24Gi")}
+    for node, (number, model, memory) in models.items():
+        plane.add_nodes({node: {"labels": {"runwhere.ai/pool": "models"}}})
+        taints = {"taints": [{"key": "broken", "effect": "NoSchedule"}]} if model == "L4" else {}
+        one = {"attributes": {"model": {"string": model}}, "capacity": {"memory": {"value": memory}}, **taints}
+        offer(plane, node, [{"name": f"gpu-{index}", **one} for index in range(number)])
+    # Selectors fail for devices without these attributes.
+    plane.kubectl("delete", "resourceslice", f"{DRA}-gpus")
+    plane.wait_for_nodes()
+    try:
+        for name, request, is_placed in REQUESTS:
+            create(
+                place, "ResourceClaimTemplate", name, {"spec": {"devices": {"requests": [{"name": name, **request}]}}}
+            )
+            document = claimant(name, name, "models")
+            verdict = fit(place, document, 0 if is_placed else 1)
+            assert (name, verdict["verdict"], verdict["certain"]) == (name, "fits" if is_placed else "never", True)
+            place.apply(document)
+            if is_placed:
+                place.running(name)
+            else:
+                place.until(lambda name=name: "cannot allocate" in str(why(place, name)), "the scheduler's words")
+            place.kubectl("delete", "job", name, "--cascade=foreground")
+            place.until(lambda: not place.kubectl("get", "resourceclaims", "-o", "name"), "the claims are deleted")
+    finally:
+        for node in models:
+            plane.kubectl("delete", "resourceslice", f"{node}-gpus")
+            plane.kubectl("delete", "node", node)
+        offer(plane, DRA, [{"name": f"gpu-{number}"} for number in range(4)])
 
 
 def why(place: Place, name: str) -> Object:

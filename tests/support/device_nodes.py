@@ -20,17 +20,27 @@ def device_nodes(plane: ControlPlane, pool: str, node: str, gpus: int) -> Iterat
     plane.wait_for_nodes()
     selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
     of_class = {"extendedResourceName": GPU, "selectors": [selector]}
-    devices = [{"name": f"gpu-{number}"} for number in range(gpus)]
-    slices = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    offered = {"driver": CLASS, "nodeName": node, "pool": slices, "devices": devices}
-    for kind, name, spec in (("DeviceClass", CLASS, of_class), ("ResourceSlice", f"{node}-gpus", offered)):
-        create(plane, kind, name, spec)
+    create(plane, "DeviceClass", CLASS, of_class)
+    offer(plane, node, [{"name": f"gpu-{number}"} for number in range(gpus)])
     try:
         yield
     finally:
         plane.kubectl("delete", "deviceclass", CLASS)
         plane.kubectl("delete", "resourceslice", f"{node}-gpus")
         plane.kubectl("delete", "node", node)
+
+
+def offer(plane: ControlPlane, node: str, devices: list[dict[str, Any]]) -> None:
+    """Offer devices of a node."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": CLASS, "nodeName": node, "pool": pool, "devices": devices}
+    create(plane, "ResourceSlice", f"{node}-gpus", spec)
+
+
+def option(count: int, selector: str, name: str = "") -> dict[str, Any]:
+    """A request for devices of the class with a selector; ``name``: of an alternative."""
+    own = {"deviceClassName": CLASS, "selectors": [{"cel": {"expression": selector}}]}
+    return {**own, **({"count": count} if count else {}), **({"name": name} if name else {})}
 
 
 def create(by: ControlPlane | Place, kind: str, name: str, spec: dict[str, Any]) -> None:
