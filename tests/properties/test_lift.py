@@ -122,7 +122,7 @@ SECURITY = block(
 RESOURCES = {
     "pool": st.sampled_from(["default", "train", "other"]),
     "gpu": st.integers(0, 8),
-    "gpu-type": st.sampled_from(["A100", "T4"]),
+    "gpu-type": st.sampled_from(["A100", "T4", ["T4", "A100"], ["A100", "L4", "T4"], ["L4"]]),
     "gpu-share": st.sampled_from(["2Gi", "0.5", "1.0"]),
     "gpu-vendor": st.sampled_from(["nvidia", "amd", "ascend"]),
     "cpu": st.sampled_from(["1", "500m", 8]),

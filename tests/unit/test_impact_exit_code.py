@@ -48,6 +48,14 @@ CHANGES_WITH_EXIT_CODES = {
         (0, 1),
     ),
     "enough nodes": (OVERCOMMITTED, {**OVERCOMMITTED, "pool.yaml": pool({"n1": A, "n2": A, "n3": A})}, (0, 0)),
+    "one of several types": (
+        {"pool.yaml": pool({"n1": "gpu-type: H100, gpu-count: 8", "n2": A})},
+        {
+            "pool.yaml": pool({"n1": "gpu-type: H100, gpu-count: 8", "n2": A}),
+            "a.yaml": training("a", gpu=8, resources=", gpu-type: [H100, T4]"),
+        },
+        (0, 0),
+    ),
     "a quota that was exceeded": (
         {"q.yaml": quota("gpu: 4"), "a.yaml": training("a", gpu=8)},
         {"q.yaml": quota("gpu: 5"), "a.yaml": training("a", gpu=8)},

@@ -113,6 +113,22 @@ def test_fix_for_a_similar_gpu_type(product: str, wanted: str, fix: str) -> None
     assert answer.fix.startswith(fix)
 
 
+def test_several_gpu_types_are_alternatives() -> None:
+    """A pool without any of them is reported, and a shortage names all of them."""
+    term = {"matchExpressions": [{"key": TYPE, "operator": "In", "values": ["H100", "A100"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    answer = finding_of(waiting(gpu_nodes(1, labels={TYPE: "L4"}), affinity=affinity))
+    assert (answer.cause, answer.message) == (
+        "node-selector",
+        "no node of the cluster has the GPU type H100 or A100; it has L4 (1 node)",
+    )
+    answer = finding_of(waiting(gpu_nodes(1, gpus=1, labels={TYPE: "A100"}), affinity=affinity))
+    assert (answer.cause, answer.message) == (
+        "gpu-shortage",
+        "needs 2 H100 or A100 on one node; the largest has 1 in all, so it never fits",
+    )
+
+
 def test_gpus_of_another_vendor_are_named() -> None:
     """With several vendors, neither a label nor a device plugin gives the job GPUs that it does not request."""
     amd = node("amd-1", labels={"amd.com/gpu.product-name": "MI300"})

@@ -36,8 +36,9 @@ def canonical(document: Document) -> dict[str, Any]:
         name = job.pop("name")
         job.pop("namespace", None)
         result["job"] = {"name": name, "namespace": document.namespace, **job}
-        if document.gpu_type:
-            result["resources"] = {**result["resources"], "gpu-type": document.gpu_type}
+        if document.gpu_types:
+            kept = document.gpu_types[0] if len(document.gpu_types) == 1 else list(document.gpu_types)
+            result["resources"] = {**result["resources"], "gpu-type": kept}
         result = escape_document(result)
     return result
 

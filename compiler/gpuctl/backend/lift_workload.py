@@ -9,6 +9,7 @@ from typing import Any
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.pod import type_expressions
 from gpuctl.backend.pod_security import lift_security
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.backend.variables import lift_sources, lift_variables
@@ -205,9 +206,9 @@ class LiftedWorkload:
         resources: Data = {"pool": self.labels.get(self.context.label("pool"), DEFAULT_POOL)}
         vendor, number = self._gpus()
         resources["gpu"] = number
-        gpu_type = self.pod.get("nodeSelector", {}).get(self.context.label("gpu-type")) or self._mapped_type()
-        if gpu_type:
-            resources["gpu-type"] = gpu_type
+        types = self._gpu_types()
+        if types:
+            resources["gpu-type"] = types[0] if len(types) == 1 else types
         if (share := self._annotation("gpu-share")) is not None:
             resources["gpu-share"] = share
         if vendor is not None and vendor != self.context.settings.default_vendor:
@@ -235,21 +236,22 @@ class LiftedWorkload:
             array["max_failed"] = spec["maxFailedIndexes"]
         return array
 
-    def _mapped_type(self) -> str | None:
-        """Return the GPU type whose node labels the pod's affinity requires; None if no type matches."""
+    def _gpu_types(self) -> list[str]:
+        """Return the GPU types that the pod selects, the preferred ones first."""
+        label = self.context.label("gpu-type")
+        if label in self.pod.get("nodeSelector", {}):
+            return [self.pod["nodeSelector"][label]]
         affinity = self.pod.get("affinity", {}).get("nodeAffinity", {})
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
-        expressions = [
-            item for term in required.get("nodeSelectorTerms", []) for item in term.get("matchExpressions", [])
-        ]
-        for name, labels in self.context.settings.gpu_types.items():
-            wanted = [
-                {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
-                for key, value in labels.items()
-            ]
-            if wanted and all(item in expressions for item in wanted):
-                return name
-        return None
+        found: dict[str, None] = {}
+        for term in required.get("nodeSelectorTerms", []):
+            expressions = term.get("matchExpressions", [])
+            named = (item["values"] for item in expressions if (item["key"], item["operator"]) == (label, "In"))
+            found.update(dict.fromkeys(name for names in named for name in names))
+            for name in self.context.settings.gpu_types:
+                if all(item in expressions for item in type_expressions(self.context, name)):
+                    found[name] = None
+        return list(found)
 
     def _service(self) -> Data:
         service: Data = {}

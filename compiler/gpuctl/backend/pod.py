@@ -191,6 +191,24 @@ def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
     return {"volcano.sh/vgpu-number": count, **amount}
 
 
+def type_expressions(context: Context, gpu_type: str) -> list[Object]:
+    """Return the node expressions that select a GPU type: by the labels that the platform maps it to, or its own."""
+    labels = context.settings.gpu_types.get(gpu_type, {context.label("gpu-type"): gpu_type})
+    return [
+        {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
+        for key, value in labels.items()
+    ]
+
+
+def _preferred(alternatives: list[list[Object]]) -> list[Object]:
+    """Return weights from 100 down for all alternatives except the last."""
+    steps = len(alternatives) - 1
+    return [
+        {"weight": 100 * (steps - place) // steps, "preference": {"matchExpressions": expressions}}
+        for place, expressions in enumerate(alternatives[:-1])
+    ]
+
+
 def _placement(context: Context, document: Document, model: Job) -> Object:
     """Return the pod's node selection: pool, GPU type, and the toleration for GPU nodes."""
     pool_key, type_key = context.label("pool"), context.label("gpu-type")
@@ -203,22 +221,23 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
         ]
     else:
         node_selector[pool_key] = model.resources.pool
-    if document.gpu_type:
-        mapped = context.settings.gpu_types.get(document.gpu_type)
-        if mapped is None:
-            node_selector[type_key] = document.gpu_type
-        else:
-            for term in terms:
-                term += [
-                    {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
-                    for key, value in mapped.items()
-                ]
+    types = {name: type_expressions(context, name) for name in document.gpu_types}
+    if len(types) == 1 and not context.settings.gpu_types.keys() & types.keys():
+        node_selector[type_key] = document.gpu_types[0]
+    elif not context.settings.gpu_types.keys() & types.keys():
+        wanted = [{"key": type_key, "operator": "In", "values": list(types)}] if types else []
+        terms = [[*term, *wanted] for term in terms]
+    else:
+        terms = [[*term, *expressions] for term in terms for expressions in types.values()]
     placement: dict[str, Any] = {}
     if node_selector:
         placement["nodeSelector"] = node_selector
     if any(terms):
         required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
-        placement["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        affinity: Object = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        if len(types) > 1:
+            affinity["preferredDuringSchedulingIgnoredDuringExecution"] = _preferred(list(types.values()))
+        placement["affinity"] = {"nodeAffinity": affinity}
     gpu = context.settings.gpu_of(model.resources)
     if model.resources.gpu > 0 and gpu is not None:
         placement["tolerations"] = [{"key": gpu.taint, "operator": "Exists", "effect": "NoSchedule"}]

@@ -53,7 +53,7 @@ class RequestedResources(NamedTuple):
 
     pool: str
     gpu: int
-    gpu_type: str | None
+    gpu_types: tuple[str, ...]
     nodes: int | None
     is_shared: bool = False
     scarce: str = ""
@@ -80,7 +80,7 @@ def candidates(asked: RequestedResources, machines: GpuInventory) -> Iterator[Ca
     if asked.gpu > 1 and not asked.is_shared:
         yield Candidates("fewer GPUs", [{"gpu": number} for number in range(asked.gpu - 1, 0, -1)], True)
     types = [name for name, counts in sorted(machines.get(asked.pool, {}).items()) if name and _has(counts, asked)]
-    yield Candidates("another GPU type", [{"gpu-type": name} for name in types if name != asked.gpu_type][:_TRIED])
+    yield Candidates("another GPU type", [{"gpu-type": name} for name in types if name not in asked.gpu_types][:_TRIED])
     yield Candidates("another pool", list(_pools(asked, machines))[:_TRIED])
     if asked.nodes is None:
         return
@@ -98,7 +98,7 @@ def _pools(asked: RequestedResources, machines: GpuInventory) -> Iterator[Fields
         fitting = [name for name, counts in sorted(types.items()) if _has(counts, asked)]
         if pool == asked.pool or not fitting:
             continue
-        if asked.gpu_type is None or asked.gpu_type in fitting:
+        if not asked.gpu_types or set(asked.gpu_types) & set(fitting):
             yield {"pool": pool}
         else:
             yield from ({"pool": pool, "gpu-type": name or None} for name in fitting)

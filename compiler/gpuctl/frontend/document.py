@@ -15,20 +15,26 @@ class Document:
     """A valid document: its kind, its model, and the positions of its fields.
 
     ``overlay``: the changes by a profile or an option; None without any. The linker sets ``namespace`` (of a
-    workload, with the default filled in) and ``gpu_type`` (spelled as the pool declares it).
+    workload, with the default filled in) and ``gpu_types`` (spelled as the pool declares them, the preferred ones
+    first).
     """
 
-    __slots__ = ("_root", "chunk", "gpu_type", "index", "kind", "model", "namespace", "overlay")
+    __slots__ = ("_root", "chunk", "gpu_types", "index", "kind", "model", "namespace", "overlay")
 
     def __init__(self, kind: str, model: Model, chunk: Chunk, index: int, overlay: Overlay | None = None) -> None:
         self.namespace = ""
-        self.gpu_type: str | None = None
+        self.gpu_types: tuple[str, ...] = ()
         self.kind = kind
         self.model = model
         self.chunk = chunk
         self.index = index
         self.overlay = overlay
         self._root: YamlNode | None = None
+
+    @property
+    def gpu_type(self) -> str | None:
+        """Its GPU types as text: `H100 or A100`; None for any type. No name of a type contains a space."""
+        return " or ".join(self.gpu_types) or None
 
     @property
     def file(self) -> str:

@@ -23,7 +23,7 @@ def link(
 ) -> Iterator[Diagnostic]:
     """Resolve references between documents and yield the problems between them.
 
-    Sets each workload's ``namespace`` and ``gpu_type``. The result does not depend on the order of the documents.
+    Sets each workload's ``namespace`` and ``gpu_types``. The result does not depend on the order of the documents.
 
     :param complete: False if documents with errors are missing; a pool that is not declared is then not reported.
     """
@@ -31,7 +31,7 @@ def link(
     for document in documents:
         if isinstance(document.model, Workload):
             document.namespace = document.model.job.namespace or namespace
-            document.gpu_type = document.model.resources.gpu_type
+            document.gpu_types = document.model.resources.gpu_types
     yield from _names(documents)
     yield from _nodes_in_two_pools(documents)
     yield from _node_ports(documents)

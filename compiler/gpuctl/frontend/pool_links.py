@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -27,13 +27,13 @@ class DeclaredPool:
         self.model = model
         self.jobs: list[tuple[Document, Job]] = []
 
-    def counts(self, gpu_type: str | None) -> list[int] | None:
-        """Return the GPUs of each node of the type; None if a node declares no number."""
+    def counts(self, gpu_types: Collection[str] = ()) -> list[int] | None:
+        """Return the GPUs of each node of these types, or of any type; None if a node declares no number."""
         if self.model is None:
             return None
         counts = []
         for node in self.model.nodes.values():
-            if gpu_type is not None and node.gpu_type != gpu_type:
+            if gpu_types and node.gpu_type not in gpu_types:
                 continue
             if node.gpu_count is None and node.gpu_type:
                 return None
@@ -72,7 +72,6 @@ def pool_references(
             continue
         name = model.resources.pool
         declared = pools.get(name)
-        wanted = document.gpu_type
         if declared is None:
             if name != DEFAULT_POOL and complete:
                 close = nearest(name, pools)
@@ -85,34 +84,32 @@ def pool_references(
                     if close
                     else "compile the job with its pool, or list the pool in platform.yaml",
                 )
-            document.gpu_type = _as_declared(wanted, list(settings.gpu_types))
+            document.gpu_types = _as_declared(document.gpu_types, list(settings.gpu_types))
             continue
         declared.jobs.append((document, model))
-        document.gpu_type = _as_declared(wanted, declared.types)
-        if wanted is not None and declared.types and document.gpu_type not in declared.types:
+        document.gpu_types = _as_declared(document.gpu_types, declared.types)
+        if document.gpu_types and declared.types and not set(document.gpu_types) & set(declared.types):
             yield _unknown_type(document, name, declared)
         else:
             yield from _too_large(document, model, name, declared)
         yield from _over_pool_quota(document, model, name, declared)
 
 
-def _as_declared(wanted: str | None, types: Sequence[str]) -> str | None:
-    """Return the declared type that differs only in case, else the type as written."""
-    if wanted is None or wanted in types:
-        return wanted
-    return next((declared for declared in types if declared.lower() == wanted.lower()), wanted)
+def _as_declared(wanted: Iterable[str], types: Sequence[str]) -> tuple[str, ...]:
+    """Return the declared types that differ only in case, else the types as written."""
+    names = {declared.lower(): declared for declared in reversed(types)}
+    return tuple(dict.fromkeys(name if name in types else names.get(name.lower(), name) for name in wanted))
 
 
 def _unknown_type(document: Document, pool: str, declared: DeclaredPool) -> Diagnostic:
-    wanted = document.gpu_type or ""
-    close = nearest(wanted, declared.types)
+    close = nearest(document.gpu_types[0], declared.types)
     related: tuple[Related, ...] = ()
     if declared.document is not None:
         related = (Related("the pool", declared.document.span(("nodes",), key=True)),)
     return document.diagnostic(
         ERROR,
         "GPU402",
-        f"the pool `{pool}` has no GPU of type `{wanted}`",
+        f"the pool `{pool}` has no GPU of type {' or '.join(f'`{name}`' for name in document.gpu_types)}",
         ("resources", "gpu-type"),
         f"did you mean `{close}`?" if close else f"it has {', '.join(declared.types)}",
         related=related,
@@ -122,7 +119,7 @@ def _unknown_type(document: Document, pool: str, declared: DeclaredPool) -> Diag
 def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
     """Report a pod larger than every node, or a training with more nodes than fit the pool: it would never start."""
     gpu = model.resources.gpu
-    counts = declared.counts(document.gpu_type)
+    counts = declared.counts(document.gpu_types)
     if gpu == 0 or counts is None or declared.document is None:
         return
     related = (Related("the pool's nodes", declared.document.span(("nodes",), key=True)),)
@@ -183,7 +180,7 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
             ("quota", "maxJobs"),
             "some will be rejected",
         )
-    counts = declared.counts(None)
+    counts = declared.counts()
     if counts is None:
         return
     capacity = sum(counts)

@@ -227,7 +227,7 @@ def counts_of(state: DeclaredState, pool: str, gpu_type: str) -> list[int] | Non
         return None
     counts: list[int] = []
     for kind, numbers in state.nodes[pool].items():
-        for number in numbers if gpu_type in (ALL_TYPES, ANY_TYPE, kind) else ():
+        for number in numbers if gpu_type in (ALL_TYPES, ANY_TYPE) or kind in gpu_type.split(" or ") else ():
             if number is None:
                 return None
             counts.append(number)

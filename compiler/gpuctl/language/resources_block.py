@@ -4,7 +4,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpuctl.language.fields import Block, Count, DnsLabel, LabelValue, Memory, PositiveCount, PositiveQuantity, Share
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    DnsLabel,
+    LabelValue,
+    Memory,
+    PositiveCount,
+    PositiveQuantity,
+    RequiredLabelValue,
+    Share,
+)
 from gpuctl.language.names import DEFAULT_POOL
 
 
@@ -17,11 +27,12 @@ class Resources(Block):
         examples=["training-pool"],
     )
     gpu: Count = Field(0, description="GPUs of each node's pod (for several nodes: per node).", examples=[4])
-    gpu_type: LabelValue | None = Field(
+    gpu_type: LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, max_length=10)] | None = Field(
         None,
         alias="gpu-type",
-        description="GPU model, as the pool's nodes declare it. Default: any of the pool.",
-        examples=["A100-80G"],
+        description="GPU model, as the pool's nodes declare it, or a list of them in order of preference: the pod runs "
+        "on the first one with room, as far as the scheduler's other scores allow. Default: any of the pool.",
+        examples=["A100-80G", ["H100-80G", "A100-80G"]],
     )
     gpu_share: Share | None = Field(
         None,
@@ -49,6 +60,13 @@ class Resources(Block):
         "too small for NCCL and data loaders).",
         examples=["16Gi"],
     )
+
+    @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The GPU types that it accepts, the preferred ones first; empty for any type."""
+        if isinstance(self.gpu_type, list):
+            return tuple(dict.fromkeys(self.gpu_type))
+        return (self.gpu_type,) if self.gpu_type else ()
 
 
 class TrainingResources(Resources):

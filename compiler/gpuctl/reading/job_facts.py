@@ -25,6 +25,7 @@ from gpuctl.reading.job_rows import (
     pod_row,
     with_claimed_gpus,
 )
+from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.timeline import timeline
 
 SERVING = ("Deployment", "StatefulSet")
@@ -148,7 +149,7 @@ def _resources(job: Job, template: Object, settings: Settings, gpus: frozenset[s
     cpu, memory = asked.get("cpu"), asked.get("memory")
     return {
         "gpu": int(sum(amount for name, amount in asked.items() if name in gpus)),
-        "gpuType": (spec.get("nodeSelector") or {}).get(gpu_type),
+        "gpuType": selected_gpu_type(spec, gpu_type),
         "cpu": None if cpu is None else int(cpu) if cpu.denominator == 1 else float(cpu),
         "memory": None if memory is None else format_amount("memory", memory),
         "memoryBytes": None if memory is None else int(memory),

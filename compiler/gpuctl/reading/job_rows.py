@@ -21,6 +21,7 @@ from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.node_devices import gpus_of_claims
+from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused_status
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -382,7 +383,7 @@ def pod_row(
         started_at=status.get("startTime"),
         pool=labels_of(pod).get(names.keys.pool),
         gpu=_pod_gpus(pod, names),
-        gpu_type=(pod["spec"].get("nodeSelector") or {}).get(names.gpu_type),
+        gpu_type=selected_gpu_type(pod["spec"], names.gpu_type),
         priority=labels_of(pod).get(names.priority),
         applied_by=applied_by(workload, names.keys) if workload is not None else None,
     )
@@ -415,7 +416,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         pool=main.get(names.keys.pool),
         gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates)
         + sum(names.claimed.get(pod["metadata"]["uid"], 0) for pod in job.pods),
-        gpu_type=(spec.get("nodeSelector") or {}).get(names.gpu_type),
+        gpu_type=selected_gpu_type(spec, names.gpu_type),
         priority=main.get(names.priority),
         applied_by=applied_by(job.workload, names.keys),
     )

@@ -16,6 +16,22 @@ from gpuctl.objects.api_resources import Object, labels_of
 _NAMES = frozenset({"gpu-type", "gpuType", "gpu_type", "gpu-model", "gpu-product"})
 UNKNOWN = "unknown"
 """The type of GPUs on nodes without a type label."""
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def selected_gpu_type(spec: Object, key: str) -> str | None:
+    """Return the GPU types that a pod selects by a label, as ``A100`` or ``H100 or A100``; None without any."""
+    value = (spec.get("nodeSelector") or {}).get(key)
+    if value is not None:
+        return str(value)
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    terms = [term.get("matchExpressions") or [] for term in required.get("nodeSelectorTerms") or []]
+    named = [[item for item in term if (item.get("key"), item.get("operator")) == (key, "In")] for term in terms]
+    if not all(named):
+        return None
+    return (
+        " or ".join(dict.fromkeys(name for term in named for item in term for name in item.get("values") or [])) or None
+    )
 
 
 class PlatformGpus:

@@ -85,7 +85,7 @@ class _Trial:
         asked = RequestedResources(
             resources.pool,
             resources.gpu,
-            self._document.gpu_type,
+            self._document.gpu_types,
             getattr(resources, "nodes", None),
             resources.gpu_share is not None,
             self._scarce,

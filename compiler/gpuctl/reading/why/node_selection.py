@@ -75,8 +75,10 @@ def _other_labels(pending: PendingPods) -> Finding:
 def _gpu_type(pending: PendingPods) -> Finding | None:
     """No node of the pool has the GPU type in the platform's label."""
     key, wanted = pending.evidence.settings.label("gpu-type"), pending.gpu_type
-    if wanted is None or any(node_info.node.labels.get(key) == wanted for node_info in pending.pool_nodes):
+    names = wanted.split(" or ") if wanted is not None else []
+    if not names or any(node_info.node.labels.get(key) in names for node_info in pending.pool_nodes):
         return None
+    first = names[0]
     gpus = PlatformGpus(pending.evidence.settings)
     # Count types as `gpuctl get gpu-types` does; nodes without GPUs have none.
     holders = [
@@ -85,12 +87,12 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
     types = Counter(gpus.type_of(_node(node_info)) or "" for node_info in holders)
     numbers = {**_numbers(pending), "gpuType": wanted, "gpuTypes": dict(types)}
     elsewhere = Counter(
-        pending.pool_of(node_info) for node_info in pending.node_infos if node_info.node.labels.get(key) == wanted
+        pending.pool_of(node_info) for node_info in pending.node_infos if node_info.node.labels.get(key) in names
     )
     also = f"; {wanted} is in {_counted(elsewhere)}" if elsewhere else ""
     message = f"{pending.prefix}no node of {pending.where} has the GPU type {wanted}"
-    others = {node_info.node.name: label for node_info in holders for label in _labels_like(gpus, node_info, wanted)}
-    listed = Counter({name: number for name, number in types.items() if name != wanted})
+    others = {node_info.node.name: label for node_info in holders for label in _labels_like(gpus, node_info, first)}
+    listed = Counter({name: number for name, number in types.items() if name not in names})
     message += f"; it has {_counted(listed)}" if listed else "" if others else "; it has no GPUs"
     if elsewhere:
         fix = f"`resources.pool: {next(iter(elsewhere))}`"
@@ -104,8 +106,8 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
             f"and `resources.gpu-type` selects nodes by {key}"
         )
         fix = (
-            f"`gpuctl label node {' '.join(few)} {key}={wanted}`, or in platform.yaml "
-            f"`gpu: {{types: {{{wanted}: {{{label}: {value}}}}}}}`"
+            f"`gpuctl label node {' '.join(few)} {key}={first}`, or in platform.yaml "
+            f"`gpu: {{types: {{{first}: {{{label}: {value}}}}}}}`"
         )
         found = other_vendor(pending, [node_info for node_info in holders if node_info.node.name in nodes])
         if found is not None and len(found[2]) == len(nodes):
@@ -118,7 +120,7 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
     ).most_common(1)
     ways = [f"`resources.gpu-type: {name}`" for name, _ in offered]
     if untyped:
-        ways.append(f"label the nodes that have it: `gpuctl label node {untyped[0]} {key}={wanted}`")
+        ways.append(f"label the nodes that have it: `gpuctl label node {untyped[0]} {key}={first}`")
     elif not offered:
         ways.append("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
     return pending.finding("node-selector", message, numbers, ", or ".join(ways))

@@ -20,6 +20,7 @@ from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled
@@ -177,9 +178,8 @@ class PendingPods:
 
     @property
     def gpu_type(self) -> str | None:
-        """Return the GPU type that the pod selects by the platform's label; None without one."""
-        value = (self.pod["spec"].get("nodeSelector") or {}).get(self.evidence.settings.label("gpu-type"))
-        return str(value) if value is not None else None
+        """Return the GPU types that the pod selects by the platform's label, as text; None without one."""
+        return selected_gpu_type(self.pod["spec"], self.evidence.settings.label("gpu-type"))
 
     @property
     def affinity(self) -> str:
