@@ -100,6 +100,8 @@ def with_planned_templates(snapshot: Snapshot, objects: Iterable[Object]) -> Sna
 
 def pod_devices(spec: Object, namespace: str, snapshot: Snapshot) -> PodDevices:
     """Return the devices that a pod requests, from its spec."""
+    if not (snapshot.device_classes or spec.get("resourceClaims")):
+        return PodDevices()
     found: list[tuple[DeviceRequest, int]] = []
     for resource, amount in units(pod_requests(spec)).items():
         names = offering_classes(resource, snapshot)

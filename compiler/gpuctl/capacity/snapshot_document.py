@@ -137,6 +137,10 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
         told = json.dumps(version)
         raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads versions 1 to {VERSION}", hint)
     missing = [key for since, keys in ADDED_LISTS.items() if version < since for key in keys if key not in value]
+    if not value.get("deviceClasses"):
+        # Claims are read only if there is a DeviceClass.
+        missing = [key for key in missing if key not in ADDED_LISTS[5]]
+        value.update({key: [] for key in ADDED_LISTS[5]})
     value.update({key: [] for key in missing})
     if version == _NUMBERS_ONLY:
         value["resourceSlices"] = []
