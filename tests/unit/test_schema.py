@@ -638,7 +638,7 @@ def test_reference_has_every_field() -> None:
         assert f"{heading}\n" in text
     headings = {tool._anchor(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
     assert set(re.findall(r"\]\(#([^)]*)\)", text)) <= headings
-    assert "| `gpu-type` | label value |  | GPU model, as the pool's nodes declare it." in text
+    assert "| `gpu-type` | label value or list of label values that are not empty |  | GPU model, as the pool" in text
 
 
 # Documents -----------------------------------------------------------------------------------------------------------
