@@ -305,6 +305,7 @@ def test_program_compiles_documents(program: Path, tmp_path: Path) -> None:
         ("explain", "training.resources.gpu"),
         ("explain", "GPU203"),
         ("explain", "GPU203", "--lang", "zh"),
+        ("explain", "training.resources", "--lang", "zh"),
         ("fmt", "--check", "."),
         ("build", ".", "-o", "rendered", "--gitops", "argocd", "--check"),
         ("schema", "training"),
