@@ -105,6 +105,26 @@ def test_devices_of_resource_claims_are_counted(place: Place, devices: None, sta
     assert holder["gpu"] == 3
 
 
+def test_pods_prefer_the_first_of_several_gpu_types(plane: ControlPlane, place: Place) -> None:
+    types = {"types-h100": "H100", "types-a100": "A100"}
+    for node, gpu_type in types.items():
+        plane.add_nodes({node: {"labels": {"runwhere.ai/pool": "types", "runwhere.ai/gpu-type": gpu_type}, "gpus": 1}})
+    plane.wait_for_nodes()
+    try:
+        for name, node in (("first", "types-a100"), ("second", "types-h100")):
+            resources = {"pool": "types", "gpu": 1, "gpu-type": ["A100", "H100"], "cpu": 1, "memory": "1Gi"}
+            document = training(name, resources=resources)
+            assert fit(place, document, 0)["verdict"] == "fits"
+            place.apply(document)
+            (pod,) = place.running(name)
+            assert place.get("Pod", pod)["spec"]["nodeName"] == node
+        (row, _) = place.gpuctl("get", "jobs", "-o", "json").value["items"]
+        assert row["gpuType"] == "A100 or H100"
+    finally:
+        for node in types:
+            plane.kubectl("delete", "node", node)
+
+
 MODEL = f'device.attributes["{CLASS}"].model'
 MEMORY = f'device.capacity["{CLASS}"].memory'
 REQUESTS: list[tuple[str, Object, bool]] = [
