@@ -88,7 +88,7 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, pref
         labels = {} if pool == "default" else {f"{DOMAIN}/pool": pool}
         if gpu_type:
             labels[f"{DOMAIN}/gpu-type"] = gpu_type
-        nodes |= {f"{prefix}-{number}-{copy}": {**size, "labels": labels} for copy in range(2)}
+        nodes |= {f"{prefix}-{number}-{copy}": {**size, "labels": labels} for copy in range(6)}
     plane.add_nodes(nodes)
     try:
         objects = [obj for obj in result.objects if obj["kind"] != "Node"]

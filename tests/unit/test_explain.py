@@ -84,7 +84,15 @@ def test_topic_path_resolves_to_one_field(topic: str, kinds: str, path: str) -> 
     ("topic", "fields"),
     [
         ("gpu-type", ["training.resources.gpu-type", "pool.nodes.NAME.gpu-type"]),
-        ("resources", ["training.resources", "inference.resources"]),
+        (
+            "resources",
+            [
+                "training.resources",
+                "training.init.resources",
+                "training.sidecars.resources",
+                "inference.resources",
+            ],
+        ),
         ("service.port", ["inference.service.port", "notebook.service.port"]),
         ("className", [f"platform.priorities.{level}.className" for level in ("high", "medium", "low")]),
     ],
@@ -215,6 +223,21 @@ REST = {
 }
 # Fields whose example is valid only together with another field.
 COMPANIONS = {
+    **{
+        f"{block}[].env[].{field}": f"{block}: [{{name: a, env: [{rest}]}}]"
+        for block in ("init", "sidecars")
+        for field, rest in (
+            ("name", "{value: a}"),
+            ("value", "{name: A}"),
+            ("secret", "{name: A, key: a}"),
+            ("key", "{name: A, secret: a}"),
+        )
+    },
+    "environment.envFrom[].prefix": "environment: {envFrom: [{secret: a}]}",
+    **{
+        f"storage.mounts[].{field}": "storage: {mounts: [{path: /a, configMap: a}]}"
+        for field in ("path", "items", "items[].key", "items[].path", "items[].mode", "mode")
+    },
     "job.checkpoint.timeout": "job: {checkpoint: {signal: USR1}}",
     "environment.env[].name": "environment: {image: a:1, env: [{value: a}]}",
     "environment.env[].value": "environment: {image: a:1, env: [{name: A}]}",
@@ -242,6 +265,15 @@ def merge(base: object, over: object) -> object:
     return over
 
 
+class _OnIsText(yaml.SafeLoader):
+    """Reads the key `on` as text, as gpuctl and YAML 1.2 do."""
+
+
+_OnIsText.yaml_implicit_resolvers = {
+    first: resolvers for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items() if first not in "oO"
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_example_compiles(kind: str) -> None:
     """The compiler accepts every example when it is merged into a minimal document."""
@@ -250,7 +282,7 @@ def test_every_example_compiles(kind: str) -> None:
     for entry in entries(kind):
         if not entry.examples or entry.key in ("kind", "version"):
             continue
-        shown = yaml.safe_load("\n".join(snippet(entry)))
+        shown = yaml.load("\n".join(snippet(entry)), _OnIsText)
         document = merge({"kind": kind, "version": "v0.1", **rest}, shown)
         assert isinstance(document, dict)
         if header and entry.path[0] == "metadata":
