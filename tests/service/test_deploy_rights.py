@@ -42,6 +42,7 @@ UNUSED_RIGHTS: dict[str, dict[str, str]] = {
         },
         **{f"gpuctl-server-keeper: get {kind}": REREAD for kind in ("resourcequotas", "limitranges")},
         "gpuctl-server-keeper: update leases.coordination.k8s.io": "a lease that is held for longer is renewed",
+        "gpuctl-server-writer: patch jobs/status.batch in team-a": "used only for the failed indexes of an array",
         "gpuctl-server-writer: get configmaps in team-a": REREAD,
         "gpuctl-server-writer: get services in team-a": REREAD,
         "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": REREAD,
