@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from gpuctl.capacity.snapshot_schema import ADDED_LISTS, check_schema
+from gpuctl.capacity.schema_check import check_schema
+from gpuctl.capacity.snapshot_schema import ADDED_LISTS, SCHEMA
 from gpuctl.objects.api_resources import Object
 
 KIND = "ClusterSnapshot"
@@ -145,7 +146,7 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
     if version == _NUMBERS_ONLY:
         value["resourceSlices"] = []
     try:
-        check_schema(value)
+        check_schema(value, SCHEMA)
     except ValueError as error:
         raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
     known = {json_name(item): item for item in Snapshot.__dataclass_fields__}
