@@ -136,7 +136,7 @@ def _parsed(texts: Sequence[str]) -> list[Assignment]:
 def _chosen(targets: list[_Target], name: str | None, item: Assignment) -> _Target:
     """Return the document to change.
 
-    :raises InvalidOptions: there is none of this name, or several that the path may mean.
+    :raises InvalidOptions: no document has this name, or several may be meant.
     """
     jobs = [target for target in targets if target.kind in WORKLOADS]
     among = [target for target in targets if name == target.name] if name is not None else jobs or targets
