@@ -22,7 +22,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.label_rows import gpu_types, labels_with
-from gpuctl.reading.node_devices import count_devices
+from gpuctl.reading.node_devices import count_gpu_devices
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import NodeDetails, read_nodes, status_of
 from gpuctl.reading.pool_rows import read_pools
@@ -96,7 +96,7 @@ def test_count_devices_per_node_without_partitions() -> None:
         {"name": "part-1", "nodeName": "b", "attributes": {"gpu.nvidia.com/type": {"string": "mig"}}},
         {"name": "part-2", "nodeName": "b", "consumesCounters": part},
     ]
-    found = count_devices([], [{"spec": {**own, "devices": kinds}}], [], frozenset({"nvidia.com/gpu"}))
+    found = count_gpu_devices([], [{"spec": {**own, "devices": kinds}}], [], frozenset({"nvidia.com/gpu"}))
     assert found.offered == {"a": {"nvidia.com/gpu": 1}, "b": {"nvidia.com/gpu": 2}}
 
 

@@ -57,3 +57,9 @@ def test_profile_of_a_platform_default_is_refused() -> None:
     platform = "kind: platform\nversion: v0.1\ndefaults: {compute: {profiles: {p: {}}}}\n"
     result = gpuctl.compile(gpuctl.Source("a.yaml", JOB), platform=gpuctl.Source("platform.yaml", platform))
     assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ["GPU213"]
+
+
+def test_error_of_the_document_is_not_repeated_for_each_profile() -> None:
+    text = JOB.replace("{cpu: 1,", "{cpus: 1,") + "profiles: {p: {environment: {image: redis:8}}}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text))
+    assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ["GPU203"]

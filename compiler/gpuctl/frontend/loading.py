@@ -117,9 +117,11 @@ def _bind(raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: d
     """Bind a document, and check it as far as its valid fields allow."""
     merged = raw
     if overlay is not None:
-        check_overlay(raw, overlay, loaded.diagnostics, defaults)
         merged = raw._replace(root=overlay.merged(raw.root), is_overridden=bool(overlay.assignments))
     bound = bind(merged, loaded.diagnostics, defaults)
+    if overlay is not None:
+        # After the document: errors that it has without the profile are reported once.
+        check_overlay(raw, overlay, loaded.diagnostics, defaults)
     if bound is None:
         return
     if bound.model is not None:

@@ -77,7 +77,7 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
         if kind == "DeviceClass" and not lists[0]:
             return NO_DEVICES
     classes, slices, claims = lists
-    return count_devices(classes, slices, claims, frozenset(resources))
+    return count_gpu_devices(classes, slices, claims, frozenset(resources))
 
 
 def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Object]) -> dict[str, int]:
@@ -90,7 +90,7 @@ def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Ob
     return read_devices(scope, resources).gpus_of(pods, resources)
 
 
-def count_devices(
+def count_gpu_devices(
     classes: Iterable[Object], slices: Iterable[Object], claims: Iterable[Object], resources: frozenset[str]
 ) -> Devices:
     """Count the devices of known GPU drivers, and of drivers that a DeviceClass maps to a GPU resource."""
