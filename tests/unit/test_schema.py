@@ -20,14 +20,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic_core import PydanticCustomError
 
-from gpuctl.frontend import templates
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.loading import load
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.templates import PLACES
 from gpuctl.language import fields
-from gpuctl.language import json_schema as schema
-from gpuctl.language.json_schema import TEMPLATED, combined_schema, schema_of
+from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import kind_called
 from gpuctl.language.schema_rules import TEXT_RULES
@@ -703,11 +700,6 @@ ALPHABETS = {
 def test_every_text_type_has_a_schema_rule() -> None:
     assert len(TEXT_ALIASES) >= 20
     assert {checks_of(alias) for alias in TEXT_ALIASES.values()} == set(TEXT_RULES) == set(TEXT_TYPES)
-
-
-def test_schemas_and_templates_agree_on_templated_places() -> None:
-    assert TEMPLATED == PLACES
-    assert schema.IDENTITY == templates.IDENTITY
 
 
 @pytest.mark.parametrize("name", TEXT_ALIASES)

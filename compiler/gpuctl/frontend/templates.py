@@ -16,22 +16,9 @@ from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelSh
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
-PLACES = (
-    "job",
-    "model",
-    "environment",
-    "resources",
-    "storage",
-    "init",
-    "sidecars",
-    "service",
-    "autoscaling",
-    "podPatch",
-)
-IDENTITY = (("job", "name"), ("job", "namespace"))
-"""Fields that identify a job are never expanded."""
 MAX_TOTAL = 2**20
 """Maximum length of all expanded strings of a document together, characters."""
 _FEWER = "use fewer references"
@@ -56,7 +43,7 @@ def expand(data: dict[str, Any], shape: ModelShape, report: ReportReference) -> 
     """Replace references in a bound document's data, in place. Return the paths of strings with invalid ones."""
     expander = _Expander(data, shape, report)
     # Lookups use the unexpanded data, so that a literal `{{` of one field is not expanded in another.
-    data.update({place: expander.value((place,), data[place]) for place in PLACES if place in data})
+    data.update({place: expander.value((place,), data[place]) for place in TEMPLATED_BLOCKS if place in data})
     return expander.bad
 
 
@@ -100,7 +87,7 @@ def escape(text: str) -> str:
 
 def escape_document(data: dict[str, Any]) -> dict[str, Any]:
     """Return a document's data with every string that templates apply to escaped."""
-    return {key: _escape_tree(value) if key in PLACES else value for key, value in data.items()}
+    return {key: _escape_tree(value) if key in TEMPLATED_BLOCKS else value for key, value in data.items()}
 
 
 def _escape_tree(value: Any) -> Any:
@@ -127,7 +114,7 @@ class _Expander:
 
     def value(self, path: FieldPath, value: Any) -> Any:
         if isinstance(value, str):
-            if "{{" not in value or path in IDENTITY:
+            if "{{" not in value or path in UNTEMPLATED_FIELDS:
                 return value
             try:
                 return self.text(path, value)
@@ -246,7 +233,7 @@ class _Expander:
                 path, written, f"`{shorten(written)}`: `{field}` is not a single value", "refer to one of its fields"
             )
         text = str(value)
-        if at and at[0] in PLACES and at not in IDENTITY and "{{" in text:
+        if at and at[0] in TEMPLATED_BLOCKS and at not in UNTEMPLATED_FIELDS and "{{" in text:
             if at in self.active:
                 self.fail(path, written, f"`{shorten(written)}` refers to itself", "remove the cycle")
             if len(self.active) > 8:

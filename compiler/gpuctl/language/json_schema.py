@@ -30,26 +30,12 @@ from gpuctl.language.reference import ITEM, USER_KEY, names_of
 from gpuctl.language.schema_rules import BLOCK_RULES, NUMERIC_KEY, TEMPLATE, TEXT_RULES, BlockRule
 from gpuctl.language.spelling import spelling_pattern
 from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
+from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 from gpuctl.language.yaml_notation import as_written, in_yaml
 
 Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 
-TEMPLATED = (
-    "job",
-    "model",
-    "environment",
-    "resources",
-    "storage",
-    "init",
-    "sidecars",
-    "service",
-    "autoscaling",
-    "podPatch",
-)
-"""Blocks of a workload whose strings may hold templates. A test compares them with the frontend's list."""
-IDENTITY = (("job", "name"), ("job", "namespace"))
-"""Texts in these blocks without templates. A test compares them with the frontend's list."""
 _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 _DEFAULTS, _PROFILES = "defaults", "profiles"
@@ -300,7 +286,7 @@ class _Place(NamedTuple):
     @property
     def templated(self) -> bool:
         """True if text at this place may hold templates."""
-        return self.kind in WORKLOADS and self.path[0] in TEMPLATED and self.path not in IDENTITY
+        return self.kind in WORKLOADS and self.path[0] in TEMPLATED_BLOCKS and self.path not in UNTEMPLATED_FIELDS
 
     @property
     def may_be_left_out(self) -> bool:

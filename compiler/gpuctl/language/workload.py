@@ -34,6 +34,22 @@ Version = Literal["v0.1"]
 RESERVED_PREFIXES = ("app.kubernetes.io/", "applyset.kubernetes.io/", "batch.kubernetes.io/", "jobset.sigs.k8s.io/")
 RESERVED_LABELS = frozenset({"app", "job-name", "controller-uid", "pod-template-hash", "controller-revision-hash"})
 
+TEMPLATED_BLOCKS = (
+    "job",
+    "model",
+    "environment",
+    "resources",
+    "storage",
+    "init",
+    "sidecars",
+    "service",
+    "autoscaling",
+    "podPatch",
+)
+"""Blocks whose strings may contain templates such as ``{{job.name}}``."""
+UNTEMPLATED_FIELDS = (("job", "name"), ("job", "namespace"))
+"""Fields in these blocks that identify a job, so their templates are never expanded."""
+
 
 class Hooks(Block):
     """Commands that Kubernetes runs in a pod before it ends it."""
