@@ -16,10 +16,10 @@ from gpuctl.backend.schema_validation import VERSIONS, SchemaValidator, schema_v
 from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
 from gpuctl.frontend.diagnostics import UNREAD_CODES, Diagnostic, Severity, count, in_source_order, limited_per_file
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.loading import Loaded, load_found
 from gpuctl.frontend.partial_model import UnknownFieldRead
 from gpuctl.frontend.source import Source, collect
-from gpuctl.frontend.variants import Variant
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label

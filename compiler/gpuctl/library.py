@@ -12,8 +12,8 @@ from gpuctl.api.plan_answers import plan_value
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions, refuse_questions
 from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.variants import Variant
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.applying import DocumentRequest, apply_request, preview_request, request_for

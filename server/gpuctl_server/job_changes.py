@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
 from gpuctl.api.plan_answers import PlanAnswer, Recoveries, recovery_fields
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.workload import Workload

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuctl.api.change_models import Submitted, SubmittedJob
 from gpuctl.apply.plan.plan import AlreadyExists, Plan
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, annotations_of

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.api.change_models import ChangesBody
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.usecases.applying import preview_request
 from gpuctl.usecases.change_options import PlanOptions

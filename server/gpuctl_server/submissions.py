@@ -16,8 +16,8 @@ from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label

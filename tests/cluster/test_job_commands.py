@@ -19,7 +19,7 @@ from support.cluster_tools import DOMAIN, Outcome, Place
 from support.real_parts import control_plane_binaries
 from support.tables import table
 
-README = Path(__file__).resolve().parents[2] / "examples" / "readme"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 TRAINING, INFERENCE, NOTEBOOK, COMPUTE = (
     "qwen2-7b-llamafactory-sft",
     "llama3-8b-inference",
@@ -32,7 +32,8 @@ HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP
 @pytest.fixture
 def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A new cluster with the nodes of the documents, and a working directory with their files."""
-    shutil.copytree(README, tmp_path, dirs_exist_ok=True)
+    for case in GOLDEN.glob("seed-readme-*"):
+        shutil.copytree(case / "input", tmp_path, dirs_exist_ok=True)
     with ControlPlane(control_plane_binaries()) as plane:
         for name in ("node1", "node2"):
             plane.add_node(name, gpus=8)

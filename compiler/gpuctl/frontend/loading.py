@@ -13,11 +13,12 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpa
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import check, check_faulty
 from gpuctl.frontend.document_owner import DocumentOwner, owner_of
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.platform_checks import check_platform
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.frontend.source import Source, Sources, collect
-from gpuctl.frontend.variants import PLAIN, Overlay, Variant, VariantSelection, check_overlay
+from gpuctl.frontend.variants import Overlay, VariantSelection, check_overlay
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.language.kinds import ALIASES

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.conform import report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
+from gpuctl.frontend.document_variant import OPTION, Variant
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
 from gpuctl.frontend.field_shapes import FreeShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
 from gpuctl.frontend.findings import Findings
@@ -22,7 +23,6 @@ from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.spelling import fold, nearest
 
-OPTION = "--with"
 PROFILES = "profiles"
 _IDENTITY = "remove it: it identifies the document"
 _FIXED: dict[tuple[str, ...], str] = {
@@ -33,17 +33,6 @@ _FIXED: dict[tuple[str, ...], str] = {
 }
 """Fields that no variant changes -> the hint."""
 _NAMED = 8
-
-
-class Variant(NamedTuple):
-    """The variant to compile. ``overrides``: values of `--with`, each ``PATH=VALUE`` or ``JOB:PATH=VALUE``."""
-
-    profile: str | None = None
-    overrides: tuple[str, ...] = ()
-
-
-PLAIN = Variant()
-"""The documents as written."""
 
 
 class Overlay(NamedTuple):

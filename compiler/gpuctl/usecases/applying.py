@@ -17,8 +17,8 @@ from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
 from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, work_tree
 from gpuctl.apply.workflow import apply, preview
 from gpuctl.compilation import Compilation
+from gpuctl.frontend.document_variant import OPTION
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.variants import OPTION
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.variants import PLAIN, Variant
 
 Strategy = Literal["replace", "rolling"]
 
@@ -80,13 +80,13 @@ class PlanOptions:
 
     @property
     def set_flags(self) -> list[str]:
-        """Return the given options that are only about a set."""
+        """Return the names, without dashes, of the given options that are only about a set."""
         given = {
-            "--prune": self.prune,
-            "--allow-source": self.allow_source,
-            "--allow-empty": self.allow_empty,
-            "--allow-skipped": self.allow_skipped,
-            "--allow-older": self.allow_older,
+            "prune": self.prune,
+            "allow-source": self.allow_source,
+            "allow-empty": self.allow_empty,
+            "allow-skipped": self.allow_skipped,
+            "allow-older": self.allow_older,
         }
         return [flag for flag, is_given in given.items() if is_given]
 

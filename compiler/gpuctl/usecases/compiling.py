@@ -149,7 +149,7 @@ def set_options(session: Session, planning: PlanOptions, documents: DocumentOpti
     """
     if planning.set_name is None:
         for flag in planning.set_flags:
-            raise InvalidOptions(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
+            raise InvalidOptions(f"--{flag} needs --set NAME: only what a set applied earlier can be pruned")
         return None
     name = planning.set_name
     if not is_dns_label(name):

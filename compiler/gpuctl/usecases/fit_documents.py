@@ -17,9 +17,9 @@ from gpuctl.capacity.suggestions import JobName, Suggestion
 from gpuctl.capacity.waiting_fit import fit_waiting as fit_pods
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.apply.plan.pool_labels import known_pools
-from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.configuration import session_of
-from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading import inventory
 from gpuctl.reading.node_rows import NodeRow
 from gpuctl.reading.pool_rows import PoolFacts, PoolState, read_pools
-from gpuctl.usecases.compiling import read_platform
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_nodes import nodes_of_service, pool_names_of_service, pools_of_service
-
-_PATIENCE = 3.0
-"""Seconds that the cluster has for the names of its pools."""
 
 
 class PoolView(NamedTuple):
@@ -71,13 +62,3 @@ def pool_states(reader: ReadContext) -> list[PoolState]:
     """Read the pools of a cluster by name, ``default`` last."""
     found = inventory.read_inventory(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
     return read_pools(found, reader.settings, reader.keys)
-
-
-def pools_to_choose() -> list[str]:
-    """Return the pools of the cluster and of platform.yaml; [] if the cluster cannot be read."""
-    try:
-        settings = read_platform(None).settings
-        with session_of(None) as session:
-            return sorted(known_pools(session.with_time_limit(_PATIENCE), settings, records(settings)))
-    except (ClusterError, InvalidDocuments):
-        return []

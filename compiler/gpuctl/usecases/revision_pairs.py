@@ -10,9 +10,9 @@ from typing import NamedTuple
 from gpuctl.backend.lowering_context import JobNames
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Severity, count
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
-from gpuctl.frontend.variants import PLAIN, Variant
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.display_text import visible
 from gpuctl.usecases.revisions import read_revision

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from gpuctl.api.document_answers import DocumentWarning, RelatedPlace
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
+from gpuctl.frontend.document_variant import OPTION, Variant
 from gpuctl.frontend.field_assignments import parse_assignments
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.loading import open_platform
 from gpuctl.frontend.source import Source, collect
-from gpuctl.frontend.variants import OPTION, Variant
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 from gpuctl.usecases.service_client import NeedsKubeconfig, ServiceRefusal
@@ -86,7 +86,7 @@ def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = 
     }
     refuse_options(given)
     for flag in planning.set_flags:
-        raise NeedsKubeconfig(f"{flag} does not work through the service", _INSTEAD["--set"])
+        raise NeedsKubeconfig(f"--{flag} does not work through the service", _INSTEAD["--set"])
     found = collect(documents.sources, documents.stdin)
     loaded, early, _ = open_platform(found, platform=None, versions=VERSIONS, directory=documents.directory)
     if any(item.severity is Severity.ERROR for item in loaded.diagnostics):

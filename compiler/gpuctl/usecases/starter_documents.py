@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.compilation import compile
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import session_of
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.usecases.compiling import read_platform
 from gpuctl.usecases.field_setting import edited_text
 
+_PATIENCE = 3.0
+"""Seconds that the cluster has for the names of its pools."""
 _NO_PLATFORM = Source("platform.yaml", "kind: platform\nversion: v0.1\n")
 
 
@@ -32,3 +39,13 @@ def starter_document(kind: str, name: str | None = None, fields: dict[str, str] 
             raise InvalidDocuments(result.diagnostics, result.sources)
         text = changed.text
     return text
+
+
+def pools_to_choose() -> list[str]:
+    """Return the pools of the cluster and of platform.yaml; [] if the cluster cannot be read."""
+    try:
+        settings = read_platform(None).settings
+        with session_of(None) as session:
+            return sorted(known_pools(session.with_time_limit(_PATIENCE), settings, records(settings)))
+    except (ClusterError, InvalidDocuments):
+        return []

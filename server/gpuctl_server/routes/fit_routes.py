@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, fit_jobs
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.usecases.fit_documents import FitResult
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller

@@ -27,7 +27,7 @@ from gpuctl.apply.state.past_documents import (
     secret_of,
     without_credentials,
 )
-from gpuctl.frontend.variants import PLAIN, Variant
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from gpuctl.apply.state.git_repository import Commit, parse_commit
 from gpuctl.apply.state.secret_data import DamagedSecret, data_of, decompressed, encoded_data, mapping_of
-from gpuctl.frontend.variants import PLAIN, Variant
+from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked

@@ -17,7 +17,7 @@ from gpuctl.cli.options.document_options import (
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import dry_run_option, planning_options
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 

@@ -21,7 +21,7 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import text
 from gpuctl.compilation import compile
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError, RevisionError
 from gpuctl.gitops.comparison import unified

@@ -17,7 +17,7 @@ from gpuctl.cli.options.document_options import (
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import checking_options, dry_run_option
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
 

@@ -15,7 +15,7 @@ from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_chan
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.deleting import delete_documents, delete_jobs

@@ -29,7 +29,7 @@ from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.cluster_lines import show_cluster_differences
 from gpuctl.cli.output.object_differences import markdown_lines, text_lines
 from gpuctl.cli.output.plan_results import show_difference
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.applying import preview_request, request_for

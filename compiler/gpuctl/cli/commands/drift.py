@@ -14,7 +14,7 @@ from gpuctl.cli.options.multi_cluster import chosen_clusters
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
 from gpuctl.cli.output.printing import show_value
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.masking import redact
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.drift_report import documents_at, drift_of

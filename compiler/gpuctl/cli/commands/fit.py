@@ -25,9 +25,9 @@ from gpuctl.cli.options.snapshot_options import check_snapshot_option, snapshot_
 from gpuctl.cli.output import json, text
 from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
 from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.variants import Variant
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.fit_documents import FitResult, fit, fit_waiting

@@ -15,7 +15,7 @@ from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offl
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
 from gpuctl.cli.output.live_impact_lines import live_lists
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.gitops.impact_report import markdown, text
 from gpuctl.usecases.change_impact import change_between, impact_of
 from gpuctl.usecases.revision_pairs import RevisionPairOptions

@@ -19,7 +19,7 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import json, text
 from gpuctl.compilation import compile
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 
 
 @click.command(

@@ -16,7 +16,7 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import junit, text
 from gpuctl.compilation import compile
-from gpuctl.frontend.variants import Variant
+from gpuctl.frontend.document_variant import Variant
 
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 

@@ -11,7 +11,7 @@ import click
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.local_completion import complete_cluster
 from gpuctl.cli.options.platform_option import platform_option
-from gpuctl.frontend.variants import OPTION, Variant
+from gpuctl.frontend.document_variant import OPTION, Variant
 from gpuctl.language.names import is_dns_label, nearest_dns_label
 
 Function = TypeVar("Function", bound=Callable[..., Any])
