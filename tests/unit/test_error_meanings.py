@@ -14,6 +14,7 @@ from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.usecases.change_options import InvalidOptions
 
 INTERNAL_EXCEPTIONS = {
+    "CannotSet": "becomes an InvalidOptions",
     "DamagedSecret": "becomes a skipped Secret, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",
     "InvalidEntry": "becomes a problem of the recovery",
@@ -25,6 +26,7 @@ INTERNAL_EXCEPTIONS = {
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",
     "UnknownFieldRead": "becomes a diagnostic",
+    "UnknownMatch": "becomes a doubt about the count of devices",
 }
 """Exceptions that are caught inside gpuctl, and what they become."""
 STATUSES = {400, 401, 403, 404, 409, 413, 429, 500, 503}

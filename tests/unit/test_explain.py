@@ -318,9 +318,11 @@ def test_explain_field(gpuctl: Cli) -> None:
     assert (code, err) == (0, "")
     assert out == (
         "training.resources.gpu-type\n"
-        "  GPU model, as the pool's nodes declare it. Default: any of the pool.\n"
+        "  GPU model, as the pool's nodes declare it, or a list of them in order of\n"
+        "  preference: the pod runs on the first one with room, as far as the scheduler's\n"
+        "  other scores allow. Default: any of the pool.\n"
         "\n"
-        "  Type  label value\n"
+        "  Type  label value or list of label values that are not empty\n"
         "\n"
         "Example\n"
         "  resources:\n"

@@ -42,6 +42,7 @@ EXEMPT_MODULES = (
     "kube/credentials.py",
     "kube/kubeconfig.py",
     "usecases/compiling.py",
+    "usecases/field_setting.py",
     "usecases/idle_policy.py",
     "usecases/saved_logins.py",
     "usecases/month_reports.py",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from gpuctl.cli.commands.explain import kinds
+from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.output import text
 from gpuctl.cli.output.printing import show_next_steps
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -58,7 +59,7 @@ def checked_name(kind: str, name: str) -> str:
 def starter_options(function: Function) -> Function:
     """Add KIND and the options of a starter document."""
     for decorate in (
-        click.option("--pool", metavar="NAME", help="Pool of a job's pods."),
+        click.option("--pool", metavar="NAME", help="Pool of a job's pods.", shell_complete=complete_pool),
         click.option("--gpu", type=click.IntRange(min=0), metavar="N", help="GPUs of each pod of a job."),
         click.option("--image", metavar="IMAGE", help="Container image of a job."),
         click.option("--name", metavar="NAME", help="Name of the job, pool or quota."),
