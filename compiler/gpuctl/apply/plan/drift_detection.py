@@ -29,7 +29,6 @@ from gpuctl.apply.state.managed_fields import (
     held_by_others,
     holders_of,
     holdings_of,
-    owned_fields,
 )
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
@@ -170,15 +169,15 @@ class _Comparison:
     ) -> Iterator[DriftedField]:
         """Yield the fields that other managers or admission have set and the documents do not.
 
-        The server attributes additions by admission to the sender of the object: to gpuctl, or to ``kubectl apply``,
-        whose record contains what it sent.
+        Additions by admission have no manager, or the server attributes them to the sender of the object: to gpuctl,
+        or to ``kubectl apply``, whose record contains what it sent.
         """
         claimed = self._last.claim(self._items[key_of(live)], live, wanted)[1].live
         by_kubectl = "kubectl-client-side-apply" if kubectl_record(live) is not None else None
-        own = owned_fields(claimed) if claimed["metadata"].get("managedFields") else fields_of(claimed)
         # An apply patches labels and annotations of a finished training, but cannot patch its pod template.
         is_over = end_state(live) is not None
-        for one in foreign_fields(claimed, wanted, [*held_by_others(claimed), (ADMISSION, own)], changed):
+        managers = [*held_by_others(claimed), (ADMISSION, fields_of(claimed))]
+        for one in foreign_fields(claimed, wanted, managers, changed):
             names = [name for name in one.managers if name != ADMISSION]
             holders = holders_of(one.path, holdings)
             if names and all(name.startswith(REWRITING_CONTROLLERS) for name in names):

@@ -70,8 +70,8 @@ def decide_with_answer(
     """Return the step for a workload.
 
     :param answer: the object as the server would create it; None if the server was not asked.
-    :param former: if there is no answer, the fields that its document stated before. None if unknown; removals are then
-        not detected.
+    :param former: the fields that its document stated before. None if unknown: without an answer no removal is then
+        detected, and with one none of labels and annotations that admission adds to every new object.
     """
     target, live, want = pending.target, pending.live, pending.target.desired
     have = annotations_of(live).get(options.keys.hash)
@@ -83,8 +83,28 @@ def decide_with_answer(
         stated = {} if former is None else union([former, target.taken])
         ours = {**stated, "f:metadata": ours.get("f:metadata") or {}}
     ignored = ignored_fields(target, live, options)
-    compared = compare(target.key.kind, answer or want, live, ours=ours, stated=want, ignored=ignored)
+    wanted = want if answer is None else _without_removed(answer, pending.probe, former or {})
+    compared = compare(target.key.kind, wanted, live, ours=ours, stated=want, ignored=ignored)
     return workload_step(target, live, options, compared, WorkloadFacts(ours, answer, same))
+
+
+def metadata_added(answer: Object, sent: Object) -> list[tuple[str, str]]:
+    """Return the labels and annotations that admission added to an object, as the part of metadata and the key."""
+    parts = (("labels", labels_of), ("annotations", annotations_of))
+    return [(part, key) for part, read in parts for key in read(answer) if key not in read(sent)]
+
+
+def _without_removed(answer: Object, sent: Object, former: Tree) -> Object:
+    """Return an answer without the labels and annotations that the document stated before and admission adds now.
+
+    The document removes them. If admission undoes that, the update fails and names them.
+    """
+    stated = former.get("f:metadata") or {}
+    gone = [(part, key) for part, key in metadata_added(answer, sent) if f"f:{key}" in (stated.get(f"f:{part}") or {})]
+    metadata = dict(answer["metadata"])
+    for part in {part for part, _ in gone}:
+        metadata[part] = {key: value for key, value in metadata[part].items() if (part, key) not in gone}
+    return {**answer, "metadata": metadata}
 
 
 def _priority_class(target: Target, live: Object) -> Step:

@@ -15,7 +15,7 @@ from gpuctl.apply.plan.gitops_tracking import refuse_tracked_changes, tracked_by
 from gpuctl.apply.plan.hashed_trainings import find_hashed_trainings, keep_steps, replace_hashed
 from gpuctl.apply.plan.last_applied import LastApplied
 from gpuctl.apply.plan.missing_namespaces import undeclared_namespaces
-from gpuctl.apply.plan.object_decision import decide, decide_with_answer, dry_run_copy, kept_step
+from gpuctl.apply.plan.object_decision import decide, decide_with_answer, dry_run_copy, kept_step, metadata_added
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.set_run import in_other_sets
@@ -305,7 +305,8 @@ def _dry_run_pending(
                 draft.plan.notes.append(f"compared without the API server's dry-run: {reply.message}")
             reply = None
         try:
-            document = draft.last.document(decision.live) if reply is None else None
+            is_needed = reply is None or metadata_added(reply, decision.probe)
+            document = draft.last.document(decision.live) if is_needed else None
             step = decide_with_answer(decision, reply, options, fields_of(document) if document is not None else None)
             # The probe of a replacement is the replacement itself, except for its name.
             step.passed_dry_run = reply is not None and step.action == "replace"
