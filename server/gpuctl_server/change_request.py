@@ -22,9 +22,9 @@ from gpuctl_server.service_context import Service
 
 
 class Confirmation(NamedTuple):
-    """The confirmation of a user: of ``everything``, or of the questions with these ``texts``.
+    """A user's confirmation of ``everything``, or of the questions in ``texts``.
 
-    If ``texts`` is None, ending the work that the request names needs no confirmation.
+    If ``texts`` is None, no confirmation is needed to end the work that the request names.
     """
 
     everything: bool = False

@@ -17,6 +17,7 @@ Data = dict[str, Any]
 _FIXED = {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "FallbackToLogsOnError"}
 _SIDECAR = "Always"
 _SHM_VOLUME = "dshm"
+_SHARED_VOLUMES = ("workdir-", "mount-", "model-")
 
 
 def init_containers(context: Context, model: Job, mounts: Sequence[Object]) -> list[Object]:
@@ -83,6 +84,3 @@ def _ours(pod: Object, main: Object) -> Iterator[Object]:
         if any(container.get(key) != value for key, value in _FIXED.items()) or any(item not in own for item in mounts):
             return
         yield container
-
-
-_SHARED_VOLUMES = ("workdir-", "mount-", "model-")

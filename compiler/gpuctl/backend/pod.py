@@ -222,13 +222,13 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     else:
         node_selector[pool_key] = model.resources.pool
     types = {name: type_expressions(context, name) for name in document.gpu_types}
-    if len(types) == 1 and not context.settings.gpu_types.keys() & types.keys():
-        node_selector[type_key] = document.gpu_types[0]
-    elif not context.settings.gpu_types.keys() & types.keys():
-        wanted = [{"key": type_key, "operator": "In", "values": list(types)}] if types else []
-        terms = [[*term, *wanted] for term in terms]
-    else:
+    if context.settings.gpu_types.keys() & types.keys():
         terms = [[*term, *expressions] for term in terms for expressions in types.values()]
+    elif len(types) == 1:
+        node_selector[type_key] = document.gpu_types[0]
+    elif types:
+        wanted = {"key": type_key, "operator": "In", "values": list(types)}
+        terms = [[*term, wanted] for term in terms]
     placement: dict[str, Any] = {}
     if node_selector:
         placement["nodeSelector"] = node_selector

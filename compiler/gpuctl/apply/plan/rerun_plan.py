@@ -58,7 +58,7 @@ def plan_rerun(
 def _not_succeeded(workload: Object, title: str) -> str:
     """Return the indexes of an ended array that have not succeeded, such as ``3,7-9``.
 
-    :raises NotRerunnable: there are none, or the workload is not an array.
+    :raises NotRerunnable: all indexes have succeeded, or the workload is not an array.
     """
     name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
     if not is_array(workload):
