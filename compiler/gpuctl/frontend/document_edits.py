@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.field_assignments import Assignment, plain_data
-from gpuctl.frontend.field_shapes import FreeShape, MapShape, ModelShape, Shape, UnionShape
+from gpuctl.frontend.field_shapes import FreeShape, ListShape, ModelShape, Shape, UnionShape, value_shape
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_reader import read
@@ -166,8 +166,7 @@ class _Edit:
         """Return the end of a value without the blanks and comments after it."""
         if node.kind == SCALAR or self.text[node.start : node.start + 1] in ("{", "[", "*"):
             return node.start + len(self.text[node.start : node.end].rstrip())
-        parts = [part for pair in node.value for part in pair] if node.kind == MAPPING else node.value
-        own = [part for part in parts if node.start <= part.start < node.end]
+        own = [part for part in _parts(node) if node.start <= part.start < node.end]
         ends = [max(self._last(part), part.start) for part in own]
         return max(ends, default=node.end)
 
@@ -215,8 +214,7 @@ class _Edit:
 
     def _last_part(self, node: YamlNode) -> int | None:
         """Return the end of the last entry of a flow collection."""
-        parts = [part for pair in node.value for part in pair] if node.kind == MAPPING else node.value
-        return max((self._last(part) for part in parts), default=None)
+        return max((self._last(part) for part in _parts(node)), default=None)
 
     def _entry(self) -> str:
         name = _key(self.item.path[-1])
@@ -240,11 +238,9 @@ def _key(name: str | int) -> str:
 
 def _below(shape: Shape | None, step: str | int) -> Shape | None:
     """Return the shape of a child."""
-    if isinstance(shape, ModelShape):
-        found = shape.find(str(step))
-        return found[1] if found is not None else None
-    if isinstance(shape, MapShape):
-        return shape.value
-    if isinstance(shape, FreeShape):
-        return shape
-    return getattr(shape, "item", None)
+    return shape.item if isinstance(shape, ListShape) else value_shape(shape, str(step))
+
+
+def _parts(node: YamlNode) -> list[YamlNode]:
+    """Return the keys and values of a mapping, or the items of a sequence."""
+    return [part for pair in node.value for part in pair] if node.kind == MAPPING else node.value

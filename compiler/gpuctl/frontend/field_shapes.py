@@ -83,6 +83,16 @@ class UnionShape(NamedTuple):
 Shape = ScalarShape | ListShape | MapShape | FreeShape | ModelShape | PartialShape | UnionShape
 
 
+def value_shape(shape: Shape | None, key: str) -> Shape | None:
+    """Return the shape of a mapping's value; None if the mapping's shape has no such key, or is unknown."""
+    if isinstance(shape, ModelShape):
+        found = shape.find(key)
+        return found[1] if found is not None else None
+    if isinstance(shape, MapShape):
+        return shape.value
+    return shape if isinstance(shape, FreeShape) else None
+
+
 @cache
 def kind_shape(kind: str) -> ModelShape:
     """Return the shape of a whole document of a kind."""

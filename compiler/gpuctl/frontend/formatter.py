@@ -13,14 +13,13 @@ from typing import NamedTuple
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.field_shapes import (
-    FreeShape,
     ListShape,
-    MapShape,
     ModelShape,
     PartialShape,
     Shape,
     UnionShape,
     kind_shape,
+    value_shape,
 )
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.frontend.yaml_reader import read
@@ -114,10 +113,7 @@ class _EditCollector:
         else:
             for key, value in node.value:
                 self._visit(key, None)
-                self._visit(
-                    value,
-                    shape.value if isinstance(shape, MapShape) else shape if isinstance(shape, FreeShape) else None,
-                )
+                self._visit(value, value_shape(shape, key.value))
 
     def _visit_known(self, node: YamlNode, shape: ModelShape) -> None:
         seen: set[str] = set()

@@ -14,7 +14,7 @@ from gpuctl.frontend.conform import report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
 from gpuctl.frontend.document_variant import OPTION, Variant
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
-from gpuctl.frontend.field_shapes import FreeShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
+from gpuctl.frontend.field_shapes import ModelShape, Shape, UnionShape, kind_shape, value_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
@@ -226,7 +226,7 @@ def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
         if name == "env" and SEQUENCE in (own.kind, value.kind):
             merged = _merged_variables(own, value)
         else:
-            merged = _merged(own, value, _below(shape, key.value))
+            merged = _merged(own, value, value_shape(shape, key.value))
         pairs[place] = (key if merged is value else own_key, merged)
     return base.with_value(pairs)
 
@@ -234,16 +234,6 @@ def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
 def _folded(key: YamlNode, shape: ModelShape | None) -> str:
     """Return the name of a key: all spellings of a key of the language are one."""
     return fold(key.value) if shape is not None else key.value
-
-
-def _below(shape: Shape | None, key: str) -> Shape | None:
-    """Return the shape of a mapping's value."""
-    if isinstance(shape, ModelShape):
-        found = shape.find(key)
-        return found[1] if found is not None else None
-    if isinstance(shape, MapShape):
-        return shape.value
-    return shape if isinstance(shape, FreeShape) else None
 
 
 def _merged_variables(base: YamlNode, over: YamlNode) -> YamlNode:
