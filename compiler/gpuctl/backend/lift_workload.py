@@ -23,7 +23,7 @@ from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, sweep_values
 
 Data = dict[str, Any]
 
@@ -148,6 +148,9 @@ class LiftedWorkload:
             job["max_runtime"] = format_duration(self.pod["activeDeadlineSeconds"])
         if "ttlSecondsAfterFinished" in spec:
             job["ttl"] = format_duration(spec["ttlSecondsAfterFinished"])
+        sweep = self.labels.get(self.context.label(SWEEP))
+        if sweep is not None:
+            job["sweep"] = {"name": sweep, "values": sweep_values(self.obj, self.context.label(SWEEP_VALUES))}
         return job
 
     def _model(self) -> Data:

@@ -14,6 +14,7 @@ from gpuctl.backend.pool_objects import lower_pool, node_labels
 from gpuctl.backend.quota_objects import lower_quota
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
@@ -31,13 +32,23 @@ def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
     """
     made: set[tuple[str, str]] = set()
     found: dict[tuple[str, str, str, str], Lowered] = {}
-    for item in (lowered for document in documents for lowered in lower_document(context, document, made)):
+    for item in _lowered(context, documents, made):
         obj = item.object
         key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
         earlier = found.setdefault(key, item)
         if earlier is not item and not item.shared:
             _collision(context, earlier, item)
     return sorted(found.values(), key=lambda item: object_order.sort_key(item.object))
+
+
+def _lowered(context: Context, documents: Iterable[Document], made: set[tuple[str, str]]) -> Iterator[Lowered]:
+    """Yield the objects of all documents. A diagnostic that all jobs of a sweep have is reported once."""
+    sweeps = SweepDiagnostics()
+    for document in documents:
+        before = len(context.diagnostics)
+        yield from lower_document(context, document, made)
+        if document.first is not None:
+            context.diagnostics[before:] = sweeps.new(document, context.diagnostics[before:])
 
 
 def _collision(context: Context, first: Lowered, second: Lowered) -> None:

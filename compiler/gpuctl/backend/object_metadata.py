@@ -9,7 +9,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -42,6 +42,7 @@ def job_labels(context: Context, document: Document, model: Job) -> dict[str, st
         context.label("priority"): model.job.priority,
         context.label("pool"): model.resources.pool,
         context.label("namespace"): document.namespace,
+        **({context.label(SWEEP): model.job.sweep.name} if model.kind == "training" and model.job.sweep else {}),
         **model.job.labels,
     }
 
@@ -66,6 +67,8 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         # On the running object: its progress is saved as this object says, even if a newer document differs.
         text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
         annotations[context.label(CHECKPOINT)] = text
+    if model.kind == "training" and model.job.sweep is not None:
+        annotations[context.label(SWEEP_VALUES)] = json.dumps(model.job.sweep.values, ensure_ascii=False)
     service = getattr(model, "service", None)
     if service is not None and service.strategy is not None:
         annotations[context.label("strategy")] = service.strategy

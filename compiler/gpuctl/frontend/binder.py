@@ -20,6 +20,7 @@ from gpuctl.frontend.full_width import report_full_width
 from gpuctl.frontend.model_errors import report_model_errors
 from gpuctl.frontend.partial_model import partial_model
 from gpuctl.frontend.spans import child, within
+from gpuctl.frontend.sweep_jobs import job_data, with_job
 from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
@@ -29,12 +30,13 @@ from gpuctl.language.spelling import fold, nearest
 
 class BoundDocument(NamedTuple):
     """A bound document. ``model`` is None if the document has errors; ``partial_model`` then holds its valid fields
-    (workloads only).
+    (workloads only). ``jobs``: the models of a sweep's jobs; ``model`` is the first of them.
     """
 
     kind: str
     model: Model | None
     partial_model: Model | None = None
+    jobs: tuple[Model, ...] = ()
 
 
 def kind_of(root: YamlNode) -> tuple[YamlNode | None, str | None]:
@@ -85,8 +87,20 @@ def _bound(
     defaulted = defaults is not None and kind in defaults
     if defaults is not None and defaulted:
         data = merge(defaults[kind], data)
-    if kind in WORKLOADS and (defaulted or raw.is_overridden or _may_refer(raw.chunk.text)):
+    if kind == "training" and ("sweep" in data or ("sweep",) in findings.bad):
+        return _bound_sweep(findings, data)
+    return _bound_data(
+        findings, kind, data, has_references=defaulted or raw.is_overridden or _may_refer(raw.chunk.text)
+    )
+
+
+def _bound_data(findings: Findings, kind: str, data: dict[str, Any], *, has_references: bool) -> BoundDocument:
+    """Return the document with these data."""
+    if kind in WORKLOADS and has_references:
         _expand_templates(findings, kind, data)
+    if kind == "training":
+        # For the templates only: a job of a sweep has its values in `job.sweep`.
+        data.pop("sweep", None)
     model = _model(findings, kind, data)
     if model is not None or kind not in WORKLOADS:
         return BoundDocument(kind, model)
@@ -209,12 +223,35 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
     for key in ("name", "namespace"):
         if key in partial.get("job", {}):
             findings.at_path("GPU213", f"a default `{key}` would apply to every job", ("defaults", kind, "job", key))
-    if "profiles" in partial:
-        findings.at_path("GPU213", "a profile belongs to one document", ("defaults", kind, "profiles"), key=True)
+    for field, noun in (("profiles", "profile"), ("sweep", "sweep")):
+        if field in partial:
+            findings.at_path("GPU213", f"a {noun} belongs to one document", ("defaults", kind, field), key=True)
+    partial = {key: value for key, value in partial.items() if key != "sweep"}
     try:
         kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
     except ValidationError as error:
         report_model_errors(findings, error, ("defaults", kind))
+
+
+def _bound_sweep(findings: Findings, data: dict[str, Any]) -> BoundDocument:
+    """Return a training with a sweep and the models of its jobs, or of the first job with errors."""
+    jobs = job_data(findings, data)
+    if not jobs:
+        data.pop("sweep", None)
+        findings.failed = True
+        return _bound_data(findings, "training", without_references(data), has_references=False)
+    models: list[Model] = []
+    for job in jobs:
+        own = Findings(findings.chunk, findings.root, [])
+        own.bad, own.failed = set(findings.bad), findings.failed
+        values = job["sweep"]
+        bound = _bound_data(own, "training", job, has_references=True)
+        if bound.model is None:
+            findings.diagnostics += with_job(findings, own.diagnostics, values) if models else own.diagnostics
+            findings.failed = True
+            return bound
+        models.append(bound.model)
+    return BoundDocument("training", models[0], jobs=tuple(models))
 
 
 def _may_refer(text: str) -> bool:

@@ -14,14 +14,23 @@ from gpuctl.language.service_block import ServiceBlock
 class Document:
     """A valid document: its kind, its model, and the positions of its fields.
 
-    ``overlay``: the changes by a profile or an option; None without any. The linker sets ``namespace`` (of a
+    ``overlay``: the changes by a profile or an option; None without any. ``first``: of a job of a sweep, the document
+    of the sweep's first job, which may be this one; they share their positions. The linker sets ``namespace`` (of a
     workload, with the default filled in) and ``gpu_types`` (spelled as the pool declares them, the preferred ones
     first).
     """
 
-    __slots__ = ("_root", "chunk", "gpu_types", "index", "kind", "model", "namespace", "overlay")
+    __slots__ = ("_root", "chunk", "first", "gpu_types", "index", "kind", "model", "namespace", "overlay")
 
-    def __init__(self, kind: str, model: Model, chunk: Chunk, index: int, overlay: Overlay | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        model: Model,
+        chunk: Chunk,
+        index: int,
+        overlay: Overlay | None = None,
+        first: Document | None = None,
+    ) -> None:
         self.namespace = ""
         self.gpu_types: tuple[str, ...] = ()
         self.kind = kind
@@ -29,6 +38,7 @@ class Document:
         self.chunk = chunk
         self.index = index
         self.overlay = overlay
+        self.first = first
         self._root: YamlNode | None = None
 
     @property
@@ -101,6 +111,8 @@ class Document:
         return True
 
     def _tree(self) -> YamlNode:
+        if self.first is not None and self.first is not self:
+            return self.first._tree()
         if self._root is None:
             root = recompose(self.chunk, self.index)
             self._root = root if self.overlay is None else self.overlay.merged(root)

@@ -18,6 +18,7 @@ from gpuctl.frontend.linker import link
 from gpuctl.frontend.platform_checks import check_platform
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
 from gpuctl.frontend.variants import Overlay, VariantSelection, check_overlay
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import RawDocument
@@ -99,9 +100,10 @@ def load_found(
         loaded.diagnostics.append(
             Diagnostic(Severity.ERROR, "GPU009", message, SourceSpan(name, 1, 1, 1, 1), hint=hint)
         )
+    sweeps = SweepDiagnostics()
     for document in loaded.documents:
         interrupt()
-        loaded.diagnostics += check(document, loaded.settings)
+        loaded.diagnostics += sweeps.new(document, check(document, loaded.settings))
     if cluster is not None:
         # Before linking: documents of two clusters do not conflict.
         loaded.of_other_clusters += [
@@ -110,7 +112,8 @@ def load_found(
         loaded.documents = [document for document in loaded.documents if belongs_to_cluster(document, cluster)]
         if loaded.settings.clusters and cluster not in loaded.settings.clusters:
             loaded.diagnostics.append(_no_such_cluster(cluster, loaded))
-    loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)
+    linked = link(loaded.documents, loaded.settings, namespace, complete=complete)
+    loaded.diagnostics += sweeps.once(linked, loaded.documents)
     return loaded
 
 
@@ -126,7 +129,12 @@ def _bind(raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: d
     if bound is None:
         return
     if bound.model is not None:
-        loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number, overlay))
+        document = Document(bound.kind, bound.model, raw.chunk, raw.number, overlay)
+        loaded.documents.append(document)
+        if bound.jobs:
+            document.first = document
+        for model in bound.jobs[1:]:
+            loaded.documents.append(Document(bound.kind, model, raw.chunk, raw.number, overlay, document))
     elif bound.partial_model is not None:
         faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number, overlay)
         loaded.faulty.append(faulty)

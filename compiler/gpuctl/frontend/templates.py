@@ -18,7 +18,7 @@ from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 
-ROOTS = ("job", "model", "resources", "service", "environment", "storage")
+ROOTS = ("job", "model", "resources", "service", "environment", "storage", "sweep")
 MAX_TOTAL = 2**20
 """Maximum length of all expanded strings of a document together, characters."""
 _FEWER = "use fewer references"
@@ -219,7 +219,8 @@ class _Expander:
                 shape = shape.value if isinstance(shape, MapShape) else shape
                 at.append(step)
             else:
-                self.fail(path, written, f"`{shorten(written)}`: there is no entry `{step}` in {shown}", None)
+                advice = _sweep_hint(step, value) if at == ["sweep"] else None
+                self.fail(path, written, f"`{shorten(written)}`: there is no entry `{step}` in {shown}", advice)
         return self.scalar(path, written, tuple(at), value)
 
     def scalar(self, path: FieldPath, written: str, at: FieldPath, value: Any) -> str:
@@ -252,6 +253,14 @@ class _Expander:
     def fail(self, path: FieldPath, written: str, message: str, hint: str | None) -> None:
         self.report(path, written, message, hint)
         raise _Failed
+
+
+def _sweep_hint(name: str, values: dict[str, str] | None) -> str:
+    """Return the hint for a parameter that a sweep does not have."""
+    if values is None:
+        return f"add `sweep: {{{name}: [VALUE, VALUE]}}` to the document"
+    close = nearest(name, values)
+    return f"did you mean `{close}`?" if close else f"the parameters are {', '.join(values)}"
 
 
 def _field(shape: ModelShape, key: str, value: Any) -> Any:

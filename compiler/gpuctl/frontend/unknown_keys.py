@@ -56,6 +56,7 @@ _CODE = "put the code into the image, or fetch it in an init container: `podPatc
 _SCRIPT = 'write `command: ["bash", "-c", "..."]` in `environment`'
 _SCHEDULE = "there is no schedule: let cron run `gpuctl rerun NAME`"
 _ARRAY = "a training can have `array: 100` at its top: the program reads its index from GPUCTL_ARRAY_INDEX"
+_SWEEP = "a training can have `sweep: {lr: [1e-5, 2e-5]}` at its top: one job for each combination"
 _AFTER = "there are no dependencies: apply the job after `gpuctl wait NAME --for done` has ended"
 _RDMA = 'ask for the device: `podPatch: {containers: [{name: main, resources: {limits: {rdma/hca: "1"}}}]}`'
 _VOLUMES = "write `storage: {workdirs: [{path: /data, pvc: {claim: NAME}}]}`"
@@ -63,7 +64,8 @@ _OTHER_TOOLS = {
     fold(name): hint
     for names, hint in (
         ("schedule cron crontab", _SCHEDULE),
-        ("array arrays sweep matrix tasks", _ARRAY),
+        ("array arrays tasks", _ARRAY),
+        ("sweep matrix grid hyperparameters", _SWEEP),
         ("after depends_on dependencies dependency needs", _AFTER),
         ("git code repo repository", _CODE),
         ("setup run script before_script entrypoint", _SCRIPT),

@@ -42,7 +42,7 @@ _DEFAULTS, _PROFILES = "defaults", "profiles"
 _LEFT_OUT: dict[str, set[tuple[str, ...]]] = {
     "": set(),
     # Every job would share the value.
-    _DEFAULTS: {("job", "name"), ("job", "namespace"), ("profiles",)},
+    _DEFAULTS: {("job", "name"), ("job", "namespace"), ("job", "sweep"), ("sweep",), ("profiles",)},
     # They identify the document.
     _PROFILES: {("kind",), ("version",), ("job", "name"), ("profiles",)},
 }

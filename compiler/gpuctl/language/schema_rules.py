@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuctl.language import fields
+from gpuctl.language import fields, sweep_block
 from gpuctl.language.environment_block import EnvSource, EnvVar
 from gpuctl.language.fields import Block
 from gpuctl.language.platform_document import ClusterIdentity
@@ -231,6 +231,15 @@ TEXT_RULES: dict[Checks, TextRule] = {
                 None,
                 _ANY,
                 "Not an image reference such as `registry/team/name:tag`.",
+            ),
+        ),
+        (
+            sweep_block.ParameterName,
+            TextRule(
+                "^[A-Za-z_][A-Za-z0-9_-]*$",
+                None,
+                _ANY,
+                "Not a legal name of a parameter: letters, digits, `_` and `-`, first a letter.",
             ),
         ),
     )

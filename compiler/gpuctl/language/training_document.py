@@ -8,6 +8,7 @@ from gpuctl.language.array_block import Array, ArraySize
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Count, DnsLabel, Duration, Partial, Port, PositiveCount, PositiveDuration, UserKeys
 from gpuctl.language.resources_block import TrainingResources
+from gpuctl.language.sweep_block import Membership, SweepValues
 from gpuctl.language.workload import PROFILES, JobBlock, Workload
 
 DEFAULT_MASTER_PORT = 29500
@@ -48,6 +49,12 @@ class TrainingJob(JobBlock):
         description="Delete the finished job after this time. Default: never.",
         examples=["7d"],
     )
+    sweep: Membership | None = Field(
+        None,
+        description="The sweep that this job is part of, and its values there. gpuctl writes it into the jobs of a "
+        "sweep.",
+        examples=[{"name": "tune", "values": {"lr": "1e-5"}}],
+    )
 
 
 class TrainingDocument(Workload):
@@ -64,6 +71,15 @@ class TrainingDocument(Workload):
         description="Run the program many times, each with an index of its own: the number of runs, or a block. The "
         "runs are independent: each has one pod, and starts when there is room for it.",
         examples=[100, {"size": 100, "parallelism": 8, "retries": 2}],
+    )
+    sweep: SweepValues | None = Field(
+        None,
+        description="One job for each combination of these values, at most 1,000, called NAME-0, NAME-1, ... in the "
+        "order of the document; the last parameter varies fastest. `{{sweep.PARAMETER}}` in any text stands for the "
+        "job's value, as written. `exclude` is a list of values: combinations that have all values of an entry are "
+        "left out. `include` is a list of combinations to add at the end; without other parameters, it lists all "
+        "jobs.",
+        examples=[{"lr": ["1e-5", "2e-5"], "seed": [1, 2]}],
     )
     profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]], UserKeys()] = PROFILES
 

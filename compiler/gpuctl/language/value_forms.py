@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from gpuctl.language import fields
+from gpuctl.language import fields, sweep_block
 from gpuctl.language.fields import Block, Check, Partial, Scalar
 
 _UNBOUNDED = (-(2**31), 2**31 - 1)
@@ -161,6 +161,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Capability, "text that names a capability"),
         (fields.UrlPath, "URL path"),
         (fields.Image, "container image"),
+        (sweep_block.ParameterName, "parameter name"),
     )
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "gpuctl"
@@ -11,6 +13,10 @@ OWNERS = ("team", "creator", "project")
 """Labels of the user whose value names the owner of a job; the first one present counts."""
 CHECKPOINT = "checkpoint"
 """Annotation, under the platform's domain, with a workload's checkpoint settings as JSON."""
+SWEEP = "sweep"
+"""Label, under the platform's domain, with the name of the sweep that a training is part of."""
+SWEEP_VALUES = "sweep-values"
+"""Annotation, under the platform's domain, with the values of a training in its sweep as JSON."""
 
 LABEL_MAX = 63
 """Maximum length of a label's value, and of a label's name, characters."""
@@ -24,3 +30,12 @@ def owner_of(labels: Mapping[str, str]) -> str | None:
 def managed_labels() -> dict[str, str]:
     """Return the labels of objects that belong to no job."""
     return {MANAGED_BY: MANAGER}
+
+
+def sweep_values(obj: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Return the values of a training in its sweep, from its annotation ``key``; empty without a readable one."""
+    try:
+        found = json.loads(((obj.get("metadata") or {}).get("annotations") or {}).get(key) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}

@@ -157,4 +157,13 @@ COMMAND_CODES = (
         "kind: notebook\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: j:1\n"
         "  command: [jupyter, lab, --ip=0.0.0.0, --ServerApp.token=]  #!\n",
     ),
+    CodeRule(
+        "GPU517",
+        "warning",
+        "parameter that no text refers to",
+        "The values of a sweep reach the program only where a text refers to them, such as `--lr={{sweep.lr}}`. "
+        "Jobs that differ only in a parameter that is not used do the same work.",
+        "Refer to the parameter in `command`, `args` or `env`, or remove it.",
+        job_document("training", "sweep: {lr: [1e-5, 2e-5]}  #!\n"),
+    ),
 )

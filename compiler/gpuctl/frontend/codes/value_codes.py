@@ -203,6 +203,27 @@ VALUE_CODES = (
         "Put the text into a file: in the image, or in a ConfigMap that a podPatch mounts.",
     ),
     CodeRule(
+        "GPU225",
+        "error",
+        "sweep without jobs, or with too many",
+        "A sweep makes a job for each combination of its values: at most 1,000. Two parameters of 40 values have 1,600 "
+        "combinations. Without values, or if all combinations are excluded, there is no job.",
+        "Use fewer values, exclude combinations, or list those to run in `include`. An `array` has up to 100,000 runs, "
+        "whose program computes its values from the index.",
+        job_document("training", "sweep: {}  #!\n"),
+    ),
+    CodeRule(
+        "GPU226",
+        "error",
+        "wrong values in a sweep",
+        "A parameter of a sweep is a list of different single values. An entry of `exclude` has values of parameters: "
+        "combinations that have all of them are left out. An entry of `include` is a whole combination, with a value "
+        "for each parameter. The jobs are separate objects, so nothing limits how many run at a time.",
+        "Correct the value that the message names. To limit the jobs at a time, use a Kueue queue with a quota, or an "
+        "`array` with `parallelism`.",
+        job_document("training", "sweep: {lr: [1e-5, 1e-5]}  #!\n", environment='image: "app:{{sweep.lr}}"'),
+    ),
+    CodeRule(
         "GPU301",
         "error",
         "template that refers to nothing",

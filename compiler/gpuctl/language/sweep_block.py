@@ -1,0 +1,162 @@
+"""The ``sweep:`` block of a training: one job for each combination of values."""
+
+import math
+import re
+from itertools import product
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.display_text import first_few
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import Block, Check, JobName, Scalar, Text, UserKeys
+from gpuctl.language.spelling import fold, nearest
+
+MOST_JOBS = 1000
+"""Maximum number of jobs of a sweep."""
+_MOST_PRODUCTS = 100_000
+INCLUDE, EXCLUDE = "include", "exclude"
+_PARALLELISM = frozenset({"parallelism", "maxparallel", "parallel"})
+_NAMED = 8
+
+
+def _parameter_name(value: str) -> str:
+    if re.fullmatch(r"(?a)[A-Za-z_][A-Za-z0-9_-]*", value) is None:
+        message = f"`{value}` is not a legal name of a parameter: letters, digits, `_` and `-`, first a letter"
+        raise field_error("GPU207", message, "`{{sweep.NAME}}` stands for its value")
+    return value
+
+
+ParameterName = Annotated[str, Scalar.TEXT, Check(_parameter_name)]
+Combination = dict[str, str]
+"""The values of one job: parameter -> text as written."""
+SweepValues = Annotated[
+    dict[ParameterName, Text | list[Text | Annotated[dict[ParameterName, Text], UserKeys()]]], UserKeys()
+]
+
+
+class Membership(Block):
+    """The place of a job in a sweep."""
+
+    name: JobName = Field(description="Name of the sweep.", examples=["tune"])
+    values: Annotated[dict[ParameterName, Text], UserKeys()] = Field(
+        description="The job's value of each parameter, as `get jobs --sweep` shows it.",
+        examples=[{"lr": "1e-5", "seed": "1"}],
+    )
+
+
+class Sweep(Block):
+    """The combinations of a sweep, checked."""
+
+    sweep: SweepValues
+
+    @property
+    def combinations(self) -> list[Combination]:
+        """The values of each job: the last parameter varies fastest; those of ``include`` are the last."""
+        lists = self._lists()
+        combined = (dict(zip(lists, values, strict=True)) for values in product(*lists.values())) if lists else ()
+        excluded = self._entries(EXCLUDE)
+        kept = [found for found in combined if not any(entry.items() <= found.items() for entry in excluded)]
+        names = list(lists) or [name for entry in self._entries(INCLUDE)[:1] for name in entry]
+        return kept + [{name: entry[name] for name in names} for entry in self._entries(INCLUDE)]
+
+    def _lists(self) -> dict[str, list[str]]:
+        """Return the values of each parameter."""
+        found = {name: value for name, value in self.sweep.items() if name not in (INCLUDE, EXCLUDE)}
+        return {
+            name: [value] if isinstance(value, str) else [item for item in value if isinstance(item, str)]
+            for name, value in found.items()
+        }
+
+    def _entries(self, field: str) -> list[Combination]:
+        """Return the combinations of ``include`` or ``exclude``."""
+        found = self.sweep.get(field, [])
+        return [] if isinstance(found, str) else [entry for entry in found if isinstance(entry, dict)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Sweep":
+        for name, value in self.sweep.items():
+            self._check_parameter(name, value)
+        for field in (INCLUDE, EXCLUDE):
+            self._check_entries(field)
+        self._check_number()
+        return self
+
+    def _check_parameter(self, name: str, value: object) -> None:
+        """Raise an error for a parameter whose values are not a list of different texts."""
+        wants = dict if name in (INCLUDE, EXCLUDE) else str
+        if fold(name) in _PARALLELISM and isinstance(value, str):
+            raise field_error(
+                "GPU226",
+                f"a sweep has no `{name}`: its jobs are separate, and Kubernetes does not limit how many run",
+                "remove it; the quota of a Kueue queue, or an `array` with `parallelism`, limits what runs at a time",
+                ("sweep", name),
+            )
+        if wants is dict and isinstance(value, str):
+            hint = f"write `{name}: [{{NAME: VALUE}}]`"
+            raise field_error("GPU226", f"`{name}` is a list of combinations", hint, ("sweep", name))
+        entries = [value] if isinstance(value, str) else value
+        assert isinstance(entries, list)
+        if not entries:
+            hint = "give it a value, or remove the line"
+            raise field_error("GPU226", f"`{name}` has no values", hint, ("sweep", name))
+        for index, entry in enumerate(entries):
+            place = ("sweep", name, index) if isinstance(value, list) else ("sweep", name)
+            if not isinstance(entry, wants):
+                what = "a single value" if wants is str else "a mapping of parameters to values"
+                hint = "write combinations in `include`" if wants is str else "write `{NAME: VALUE}`"
+                raise field_error("GPU226", f"each entry of `{name}` is {what}", hint, place)
+            if entry in entries[:index]:
+                shown = ", ".join(f"{key}={text}" for key, text in entry.items()) if isinstance(entry, dict) else entry
+                message = f"`{shown}` is twice in `{name}`: two jobs would be equal"
+                hint = "remove one; to repeat a run, add a parameter such as `seed: [1, 2]`"
+                raise field_error("GPU226", message, hint, place)
+
+    def _check_entries(self, field: str) -> None:
+        """Raise an error for an entry of ``include`` or ``exclude`` that does not match the parameters."""
+        lists, entries = self._lists(), self._entries(field)
+        names = list(lists) or (list(entries[0]) if field == INCLUDE and entries else [])
+        for index, entry in enumerate(entries):
+            place = ("sweep", field, index)
+            for name in entry:
+                if name not in names:
+                    close = nearest(name, names)
+                    hint = f"did you mean `{close}`?" if close else f"the parameters are {first_few(names, _NAMED)}"
+                    hint = hint if names else "add the parameters and their values to `sweep`"
+                    raise field_error("GPU226", f"the sweep has no parameter `{name}`", hint, (*place, name))
+            lacking = [name for name in names if name not in entry]
+            if field == INCLUDE and lacking:
+                message = f"an entry of `include` is a whole combination, and this one lacks `{lacking[0]}`"
+                raise field_error("GPU226", message, f"add `{lacking[0]}`", place)
+        if field == EXCLUDE:
+            for index, entry in enumerate(entries):
+                wrong = next((name for name in entry if entry[name] not in lists[name]), None)
+                if wrong is not None or not entry:
+                    message = "this entry of `exclude` is no combination of the sweep"
+                    hint = f"the values of `{wrong}` are {first_few(lists[wrong], _NAMED)}" if wrong else "remove it"
+                    raise field_error("GPU226", message, hint, ("sweep", field, index))
+
+    def _check_number(self) -> None:
+        """Raise an error for a sweep without jobs, or with too many or with equal ones."""
+        products = math.prod(len(values) for values in self._lists().values())
+        found = self.combinations if products <= _MOST_PRODUCTS else []
+        number = len(found) if products <= _MOST_PRODUCTS else products
+        if number > MOST_JOBS:
+            message = f"the sweep has {number:,} jobs, and can have {MOST_JOBS:,}"
+            hint = "use fewer values, or an `array`, whose program computes its values from GPUCTL_ARRAY_INDEX"
+            raise field_error("GPU225", message, hint, ("sweep",))
+        if not found and products and self._lists():
+            message = "the sweep has no jobs: all combinations are excluded"
+            raise field_error("GPU225", message, "remove an entry of `exclude`", ("sweep", EXCLUDE))
+        if not found:
+            raise field_error("GPU225", "the sweep has no jobs", "add `NAME: [VALUE, VALUE]`", ("sweep",))
+        first = len(found) - len(self._entries(INCLUDE))
+        for index, combination in enumerate(found[first:]):
+            if combination in found[:first]:
+                message = "this entry of `include` is already a combination of the sweep"
+                raise field_error("GPU226", message, "remove it", ("sweep", INCLUDE, index))
+
+
+def described(values: Combination) -> str:
+    """Return the values of a job as text: ``lr=1e-5, seed=1``."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())
