@@ -8,9 +8,10 @@ without a large dependency. This tool writes the schemas into ``compiler/gpuctl/
     document as JSON Schema. Only what the kinds in ``KINDS`` can reach is kept. ``jobset.json``
     from the CustomResourceDefinition in the Go module ``sigs.k8s.io/jobset``, at the version pinned in
     ``tests/binaries/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
-    version.
+    version. ``gateway-api.json`` and ``keda.json``
+    from the CustomResourceDefinitions of HTTPRoute and ScaledObject in the Go modules of ``DEFINITIONS``.
 
-Both have the same form: ``$defs`` holds the definitions, and ``kinds`` maps each ``apiVersion/kind`` to its definition.
+All have the same form: ``$defs`` holds the definitions, and ``kinds`` maps each ``apiVersion/kind`` to its definition.
 With ``--check`` nothing is written, and the exit code is 1 if a file differs from what this tool would write.
 """
 
@@ -27,13 +28,13 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ROOT / "compiler" / "gpuctl" / "backend" / "schemas"
-JOBSET_PIN = ROOT / "tests" / "binaries" / "jobset"
+PINS = ROOT / "tests" / "binaries"
 
 OLDEST = (1, 29)
 """The oldest Kubernetes minor version that gpuctl compiles for."""
@@ -43,6 +44,8 @@ KINDS = (
     ("apps/v1", "StatefulSet"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
     ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("policy/v1", "PodDisruptionBudget"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
     ("v1", "ConfigMap"),
     ("v1", "LimitRange"),
@@ -57,7 +60,27 @@ KINDS = (
 )
 """The kinds that gpuctl emits, reads in a cluster or accepts in a snapshot."""
 
-JOBSET_MODULE = "sigs.k8s.io/jobset"
+
+class Definition(NamedTuple):
+    """A CustomResourceDefinition in a Go module that a directory of ``tests/binaries`` pins.
+
+    ``pin`` also names the file of its schema. ``file`` is a pattern below the module. ``version`` is the version of the
+    kind that gpuctl emits.
+    """
+
+    pin: str
+    module: str
+    file: str
+    version: str
+
+
+JOBSET_DEFINITION = Definition("jobset", "sigs.k8s.io/jobset", "config/components/crd/bases/*_jobsets.yaml", "v1alpha2")
+DEFINITIONS = (
+    Definition("gateway-api", "sigs.k8s.io/gateway-api", "config/crd/standard/*_httproutes.yaml", "v1"),
+    Definition("keda", "github.com/kedacore/keda/v2", "config/crd/bases/keda.sh_scaledobjects.yaml", "v1alpha1"),
+)
+"""The definitions whose schema needs no reference but that of the metadata."""
+
 JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -91,7 +114,7 @@ class SchemaError(Exception):
 
 
 class GoMissing(SchemaError):
-    """The command ``go`` does not exist, so JobSet's CustomResourceDefinition cannot be read."""
+    """The command ``go`` does not exist, so CustomResourceDefinitions cannot be read."""
 
 
 def lean(schema: dict[str, Any], where: str) -> dict[str, Any]:
@@ -204,24 +227,27 @@ def kubernetes_schema(definitions: dict[str, Any]) -> dict[str, Any]:
     return {"$defs": kept, "kinds": kinds}
 
 
-def jobset_definition() -> Path:
-    """Return the path of the CustomResourceDefinition in the pinned JobSet module; download the module if needed."""
+def definition_of(source: Definition) -> dict[str, Any]:
+    """Return a CustomResourceDefinition of a pinned module; download the module if needed."""
     go = shutil.which("go")
     if go is None:
-        raise GoMissing("`go` is not on PATH: JobSet's CustomResourceDefinition comes from a Go module")
+        raise GoMissing("`go` is not on PATH: CustomResourceDefinitions come from Go modules")
     environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
     output = ""
-    for arguments in (["mod", "download", JOBSET_MODULE], ["list", "-m", "-f", "{{.Dir}}", JOBSET_MODULE]):
+    for arguments in (["mod", "download", source.module], ["list", "-m", "-f", "{{.Dir}}", source.module]):
         done = subprocess.run(
-            [go, *arguments], cwd=JOBSET_PIN, env=environment, capture_output=True, text=True, check=False
+            [go, *arguments], cwd=PINS / source.pin, env=environment, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise SchemaError(f"`go {' '.join(arguments)}` failed: {done.stderr.strip()}")
         output = done.stdout.strip()
-    found = sorted(Path(output).glob("config/components/crd/bases/*_jobsets.yaml"))
+    found = sorted(Path(output).glob(source.file))
     if len(found) != 1:
-        raise SchemaError(f"the JobSet module has {len(found)} CustomResourceDefinitions of JobSet, not one")
-    return found[0]
+        raise SchemaError(f"{source.module} has {len(found)} files {source.file}, not one")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with found[0].open(encoding="utf-8") as stream:
+        loaded: dict[str, Any] = yaml.load(stream, Loader=loader)  # noqa: S506 - both are safe loaders
+    return loaded
 
 
 def closed(schema: dict[str, Any], where: str) -> dict[str, Any]:
@@ -234,7 +260,7 @@ def closed(schema: dict[str, Any], where: str) -> dict[str, Any]:
         result.pop("anyOf", None)
         result["type"] = ["integer", "string"]
     if result.get("x-kubernetes-preserve-unknown-fields") or result.get("x-kubernetes-embedded-resource"):
-        raise SchemaError(f"{where}: a place for foreign objects, which this tool does not expect in JobSet")
+        raise SchemaError(f"{where}: a place for foreign objects, which this tool does not expect")
     if "properties" in result:
         result["properties"] = {name: closed(inner, f"{where}.{name}") for name, inner in result["properties"].items()}
         result["additionalProperties"] = False
@@ -247,6 +273,29 @@ def closed(schema: dict[str, Any], where: str) -> dict[str, Any]:
     return lean(result, where)
 
 
+def _root(definition: dict[str, Any], version: str) -> tuple[str, str, dict[str, Any]]:
+    """Return apiVersion, kind and schema of a CustomResourceDefinition's version, with Kubernetes' own metadata."""
+    definition = copy.deepcopy(definition)
+    kind = definition["spec"]["names"]["kind"]
+    (served,) = [one for one in definition["spec"]["versions"] if one["name"] == version]
+    root = served["schema"]["openAPIV3Schema"]
+    api_version = f"{definition['spec']['group']}/{version}"
+    root["properties"]["apiVersion"] = {"type": "string", "enum": [api_version]}
+    root["properties"]["kind"] = {"type": "string", "enum": [kind]}
+    root["properties"]["metadata"] = {"$ref": f"#/$defs/{OBJECT_META}"}
+    return api_version, kind, root
+
+
+def plain_schema(source: Definition) -> dict[str, Any]:
+    """Return the schema of a kind that contains no other kinds."""
+    api_version, kind, root = _root(definition_of(source), source.version)
+    # The controller writes the status.
+    root["properties"].pop("status", None)
+    group, _, version = api_version.partition("/")
+    name = f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}"
+    return {"$defs": {name: closed(root, api_version)}, "kinds": {f"{api_version}/{kind}": name}}
+
+
 def jobset_schema(definition: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a JobSet from its CustomResourceDefinition, with references to Kubernetes' own schemas.
 
@@ -254,17 +303,8 @@ def jobset_schema(definition: dict[str, Any]) -> dict[str, Any]:
     reference, so that a JobSet is checked against the user's version. Only the metadata of the two templates is kept: a
     CustomResourceDefinition has fewer fields there than Kubernetes' ObjectMeta, and the server rejects the others.
     """
-    definition = copy.deepcopy(definition)
-    group = definition["spec"]["group"]
-    kind = definition["spec"]["names"]["kind"]
-    (version,) = [version for version in definition["spec"]["versions"] if version["name"] == "v1alpha2"]
-    root = version["schema"]["openAPIV3Schema"]
+    api_version, kind, root = _root(definition, JOBSET_DEFINITION.version)
     properties = root["properties"]
-    api_version = f"{group}/{version['name']}"
-    properties["apiVersion"] = {"type": "string", "enum": [api_version]}
-    properties["kind"] = {"type": "string", "enum": [kind]}
-    properties["metadata"] = {"$ref": f"#/$defs/{OBJECT_META}"}
-
     replicated = properties["spec"]["properties"]["replicatedJobs"]["items"]["properties"]
     job = replicated["template"]["properties"]
     pod = job["spec"]["properties"]["template"]["properties"]
@@ -296,12 +336,10 @@ def kubernetes_files(versions: Iterable[str]) -> dict[str, str]:
     return files
 
 
-def jobset_files() -> dict[str, str]:
-    """Return the content of each file, for JobSet."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with jobset_definition().open(encoding="utf-8") as stream:
-        definition = yaml.load(stream, Loader=loader)  # noqa: S506 - both are safe loaders
-    return {"jobset.json": text(jobset_schema(definition))}
+def definition_files() -> dict[str, str]:
+    """Return the content of each file that comes from a CustomResourceDefinition."""
+    files = {f"{source.pin}.json": text(plain_schema(source)) for source in DEFINITIONS}
+    return {**files, "jobset.json": text(jobset_schema(definition_of(JOBSET_DEFINITION)))}
 
 
 def drift(files: dict[str, str], directory: Path = SCHEMAS) -> list[str]:
@@ -339,11 +377,11 @@ def main(arguments: list[str] | None = None) -> int:
     check = parser.parse_args(arguments).check
     try:
         if check:
-            found = kubernetes_drift() + drift(jobset_files())
+            found = kubernetes_drift() + drift(definition_files())
             for sentence in found:
                 print(sentence, file=sys.stderr)
             return 1 if found else 0
-        files = kubernetes_files(published()) | jobset_files()
+        files = kubernetes_files(published()) | definition_files()
     except SchemaError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

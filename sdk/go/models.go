@@ -521,8 +521,10 @@ type IdleGpus struct {
 	Pause *string `json:"pause"`
 }
 
-// JobAddresses: The addresses of a job's ports, as `host:port`.
+// JobAddresses: The addresses of a job's route and ports; of ports as `host:port`.
 type JobAddresses struct {
+	// The URL of the job's route, from outside the cluster; null if it has none.
+	Route         *string  `json:"route"`
 	NodePorts     []string `json:"nodePorts"`
 	LoadBalancers []string `json:"loadBalancers"`
 	ClusterDns    []string `json:"clusterDns"`

@@ -34,8 +34,9 @@ def world() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="package")
 def jobset(plane: ControlPlane) -> None:
-    """Install JobSet's CRD and restart the garbage collector, which discovers new kinds only every 30 s."""
+    """Install JobSet's and other CRDs, and restart the garbage collector, which discovers new kinds only every 30 s."""
     plane.install_jobset()
+    plane.install_definition("gateway-api")
     plane.stop_program("kube-controller-manager", kill=True)
     plane.start_program("kube-controller-manager")
 

@@ -23,6 +23,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import kubernetes_schemas
 import yaml
 
 from control_plane import job_controllers
@@ -288,6 +289,19 @@ class ControlPlane:
         path = "apis/jobset.x-k8s.io/v1alpha2"
         self._wait(lambda: self.requests.request("GET", f"/{path}/jobsets")[0] == http.client.OK, "JobSet's CRD")
         self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], "JobSet's schema")
+
+    def install_definition(self, pin: str) -> None:
+        """Install a CustomResourceDefinition of a pinned Go module, such as HTTPRoute's."""
+        source = next(item for item in kubernetes_schemas.DEFINITIONS if item.pin == pin)
+        definition = kubernetes_schemas.definition_of(source)
+        spec = definition["spec"]
+        path = f"apis/{spec['group']}/{source.version}"
+        if path in self.requests.call("GET", "/openapi/v3")["paths"]:
+            return
+        self.create(definition)
+        plural = spec["names"]["plural"]
+        self._wait(lambda: self.requests.request("GET", f"/{path}/{plural}")[0] == http.client.OK, f"{plural}")
+        self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], f"the schema of {plural}")
 
     def grant(self, user: str, namespace: str | None, rules: Sequence[Rule] | str) -> str:
         """Allow a user more, in a namespace or everywhere: rules of RBAC, or the name of a ClusterRole.

@@ -27,13 +27,15 @@ gpu:
   vendors: {nvidia: {resource: nvidia.com/gpu}, amd: {resource: amd.com/gpu}}
 training: {backend: jobset, queue: {train: research}}
 service: {type: ClusterIP}
+routes: {gateway: infra/public, listener: https, tls: true}
 image: {pullSecret: login}
 pools:
   - name: train
     podPatch: {tolerations: [{key: dedicated, operator: Exists}], containers: [{name: main, stdin: true}]}
 autoscaling: {metrics: {gpu: gpu_use, memory: gpu_memory, queue: waiting}}
 """,
-    "claims": "kind: platform\nversion: v0.1\ngpu: {sharing: volcano}\nstorage: {default: {pvc: {claim: shared, subPath: x}}}\n",
+    "claims": "kind: platform\nversion: v0.1\ngpu: {sharing: volcano}\nstorage: {default: {pvc: {claim: shared, subPath: x}}}\n"
+    "routes: {ingress: nginx, annotations: {a: b}}\n",
 }
 TEXT = st.one_of(
     st.sampled_from(
@@ -141,6 +143,10 @@ SERVICE = {
     "startup_timeout": st.sampled_from(["10m", "605s", "1h", "45s"]),
     "timeout": st.sampled_from(["30s", "0s", "2m"]),
     "request_limit": st.integers(1, 1000),
+    "liveness": st.sampled_from(["/health", "/live"]),
+    "drain": st.sampled_from(["15s", "1m"]),
+    "route": block({"host": st.just("a.example.com")}, path=st.sampled_from(["/", "/v1", "/v1/"])),
+    "disruption": block({"maxUnavailable": st.sampled_from([1, "25%"])}),
 }
 PATCH = st.one_of(
     st.just({"hostIPC": True}),

@@ -43,6 +43,15 @@ UNUSED_RIGHTS: dict[str, dict[str, str]] = {
         **{f"gpuctl-server-keeper: get {kind}": REREAD for kind in ("resourcequotas", "limitranges")},
         "gpuctl-server-keeper: update leases.coordination.k8s.io": "a lease that is held for longer is renewed",
         "gpuctl-server-writer: patch jobs/status.batch in team-a": "used only for the failed indexes of an array",
+        **{
+            f"gpuctl-server-writer: {verb} {kind} in team-a": "used only for routes and disruption budgets"
+            for kind in (
+                "poddisruptionbudgets.policy",
+                "ingresses.networking.k8s.io",
+                "httproutes.gateway.networking.k8s.io",
+            )
+            for verb in ("get", "create", "patch", "delete")
+        },
         "gpuctl-server-writer: get configmaps in team-a": REREAD,
         "gpuctl-server-writer: get services in team-a": REREAD,
         "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": REREAD,

@@ -23,7 +23,9 @@ from support.go_programs import built_program, cache_directory, is_program, name
 RELEASE = "v0.7.0"
 """The kubeconform that is built if none is installed."""
 
-JOBSET = Path(__file__).parents[2] / "compiler" / "gpuctl" / "backend" / "schemas" / "jobset.json"
+SCHEMAS = Path(__file__).parents[2] / "compiler" / "gpuctl" / "backend" / "schemas"
+CUSTOM = tuple(SCHEMAS / f"{name}.json" for name in ("jobset", "gateway-api", "keda"))
+"""Schemas of kinds that are not Kubernetes' own."""
 LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -80,7 +82,7 @@ def schema_directory(version: str) -> Path:
     package = Path(str(importlib.resources.files("kubernetes_validate")))
     source = package / "kubernetes-json-schema" / f"v{version}.0-local-strict" / "_definitions.json"
     state = hashlib.sha256()
-    for part in (Path(__file__), JOBSET):
+    for part in (Path(__file__), *CUSTOM):
         state.update(part.read_bytes())
     state.update(installed_version("kubernetes-validate").encode())
     root = cache_directory() / "kubeconform" / f"schemas-{state.hexdigest()[:16]}"
@@ -107,11 +109,12 @@ def _write_schemas(published: dict[str, Any], directory: Path) -> None:
         for name, definition in published.items()
         for known in definition.get("x-kubernetes-group-version-kind", ())
     }
-    jobset = json.loads(JOBSET.read_text(encoding="utf-8"))
-    definitions.update(jobset["$defs"])
-    for kind, name in jobset["kinds"].items():
-        group, version, kind_name = kind.split("/")
-        kinds[group, version, kind_name] = name
+    for file in CUSTOM:
+        custom = json.loads(file.read_text(encoding="utf-8"))
+        definitions.update(custom["$defs"])
+        for kind, name in custom["kinds"].items():
+            group, version, kind_name = kind.split("/")
+            kinds[group, version, kind_name] = name
     for (group, version, kind), name in kinds.items():
         reached: dict[str, Any] = {}
         left = [name]

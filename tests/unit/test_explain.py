@@ -221,6 +221,8 @@ REST = {
     "quota": "quota: {name: a}\nusers: {a: {gpu: 1}}\n",
     "platform": "",
 }
+# A platform with all settings that fields of jobs need.
+SERVES_ALL = "kind: platform\nversion: v0.1\nroutes: {gateway: infra/public}\n"
 # Fields whose example is valid only together with another field.
 COMPANIONS = {
     **{
@@ -243,6 +245,8 @@ COMPANIONS = {
     "environment.env[].value": "environment: {image: a:1, env: [{name: A}]}",
     "environment.env[].secret": "environment: {image: a:1, env: [{name: A, key: a}]}",
     "environment.env[].key": "environment: {image: a:1, env: [{name: A, secret: a}]}",
+    **dict.fromkeys(("routes.listener", "routes.tls", "routes.annotations"), "routes: {gateway: infra/public}"),
+    "routes.secret": "routes: {ingress: nginx, tls: true}",
     "autoscaling.enabled": "autoscaling: {maxReplicas: 4}",
     "autoscaling.targetQueueLength": "autoscaling: {metric: queue}",
     "autoscaling.targetCPUUtilization": "autoscaling: {metric: cpu}",
@@ -292,7 +296,10 @@ def test_every_example_compiles(kind: str) -> None:
         if entry.dotted in COMPANIONS:
             document = merge(yaml.safe_load(COMPANIONS[entry.dotted]), document)
         _add_required(kind, entry.path, document)
-        loaded = load([Source("a.yaml", json.dumps(document))], versions=("1.33", "1.36"))
+        sources = [Source("a.yaml", json.dumps(document))]
+        if kind != "platform":
+            sources.append(Source("platform.yaml", SERVES_ALL))
+        loaded = load(sources, versions=("1.33", "1.36"))
         errors = [item.message for item in loaded.diagnostics if item.severity.value == "error"]
         assert errors == [], (entry.dotted, json.dumps(document))
 

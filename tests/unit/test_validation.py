@@ -158,6 +158,48 @@ VALID: dict[str, dict[str, Any]] = {
             ],
         },
     ),
+    "Ingress": make_object(
+        "networking.k8s.io/v1",
+        "Ingress",
+        spec={
+            "ingressClassName": "nginx",
+            "rules": [
+                {
+                    "host": "a.example.com",
+                    "http": {
+                        "paths": [
+                            {
+                                "path": "/",
+                                "pathType": "Prefix",
+                                "backend": {"service": {"name": "x", "port": {"number": 80}}},
+                            }
+                        ]
+                    },
+                }
+            ],
+        },
+    ),
+    "PodDisruptionBudget": make_object(
+        "policy/v1",
+        "PodDisruptionBudget",
+        spec={"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "x"}}},
+    ),
+    "HTTPRoute": make_object(
+        "gateway.networking.k8s.io/v1",
+        "HTTPRoute",
+        spec={
+            "parentRefs": [{"name": "public", "namespace": "infra"}],
+            "rules": [{"backendRefs": [{"name": "x", "port": 80}]}],
+        },
+    ),
+    "ScaledObject": make_object(
+        "keda.sh/v1alpha1",
+        "ScaledObject",
+        spec={
+            "scaleTargetRef": {"name": "x"},
+            "triggers": [{"type": "prometheus", "metadata": {"query": "up"}}],
+        },
+    ),
     "JobSet": make_object(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
@@ -312,6 +354,9 @@ REQUIRED: list[tuple[str, ObjectPath]] = [
     ("Deployment", ("spec", "selector")),
     ("PersistentVolume", ("spec", "nfs", "path")),
     ("HorizontalPodAutoscaler", ("spec", "metrics", 0, "resource", "target", "type")),
+    ("Ingress", ("spec", "rules", 0, "http", "paths", 0, "pathType")),
+    ("HTTPRoute", ("spec", "rules", 0, "backendRefs", 0, "name")),
+    ("ScaledObject", ("spec", "triggers")),
     ("JobSet", (*WORKER, "template")),
     ("JobSet", (*WORKER_POD, "containers")),
     ("JobSet", (*WORKER, "dependsOn", 0, "status")),
@@ -326,7 +371,8 @@ def test_valid_objects_pass(version: str, kind: str) -> None:
 
 def test_every_kind_has_a_valid_object() -> None:
     kinds = {(obj["apiVersion"], kind) for kind, obj in VALID.items()}
-    assert kinds == {*kubernetes_schemas.KINDS, ("jobset.x-k8s.io/v1alpha2", "JobSet")}
+    custom = {("jobset.x-k8s.io/v1alpha2", "JobSet"), ("gateway.networking.k8s.io/v1", "HTTPRoute")}
+    assert kinds == {*kubernetes_schemas.KINDS, *custom, ("keda.sh/v1alpha1", "ScaledObject")}
 
 
 @pytest.mark.parametrize(
@@ -507,7 +553,12 @@ def test_one_validator_is_cached_for_each_version() -> None:
 
 def test_versions_match_the_schema_files() -> None:
     files = {file.name for file in kubernetes_schemas.SCHEMAS.iterdir()}
-    assert files == {"jobset.json", *(f"kubernetes-{version}.json" for version in VERSIONS)}
+    assert files == {
+        "jobset.json",
+        "gateway-api.json",
+        "keda.json",
+        *(f"kubernetes-{version}.json" for version in VERSIONS),
+    }
     assert DEFAULT_VERSION in VERSIONS
 
 
@@ -525,7 +576,7 @@ def test_schema_files_are_strict_small_and_closed(file: Path) -> None:
     data = json.loads(file.read_text(encoding="utf-8"))
     kubernetes = json.loads((file.parent / f"kubernetes-{VERSIONS[0]}.json").read_text(encoding="utf-8"))
     assert file.stat().st_size < 120_000
-    known = {**kubernetes["$defs"], **data["$defs"]} if file.name == "jobset.json" else data["$defs"]
+    known = {**kubernetes["$defs"], **data["$defs"]} if not file.name.startswith("kubernetes-") else data["$defs"]
     assert set(data["kinds"].values()) <= set(data["$defs"])
     for name, definition in data["$defs"].items():
         for schema in every_schema(definition):
@@ -543,9 +594,9 @@ def test_kubernetes_files_match_kubernetes_validate() -> None:
     assert kubernetes_schemas.kubernetes_drift() == []
 
 
-def test_jobset_file_matches_its_definition() -> None:
+def test_files_of_custom_resources_match_their_definitions() -> None:
     try:
-        files = kubernetes_schemas.jobset_files()
+        files = kubernetes_schemas.definition_files()
     except kubernetes_schemas.GoMissing as missing:
         if os.environ.get("CI") == "true":
             raise
@@ -572,7 +623,7 @@ def test_drift_of_the_schema_files_is_reported(
     assert kubernetes_schemas.kubernetes_drift(tmp_path) == found
 
     monkeypatch.setattr(kubernetes_schemas, "kubernetes_drift", lambda: found)
-    monkeypatch.setattr(kubernetes_schemas, "jobset_files", dict)
+    monkeypatch.setattr(kubernetes_schemas, "definition_files", dict)
     assert kubernetes_schemas.main(["--check"]) == 1
     assert capsys.readouterr().err.splitlines() == found
     monkeypatch.setattr(kubernetes_schemas, "kubernetes_drift", list)
@@ -593,7 +644,7 @@ def test_missing_go_is_reported(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(kubernetes_schemas.GoMissing, match="`go` is not on PATH"):
-        kubernetes_schemas.jobset_files()
+        kubernetes_schemas.definition_files()
     assert kubernetes_schemas.main(["--check"]) == 1
     assert capsys.readouterr().err.startswith("error: `go` is not on PATH")
 

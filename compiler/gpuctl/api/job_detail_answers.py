@@ -143,8 +143,13 @@ class JobTimeline(SharedModel):
 
 
 class JobAddresses(SharedModel):
-    """The addresses of a job's ports, as ``host:port``."""
+    """The addresses of a job's route and ports; of ports as ``host:port``."""
 
+    route: str | None = Field(
+        None,
+        description="The URL of the job's route, from outside the cluster; null if it has none.",
+        examples=["https://chat.example.com/v1"],
+    )
     node_ports: list[str] = Field([], examples=[["10.0.0.7:30080"]])
     load_balancers: list[str] = Field([], examples=[["203.0.113.5:8000"]])
     cluster_dns: list[str] = Field([], examples=[["chat.team-a.svc:8000"]])
@@ -251,6 +256,7 @@ def _details(detail: JobDetail) -> dict[str, Any]:
         **_basics(detail),
         **_history(history),
         "access": JobAddresses(
+            route=found.route,
             node_ports=found.nodes,
             load_balancers=found.balancers,
             cluster_dns=found.services,

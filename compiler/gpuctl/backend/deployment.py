@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, selector
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service_objects import container_ports, pod_extras, probes, startup_seconds
+from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, startup_seconds
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.service_block import ServiceBlock
@@ -28,7 +28,7 @@ def deployment(
         # The default surges first and waits for cards that only the old pods can free.
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     spec["template"] = pod_template(
-        context, document, model, ports=container_ports(block), probes=probes(block), spec=pod_extras(block)
+        context, document, model, ports=container_ports(block), extras=container_extras(block), spec=pod_extras(block)
     )
     return {
         "apiVersion": "apps/v1",

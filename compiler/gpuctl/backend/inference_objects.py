@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.backend.deployment import deployment
+from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata
 from gpuctl.backend.service_objects import service
@@ -21,6 +22,7 @@ DEFAULT_QUEUE_TARGET = 5
 def lower(context: Context, document: Document, model: InferenceDocument) -> Iterator[Object]:
     """Yield the objects of an inference."""
     yield service(context, document, model, model.service)
+    yield from exposure(context, document, model, model.service)
     replicas = None if model.autoscaled else model.service.replicas
     yield deployment(context, document, model, model.service, replicas=replicas)
     if model.autoscaling is not None and model.autoscaled:

@@ -9,7 +9,7 @@ from typing import Any
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.pod import type_expressions
+from gpuctl.backend.pod import DEFAULT_GRACE, type_expressions
 from gpuctl.backend.pod_security import lift_security
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.backend.variables import lift_sources, lift_variables
@@ -23,9 +23,10 @@ from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, sweep_values
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
 
 Data = dict[str, Any]
+GRACE = "terminationGracePeriodSeconds"
 
 
 def _template_of(obj: Object) -> Object:
@@ -113,9 +114,11 @@ class LiftedWorkload:
             job["annotations"] = dict(template["annotations"])
         if (checkpoint := parse_checkpoint(self._annotation(CHECKPOINT) or "")) is not None:
             job["checkpoint"] = checkpoint.data()
-        grace = self.pod.get("terminationGracePeriodSeconds")
+        grace = self.pod.get(GRACE)
+        if grace is not None:
+            grace -= self._drain()
         # A service's own timeout sets it too.
-        if grace is not None and self._annotation("timeout") is None and not self._is_server_default(grace):
+        if grace is not None and self._annotation("timeout") is None and not self._is_default_grace(grace):
             job["grace"] = format_duration(grace)
         hook = self.container.get("lifecycle", {}).get("preStop", {})
         if "exec" in hook:
@@ -124,9 +127,15 @@ class LiftedWorkload:
             job.update(self._run())
         return job
 
-    def _is_server_default(self, grace: int) -> bool:
-        """Return True for the grace period that the API server fills in."""
-        return grace == 30 and "uid" in self.obj["metadata"]
+    def _is_default_grace(self, grace: int) -> bool:
+        """Return True for the grace period that the API server fills in, and to which lowering adds a drain."""
+        return grace == DEFAULT_GRACE and ("uid" in self.obj["metadata"] or self._drain() > 0)
+
+    def _drain(self) -> int:
+        """Return the seconds that a service is drained for. A hook that leaves no grace period is not lowered."""
+        hook = self.container.get("lifecycle", {}).get("preStop", {})
+        seconds: int = hook.get("sleep", {}).get("seconds", 0)
+        return seconds if self.kind != "training" and seconds <= self.pod.get(GRACE, -1) else 0
 
     def _run(self) -> Data:
         spec = self.obj["spec"]
@@ -274,7 +283,15 @@ class LiftedWorkload:
         probe = self.container.get("startupProbe")
         seconds = probe["periodSeconds"] * probe["failureThreshold"] if probe is not None else 600
         if probe is not None:
-            service["health_check"] = probe["httpGet"]["path"]
+            service |= self._probe_paths()
+        if self._drain():
+            service["drain"] = format_duration(self._drain())
+        if (url := self._annotation(URL)) is not None:
+            host, slash, path = url.partition("://")[2].partition("/")
+            service["route"] = {"host": host, "path": slash + path}
+        budget = self.beside.get("PodDisruptionBudget")
+        if budget is not None:
+            service["disruption"] = {"maxUnavailable": str(budget["spec"]["maxUnavailable"])}
         seconds = self.obj["spec"].get("progressDeadlineSeconds", seconds + 600) - 600
         if seconds != 600 and seconds > 0:
             service["startup_timeout"] = format_duration(seconds)
@@ -285,6 +302,13 @@ class LiftedWorkload:
         if (limit := self._annotation("request-limit")) is not None:
             service["request_limit"] = int(limit)
         return service
+
+    def _probe_paths(self) -> Data:
+        """Return the fields of the readiness and the liveness probe."""
+        names = ("readinessProbe", "livenessProbe")
+        ready, alive = (self.container.get(name, {}).get("httpGet", {}).get("path") for name in names)
+        found = {"health_check": ready} if ready is not None else {}
+        return {**found, "liveness": alive} if alive not in (None, ready) else found
 
     @staticmethod
     def _port(port: Object) -> Data:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, selector
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service_objects import container_ports, pod_extras, probes, service
+from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, service
 from gpuctl.frontend.document import Document
 from gpuctl.language.notebook_document import NotebookDocument
 from gpuctl.objects.api_resources import Object
@@ -17,6 +18,7 @@ from gpuctl.objects.companion_names import service_name
 def lower(context: Context, document: Document, model: NotebookDocument) -> Iterator[Object]:
     """Yield the objects of a notebook. A StatefulSet keeps the name of its one pod."""
     yield service(context, document, model, model.service)
+    yield from exposure(context, document, model, model.service)
     yield {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -36,7 +38,7 @@ def lower(context: Context, document: Document, model: NotebookDocument) -> Iter
                 document,
                 model,
                 ports=container_ports(model.service),
-                probes=probes(model.service),
+                extras=container_extras(model.service),
                 spec=pod_extras(model.service),
             ),
         },

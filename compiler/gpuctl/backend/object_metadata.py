@@ -9,7 +9,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, URL
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -76,6 +76,10 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         annotations[context.label("timeout")] = service.timeout
     if service is not None and service.request_limit is not None:
         annotations[context.label("request-limit")] = str(service.request_limit)
+    if service is not None and service.route is not None and context.settings.routes is not None:
+        # Commands that read a job show it without reading routes.
+        scheme = "https" if context.settings.routes.tls else "http"
+        annotations[context.label(URL)] = f"{scheme}://{service.route.host}{service.route.path}"
     source = getattr(model, "model", None)
     for field in ("source", "name", "version", "format"):
         value = getattr(source, field, None)

@@ -17,11 +17,14 @@ RANKS: dict[str, int] = {
     "PersistentVolume": 60,
     "PersistentVolumeClaim": 61,
     "Service": 70,  # its variables reach only pods that start later
+    "PodDisruptionBudget": 71,  # limits evictions from the first pod on
     "Job": 80,
     "Deployment": 81,
     "StatefulSet": 82,
     "JobSet": 83,
     "HorizontalPodAutoscaler": 90,  # scales an existing workload
+    "HTTPRoute": 91,  # sends requests to a Service
+    "Ingress": 92,
 }
 _LAST = 100
 

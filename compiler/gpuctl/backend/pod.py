@@ -13,8 +13,9 @@ from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_patches import apply_pod_patches
 from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
+from gpuctl.backend.service_objects import drain_seconds
 from gpuctl.backend.variables import env_source, env_value, env_variable
-from gpuctl.frontend.document import Document
+from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
@@ -26,6 +27,8 @@ from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
 """Fields of a pod with which a container's process 1 is not its own program."""
+DEFAULT_GRACE = 30
+"""Kubernetes' default of a pod's grace period, seconds."""
 _REFERENCE = r"(?<!\$)\$\(([^()]*)\)"
 """Matches a reference to a variable in a value; ``$$(NAME)`` is text."""
 
@@ -37,7 +40,7 @@ def pod_template(
     *,
     env: list[Object] | None = None,
     ports: list[Object] | None = None,
-    probes: Object | None = None,
+    extras: Object | None = None,
     volumes: list[Object] | None = None,
     mounts: list[Object] | None = None,
     spec: Object | None = None,
@@ -45,6 +48,7 @@ def pod_template(
     """Return a PodTemplateSpec.
 
     :param env: variables before the user's own.
+    :param extras: further fields of the container that the kind needs.
     :param volumes: volumes after the document's; ``mounts`` likewise.
     :param spec: further fields of the pod's spec that the kind needs.
     """
@@ -71,7 +75,7 @@ def pod_template(
         container["resources"] = resources
     if pod_mounts:
         container["volumeMounts"] = pod_mounts
-    container.update(probes or {})
+    container.update(extras or {})
     if model.job.on is not None and model.job.on.stop:
         container["lifecycle"] = {"preStop": {"exec": {"command": list(model.job.on.stop)}}}
     if model.security is not None and (own := container_security(model.security)):
@@ -84,6 +88,10 @@ def pod_template(
     pod.update(spec or {})
     if model.job.grace is not None:
         pod["terminationGracePeriodSeconds"] = parse_duration(model.job.grace)
+    block = service_of(model)
+    if block is not None and (drain := drain_seconds(block)) is not None:
+        # The hook's time counts.
+        pod["terminationGracePeriodSeconds"] = drain + pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
     if model.security is not None and (shared := pod_security(model.security)):
         pod["securityContext"] = shared
     pod.update(_placement(context, document, model))

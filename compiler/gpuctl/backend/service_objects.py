@@ -56,21 +56,39 @@ def startup_seconds(block: ServiceBlock) -> int:
     return parse_duration(block.startup_timeout) or PERIOD
 
 
-def probes(block: ServiceBlock) -> Object:
-    """Return the startup, readiness and liveness probes for ``health_check``.
+def container_extras(block: ServiceBlock) -> Object:
+    """Return the fields of the container that the service block sets: probes, and the hook that drains the pod."""
+    extras = _probes(block)
+    if (seconds := drain_seconds(block)) is not None:
+        extras["lifecycle"] = {"preStop": {"sleep": {"seconds": seconds}}}
+    return extras
+
+
+def drain_seconds(block: ServiceBlock) -> int | None:
+    """Return ``drain`` in seconds; None without it."""
+    return parse_duration(block.drain) if block.drain is not None else None
+
+
+def _probes(block: ServiceBlock) -> Object:
+    """Return the startup, readiness and liveness probes for ``health_check`` and ``liveness``.
 
     The startup probe delays the others for up to ``startup_timeout``, so liveness needs no long delay: a later hang is
     detected within a minute.
     """
-    if block.health_check is None:
+    ready, alive = block.health_check, block.liveness or block.health_check
+    if alive is None:
         return {}
-    action = {"httpGet": {"path": block.health_check, "port": MAIN_PORT}}
     attempts = max(1, -(-startup_seconds(block) // PERIOD))
-    return {
-        "startupProbe": {**action, "periodSeconds": PERIOD, "timeoutSeconds": 5, "failureThreshold": attempts},
-        "readinessProbe": {**action, "periodSeconds": PERIOD, "timeoutSeconds": 5, "failureThreshold": 3},
-        "livenessProbe": {**action, "periodSeconds": PERIOD, "timeoutSeconds": 10, "failureThreshold": 6},
-    }
+    found = {"startupProbe": _probe(ready or alive, 5, attempts)}
+    if ready is not None:
+        found["readinessProbe"] = _probe(ready, 5, 3)
+    found["livenessProbe"] = _probe(alive, 10, 6)
+    return found
+
+
+def _probe(path: str, timeout: int, failures: int) -> Object:
+    action = {"httpGet": {"path": path, "port": MAIN_PORT}}
+    return {**action, "periodSeconds": PERIOD, "timeoutSeconds": timeout, "failureThreshold": failures}
 
 
 def pod_extras(block: ServiceBlock) -> Object:

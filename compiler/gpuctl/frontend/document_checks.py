@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
-from gpuctl.frontend.document import Document, service_of
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.partial_model import until_unknown
 from gpuctl.frontend.platform_restrictions import (
@@ -16,18 +16,17 @@ from gpuctl.frontend.platform_restrictions import (
     is_reserved_key,
     visible_devices_problem,
 )
+from gpuctl.frontend.service_checks import check_service
 from gpuctl.frontend.storage_checks import check_storage
 from gpuctl.language import names
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.helper_block import HelperContainer
-from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.language.workload import Workload
-from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.quantities import parse_quantity
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -57,16 +56,13 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _reserved_labels(document, model, settings)
         yield _environment(document, model, settings)
         yield _helpers(document, model, settings)
-        yield _grace(document, model)
         yield _gpus(document, model, settings)
         yield _shared_memory(document, model)
         yield check_storage(document, model, settings)
-        yield _node_ports(document, model)
+        yield check_service(document, model, settings)
         if model.kind == "training":
             yield _several_nodes(document, model, settings)
             yield _beside_the_program(document, model, settings)
-        if model.kind == "inference":
-            yield _autoscaling(document, model)
         yield from command_checks(document, model, settings)
     elif model.kind == "quota":
         yield _quota(document, model, settings)
@@ -207,17 +203,6 @@ def _helpers(document: Document, model: Job, settings: Settings) -> Iterator[Dia
                     yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
 
 
-def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Report two grace periods, and a hook that has no time."""
-    service = service_of(model)
-    if model.job.grace is not None and service is not None and service.timeout is not None:
-        message = "`job.grace` and `service.timeout` both set the grace period of the pods"
-        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "keep one", key=True)
-    if model.job.on is not None and model.job.on.stop and parse_duration(model.job.grace or "30s") == 0:
-        message = "`job.on.stop` cannot run: `job.grace` leaves no time for it"
-        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "write a time such as `2m`")
-
-
 def _has_nvidia(model: Job, settings: Settings) -> bool:
     return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
 
@@ -278,19 +263,6 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
         yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
 
 
-def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
-    service = service_of(model)
-    if service is None:
-        return
-    ports: list[tuple[int | None, tuple[str | int, ...]]] = [(service.nodePort, ("service", "nodePort"))]
-    ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
-    for port, path in ports:
-        if port is not None and not 30000 <= port <= 32767:
-            message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
-            hint = "choose one inside, unless the API server's --service-node-port-range allows it"
-            yield document.diagnostic(WARNING, "GPU420", message, path, hint)
-
-
 def _beside_the_program(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Report containers beside the program: a pod ends with its last container, which may keep the GPUs."""
     external = settings.external_pools.get(model.resources.pool)
@@ -340,29 +312,6 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
             "nothing makes the pods of this training start together: some may hold GPUs while others wait",
             ("resources", "nodes"),
             "have the platform set `training.queue` (Kueue) for the pool",
-            key=True,
-        )
-
-
-def _autoscaling(document: Document, model: InferenceDocument) -> Iterator[Diagnostic]:
-    scaling = model.autoscaling
-    if scaling is None or not scaling.enabled:
-        return
-    if scaling.metric == "cpu" and model.resources.cpu is None:
-        yield document.diagnostic(
-            ERROR,
-            "GPU213",
-            "`metric: cpu` measures use against the requested cpu, and the job requests none",
-            ("autoscaling", "metric"),
-            "add `resources.cpu`",
-        )
-    if scaling.metric == "gpu" and model.resources.gpu == 0:
-        yield document.diagnostic(
-            WARNING,
-            "GPU414",
-            "autoscaling on GPU use, and the job asks for no GPU",
-            ("autoscaling",),
-            "use `metric: cpu`",
             key=True,
         )
 

@@ -35,6 +35,7 @@ def link(
     yield from _names(documents)
     yield from _nodes_in_two_pools(documents)
     yield from _node_ports(documents)
+    yield from _routes(documents)
     pools = declared_pools(documents, settings)
     yield from pool_references(documents, pools, settings, complete)
     for name in sorted(pools):
@@ -60,19 +61,22 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
                 "GPU417",
                 f"two jobs are called `{name}` in namespace `{document.namespace}` ({earlier.kind}, {document.kind})",
                 ("job", "name"),
-                _how_to_part(document.model, earlier.model),
+                _how_to_part(document.model, earlier.model, "rename one: commands find a job by its name"),
                 related=(Related("the other one", earlier.span(("job", "name"))),),
             )
 
 
-def _how_to_part(model: Workload, other: Model) -> str:
-    """Return the hint for two jobs of one name."""
+def _how_to_part(model: Model, other: Model, change: str) -> str:
+    """Return the hint for two jobs that cannot both exist in a cluster.
+
+    :param change: the hint if they belong on the same cluster.
+    """
     # The partial model of a document with errors may lack the field.
     found = [getattr(one, "placement", None) for one in (model, other)]
     placed = [one.clusters if one is not None else [] for one in found]
     if all(placed) and not set(placed[0]) & set(placed[1]):
         return f"they belong on different clusters: compile for one at a time, with --cluster {placed[0][0]}"
-    return "rename one: commands find a job by its name"
+    return change
 
 
 def _nodes_in_two_pools(documents: Sequence[Document]) -> Iterator[Diagnostic]:
@@ -119,3 +123,24 @@ def _node_ports(documents: Sequence[Document]) -> Iterator[Diagnostic]:
                     "change one; a nodePort exists once in a cluster",
                     related=(Related("the other one", earlier.span(earlier_path)),),
                 )
+
+
+def _routes(documents: Sequence[Document]) -> Iterator[Diagnostic]:
+    seen: dict[tuple[str, str], Document] = {}
+    for document in documents:
+        service = service_of(document.model)
+        if service is None or service.route is None:
+            continue
+        route = service.route
+        # A controller matches `/v1` and `/v1/` alike.
+        earlier = seen.setdefault((route.host, route.path.rstrip("/")), document)
+        if earlier is not document:
+            yield document.diagnostic(
+                ERROR,
+                "GPU442",
+                f"requests to `{route.host}{route.path}` are routed to another job of these documents",
+                ("service", "route"),
+                _how_to_part(document.model, earlier.model, "change `host` or `path` of one"),
+                key=True,
+                related=(Related("the other one", earlier.span(("service", "route"), key=True)),),
+            )

@@ -122,6 +122,13 @@ def _object_name(value: str) -> str:
     return value
 
 
+def _namespaced_name(value: str) -> str:
+    namespace, slash, name = value.partition("/")
+    if not slash or not names.is_dns_label(namespace) or not names.is_dns_subdomain(name):
+        raise _illegal("GPU207", value, "a name with its namespace such as `infra/public`")
+    return value
+
+
 @_cached
 def _label_value(value: str) -> str:
     if not names.is_label_value(value):
@@ -345,6 +352,29 @@ def _url_path(value: str) -> str:
     return value
 
 
+def _route_path(value: str) -> str:
+    """Check a path that an Ingress and an HTTPRoute accept.
+
+    Sources: k8s.io/kubernetes pkg/apis/networking/validation, ValidateHTTPIngressPath; the rules of HTTPPathMatch.
+    """
+    _url_path(value)
+    bad = next((part for part in ("//", "/./", "/../", "%2f", "%2F", "#", "?") if part in value), None)
+    bad = bad or next((part for part in ("/.", "/..") if value.endswith(part)), None)
+    if bad is not None or not value.isascii() or len(value) > 1024:
+        wrong = f"contains `{bad}`" if bad is not None else "is not ASCII text of at most 1024 characters"
+        raise field_error(
+            "GPU210", f"the path `{shorten(value)}` {wrong}, which no route matches", "write `/name/name`"
+        )
+    return value
+
+
+def _count_or_percent(value: str) -> str:
+    if re.fullmatch(r"(?a)\d{1,9}|(100|\d{1,2})%", value) is None:
+        hint = _no_variables(value) or "write a number such as `1`, or a percentage such as `25%`"
+        raise field_error("GPU206", f"`{shorten(value)}` is neither a whole number nor a whole percentage", hint)
+    return value
+
+
 @_cached
 def _image(value: str) -> str:
     if not value:
@@ -426,6 +456,7 @@ NonEmpty = Annotated[str, Scalar.TEXT, Check(_no_nul), Check(_nonempty)]
 JobName = Annotated[str, Scalar.TEXT, Check(_dns_1035)]
 DnsLabel = Annotated[str, Scalar.TEXT, Check(_dns_label)]
 ObjectName = Annotated[str, Scalar.TEXT, Check(_object_name)]
+NamespacedName = Annotated[str, Scalar.TEXT, Check(_namespaced_name)]
 LabelKey = Annotated[str, Scalar.TEXT, Check(_label_key)]
 LabelValue = Annotated[str, Scalar.TEXT, Check(_label_value)]
 RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value)]
@@ -450,6 +481,8 @@ RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
 FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
 Capability = Annotated[str, Scalar.TEXT, Check(_capability)]
 UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
+RoutePath = Annotated[str, Scalar.TEXT, Check(_route_path)]
+CountOrPercent = Annotated[str, Scalar.TEXT, Check(_count_or_percent)]
 Image = Annotated[str, Scalar.TEXT, Check(_image)]
 Boolean = Annotated[bool, Scalar.BOOLEAN]
 Count = Annotated[int, Scalar.INTEGER, Field(ge=0, le=2**31 - 1)]

@@ -34,6 +34,7 @@ from gpuctl.language.fields import (
     empty_list,
 )
 from gpuctl.language.names import DEFAULT_DOMAIN
+from gpuctl.language.route_blocks import RouteSettings
 from gpuctl.language.service_block import ServiceType
 from gpuctl.language.storage_block import ClaimSource, NfsSource
 from gpuctl.language.workload import Version
@@ -45,6 +46,9 @@ DriftKind = Literal[
     "JobSet",
     "Service",
     "ConfigMap",
+    "HTTPRoute",
+    "Ingress",
+    "PodDisruptionBudget",
     "HorizontalPodAutoscaler",
     "ResourceQuota",
     "LimitRange",
@@ -476,6 +480,11 @@ class PlatformDocument(Block):
     quota: QuotaSettings = Field(default_factory=QuotaSettings.model_construct, description="Settings of quotas.")
     service: ServiceDefaults = Field(
         default_factory=ServiceDefaults.model_construct, description="Settings of services."
+    )
+    routes: RouteSettings | None = Field(
+        None,
+        description="Controller of `service.route`. Default: none, so that services cannot have routes.",
+        examples=[{"gateway": "infra/public", "tls": True}],
     )
     storage: StorageSettings = Field(
         default_factory=StorageSettings.model_construct, description="Settings of storage."

@@ -73,6 +73,10 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
+            fields.NamespacedName,
+            TextRule(f"^{_LABEL}/{_SUBDOMAIN}$", 317, _TEXT, "Not a name with its namespace such as `infra/public`."),
+        ),
+        (
             fields.LabelKey,
             TextRule(
                 f"^(?:{_SUBDOMAIN}/)?{_QUALIFIED}$",
@@ -191,6 +195,21 @@ TEXT_RULES: dict[Checks, TextRule] = {
             TextRule("^(?!CAP_)[A-Z][A-Z_]*$", None, _WORD, "Not a capability such as `IPC_LOCK`."),
         ),
         (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
+        (
+            fields.RoutePath,
+            TextRule(
+                r"^(?![\s\S]*(?://|/\.{1,2}(?:/|$)|%2[fF]))/[!-\"$->@-~]*$",
+                1024,
+                _TEXT,
+                "Not a URL path such as `/v1`.",
+            ),
+        ),
+        (
+            fields.CountOrPercent,
+            TextRule(
+                "^(?:[0-9]{1,9}|(?:100|[0-9]{1,2})%)$", 9, _NUMBER, "Not a number or percentage such as `1` or `25%`."
+            ),
+        ),
         (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
         (
             fields.Server,

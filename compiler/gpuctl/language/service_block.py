@@ -8,6 +8,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
     Count,
+    CountOrPercent,
     NodePort,
     Port,
     PortName,
@@ -16,6 +17,7 @@ from gpuctl.language.fields import (
     UrlPath,
     empty_list,
 )
+from gpuctl.language.route_blocks import Route
 
 ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]
 Protocol = Literal["TCP", "UDP"]
@@ -34,6 +36,15 @@ class ExtraPort(Block):
         None, description="Fixed port on every node (30000-32767 on most clusters).", examples=[30090]
     )
     protocol: Protocol = Field("TCP", description="TCP or UDP.", examples=["UDP"])
+
+
+class Disruption(Block):
+    """Limit on planned disruptions, such as a drained node. Becomes a PodDisruptionBudget."""
+
+    maxUnavailable: CountOrPercent = Field(  # noqa: N815
+        description="Maximum number or percentage of pods that evictions may make unavailable at a time.",
+        examples=["1"],
+    )
 
 
 class ServiceBlock(Block):
@@ -64,6 +75,12 @@ class ServiceBlock(Block):
         "and a liveness probe.",
         examples=["/health"],
     )
+    liveness: UrlPath | None = Field(
+        None,
+        description="HTTP path of the liveness probe: a pod whose answer fails for a minute is restarted. Default: "
+        "`health_check`; without one there is no liveness probe.",
+        examples=["/live"],
+    )
     startup_timeout: PositiveDuration = Field(
         "10m",
         description="Maximum time until `health_check` first succeeds; loading a model takes minutes.",
@@ -89,6 +106,22 @@ class ServiceBlock(Block):
         "Kubernetes itself does not.",
         examples=[1000],
     )
+    drain: PositiveDuration | None = Field(
+        None,
+        description="Time that a pod keeps serving after it has begun to end and before SIGTERM, so that load "
+        "balancers stop sending requests to it. It is added to the grace period. Needs Kubernetes 1.30.",
+        examples=["15s"],
+    )
+    route: Route | None = Field(
+        None,
+        description="Address of the service outside the cluster.",
+        examples=[{"host": "chat.example.com", "path": "/v1"}],
+    )
+    disruption: Disruption | None = Field(
+        None,
+        description="Limit on planned disruptions. Default: none, so that drained nodes may end all pods at once.",
+        examples=[{"maxUnavailable": 1}],
+    )
 
     @model_validator(mode="after")
     def _ports(self) -> "ServiceBlock":
@@ -105,10 +138,9 @@ class ServiceBlock(Block):
                         "use `type: NodePort`",
                         ("ports", index, "nodePort"),
                     )
-        if self.health_check is not None and self.protocol == "UDP":
-            raise field_error(
-                "GPU213", "`health_check` asks over HTTP, and the port is UDP", "remove one", ("health_check",)
-            )
+        for name in ("health_check", "liveness", "route"):
+            if getattr(self, name) is not None and self.protocol == "UDP":
+                raise field_error("GPU213", f"`{name}` asks over HTTP, and the port is UDP", "remove one", (name,))
         names = {"main"}
         numbers = {(self.port, self.protocol)}
         node_ports = {self.nodePort: (self.port, self.protocol)}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Vendor,
     )
     from gpuctl.language.resources_block import Resources
+    from gpuctl.language.route_blocks import RouteSettings
     from gpuctl.language.storage_block import Workdir
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
@@ -94,8 +95,13 @@ class Settings:
     @property
     def serves_image_volumes(self) -> bool:
         """True if volumes can be OCI artifacts: the feature gate ImageVolume is on by default since 1.35."""
+        return self._minor_version >= 35
+
+    @property
+    def _minor_version(self) -> int:
+        """The Y of Kubernetes 1.Y; the newest one for text that is not a version, which is reported by itself."""
         minor = re.match(r"(?a)1\.(\d+)", self.kubernetes_version)
-        return minor is None or int(minor[1]) >= 35
+        return int(minor[1]) if minor is not None else 99
 
     @property
     def is_rolling(self) -> bool:
@@ -170,6 +176,16 @@ class Settings:
     def service_type(self) -> str:
         """Service type of jobs that name none."""
         return self._platform.service.type if self._platform is not None else "NodePort"
+
+    @property
+    def routes(self) -> RouteSettings | None:
+        """The controller of routes to services; None if the platform has none."""
+        return self._platform.routes if self._platform is not None else None
+
+    @property
+    def serves_sleep_hooks(self) -> bool:
+        """True if a preStop hook can sleep: the feature gate PodLifecycleSleepAction is on by default since 1.30."""
+        return self._minor_version >= 30
 
     def defaults_of(self, kind: str) -> Mapping[str, Any]:
         """Return the platform's defaults for documents of a kind: a partial document."""

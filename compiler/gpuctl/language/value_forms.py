@@ -136,6 +136,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.JobName, "DNS-1035 label"),
         (fields.DnsLabel, "DNS label"),
         (fields.ObjectName, "Kubernetes object name"),
+        (fields.NamespacedName, "NAMESPACE/NAME"),
         (fields.LabelKey, "label key"),
         (fields.LabelValue, "label value"),
         (fields.RequiredLabelValue, "label value that is not empty"),
@@ -160,6 +161,8 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.FileMode, "octal file mode"),
         (fields.Capability, "text that names a capability"),
         (fields.UrlPath, "URL path"),
+        (fields.RoutePath, "URL path of a route"),
+        (fields.CountOrPercent, "number or percentage"),
         (fields.Image, "container image"),
         (sweep_block.ParameterName, "parameter name"),
     )

@@ -61,6 +61,9 @@ _TABLE = (
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+    Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    Resource("networking.k8s.io", "v1", "ingresses", "Ingress"),
+    Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False),
     Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False),
@@ -76,8 +79,8 @@ WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet")
 
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
-OPTIONAL = frozenset({"JobSet"})
-"""Kinds that exist only if their controller is installed."""
+OPTIONAL = frozenset({"JobSet", "PodDisruptionBudget", "Ingress", "HTTPRoute"})
+"""Kinds that exist only if their controller is installed, or that roles of earlier versions of gpuctl do not list."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label that puts a workload into a Kueue queue."""

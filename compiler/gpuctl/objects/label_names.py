@@ -17,6 +17,8 @@ SWEEP = "sweep"
 """Label, under the platform's domain, with the name of the sweep that a training is part of."""
 SWEEP_VALUES = "sweep-values"
 """Annotation, under the platform's domain, with the values of a training in its sweep as JSON."""
+URL = "url"
+"""Annotation, under the platform's domain, with the address of a service outside the cluster."""
 
 LABEL_MAX = 63
 """Maximum length of a label's value, and of a label's name, characters."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import URL
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, event_time
 from gpuctl.reading.job_addresses import Addresses, job_addresses
@@ -75,7 +76,7 @@ def read_job_detail(scope: Scope, job: Job, keys: Records, settings: Settings) -
         **vars(facts),
         answer=explain(evidence),
         timeline=told.timeline,
-        access=job_addresses(job.identity.name, job.identity.namespace, services, job.pods, evidence.nodes),
+        access=job_addresses(job, services, evidence.nodes, settings.label(URL)),
         events=told.events,
     )
 

@@ -1,32 +1,37 @@
-"""The addresses of a job's ports: from outside the cluster, from inside, and by `gpuctl port-forward`."""
+"""The addresses of a job: its route, its ports from outside and inside the cluster, and `gpuctl port-forward`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses as ``host:port``. ``port_forward`` is a command; None if no Service has a port."""
+    """Addresses as ``host:port``. ``port_forward`` is a command; None if no Service has a port. ``route`` is a URL."""
 
     nodes: list[str] = field(default_factory=list)
     balancers: list[str] = field(default_factory=list)
     services: list[str] = field(default_factory=list)
     pods: list[str] = field(default_factory=list)
     port_forward: str | None = None
+    route: str | None = None
 
 
-def job_addresses(
-    name: str, namespace: str, services: Iterable[Object], pods: Iterable[Object], nodes: Mapping[str, Object | None]
-) -> Addresses:
-    """Return a job's addresses. For node ports, a node's external address is preferred to its internal one."""
+def job_addresses(job: Job, services: Iterable[Object], nodes: Mapping[str, Object | None], url: str) -> Addresses:
+    """Return a job's addresses. For node ports, a node's external address is preferred to its internal one.
+
+    :param url: the annotation with the URL of the job's route.
+    """
+    name, namespace, pods = job.identity.name, job.identity.namespace, job.pods
     running = [pod for pod in pods if pod_status(pod).phase == "running"]
     hosts = list(dict.fromkeys(host for pod in running if (host := _host(pod, nodes))))
-    found = Addresses()
+    route = annotations_of(job.workload).get(url) if job.workload is not None else None
+    found = Addresses(route=route)
     ports: list[int] = []
     for service in services:
         spec, own = service["spec"], service["metadata"]["name"]
@@ -48,7 +53,7 @@ def job_addresses(
     if not ports:
         return found
     command = f"gpuctl port-forward {name} {ports[0]} -n {namespace}"
-    return Addresses(found.nodes, found.balancers, found.services, found.pods, command)
+    return Addresses(found.nodes, found.balancers, found.services, found.pods, command, found.route)
 
 
 def _host(pod: Object, nodes: Mapping[str, Object | None]) -> str | None:

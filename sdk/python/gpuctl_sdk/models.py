@@ -573,8 +573,10 @@ class IdleGpus(Answer):
 
 
 class JobAddresses(Answer):
-    """The addresses of a job's ports, as ``host:port``."""
+    """The addresses of a job's route and ports; of ports as ``host:port``."""
 
+    route: str | None
+    """The URL of the job's route, from outside the cluster; null if it has none."""
     node_ports: list[str]
     load_balancers: list[str]
     cluster_dns: list[str]

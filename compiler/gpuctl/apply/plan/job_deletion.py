@@ -109,7 +109,8 @@ def plan_leftover_deletion(session: Session, name: str, namespace: str | None, k
 
 
 def _of_job(session: Session, namespace: str | None, name: str) -> list[Object]:
-    return [obj for kind in (*WORKLOADS, *COMPANIONS) for obj in _named(session, kind, namespace, name)]
+    lists = session.each(lambda kind: _named(session, kind, namespace, name), (*WORKLOADS, *COMPANIONS))
+    return [obj for found in lists for obj in found]
 
 
 def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state import applyset
+from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.provenance import covers, list_sources
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
@@ -16,7 +17,7 @@ from gpuctl.objects.ownership_metadata import PART_OF, is_controlled
 
 SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
 """Kinds whose objects are not part of sets."""
-_KINDS = (*WORKLOADS, "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota", "LimitRange")
+_KINDS = (*WORKLOADS, *COMPANIONS, "ResourceQuota", "LimitRange")
 
 
 def find_members_without_document(

@@ -12,7 +12,10 @@ from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import is_ours
 
 OURS = f"{MANAGED_BY}=gpuctl"
-COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")
+_SERVING = ("HorizontalPodAutoscaler", "PodDisruptionBudget", "HTTPRoute", "Ingress")
+"""Companions that only services have."""
+_SERVERS = frozenset({"Deployment", "StatefulSet"})
+COMPANIONS = ("Service", "ConfigMap", *_SERVING)
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 # Up to this many namespaces, one list per namespace is cheaper than one list of the whole cluster.
@@ -50,10 +53,11 @@ def read_live_state(
         if key.kind not in _BY_NAME:
             needed.setdefault(key.kind, set()).add(key.namespace)
     required = {kind: set(namespaces) for kind, namespaces in needed.items()}
-    for kind in JOB_KINDS:
+    kinds = [kind for kind in JOB_KINDS if kind not in _SERVING or _SERVERS & needed.keys()]
+    for kind in kinds:
         needed.setdefault(kind, set()).update(jobs)
     names = sorted({name for group in jobs.values() for name in group})
-    selected = {kind for kind in JOB_KINDS if len(names) <= _FEW_JOBS and needed[kind] <= jobs.keys()}
+    selected = {kind for kind in kinds if len(names) <= _FEW_JOBS and needed[kind] <= jobs.keys()}
     tasks = [
         (kind, namespaces, f"{OURS},app in ({','.join(names)})" if kind in selected else OURS)
         for kind, namespaces in needed.items()

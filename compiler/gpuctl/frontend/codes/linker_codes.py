@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import POOL, WHOLE_NODE, CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import PLATFORM, POOL, WHOLE_NODE, CodeRule, job_document
 
 LINKER_CODES = (
     CodeRule(
@@ -235,5 +235,34 @@ LINKER_CODES = (
         "Mount a directory of data. The platform can allow paths with `policy.hostPaths`; then all others are "
         "rejected.",
         job_document("compute", "storage:\n  workdirs:\n    - path: /var/run/docker.sock  #!\n"),
+    ),
+    CodeRule(
+        "GPU442",
+        "error",
+        "two routes with one address",
+        "Two services have the same host and path. A controller sends all requests to one of them, or to both in turn.",
+        "Give each its own host or path. Longer paths win: `/v1` and `/v1/embeddings` can be two services.",
+        job_document("compute", "service:\n  route: {host: a.example.com}\n")
+        + "---\n"
+        + job_document("compute", "service:\n  route: {host: a.example.com}  #!\n", job="name: other"),
+        PLATFORM + "routes: {gateway: infra/public}\n",
+    ),
+    CodeRule(
+        "GPU443",
+        "error",
+        "field that the platform does not serve",
+        "The field needs a part of the cluster that the platform's settings do not mention: a controller of routes, a "
+        "newer Kubernetes, or an autoscaler.",
+        "If the cluster has it, add the setting that the message names to platform.yaml. Otherwise remove the field.",
+        job_document("compute", "service:\n  route: {host: chat.example.com}  #!\n"),
+    ),
+    CodeRule(
+        "GPU444",
+        "warning",
+        "budget that allows no disruption",
+        "A PodDisruptionBudget with `maxUnavailable: 0` refuses every eviction. `kubectl drain` of a node with such a "
+        "pod waits until the pod is deleted by hand.",
+        "Allow one pod, or delete the pod by hand before the node is drained.",
+        job_document("compute", "service:\n  disruption:\n    maxUnavailable: 0  #!\n"),
     ),
 )

@@ -181,6 +181,7 @@ def _timeline(job: DescribedJob) -> list[list[str]]:
 def _access(job: DescribedJob) -> Iterator[str]:
     found = job.access
     ways = [
+        ("Route", found.route or ""),
         ("Node", "\n".join(found.node_ports)),
         ("Load balancer", "\n".join(found.load_balancers)),
         ("In the cluster", "\n".join(found.cluster_dns)),

@@ -1,0 +1,101 @@
+"""Checks of services: grace periods, ports, routes, disruptions and autoscaling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document import Document, service_of
+from gpuctl.language.inference_document import InferenceDocument
+from gpuctl.language.kinds import Job
+from gpuctl.language.service_block import ServiceBlock
+from gpuctl.language.settings import Settings
+from gpuctl.objects.durations import parse_duration
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+
+def check_service(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report problems of a job's service, and of the time in which its pods end."""
+    yield from _grace(document, model)
+    service = service_of(model)
+    if service is not None:
+        yield from _drain(document, model, service, settings)
+        yield from _node_ports(document, service)
+        yield from _exposure(document, service, settings)
+    if model.kind == "inference":
+        yield from _autoscaling(document, model)
+
+
+def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Report two grace periods, and a hook that has no time."""
+    service = service_of(model)
+    if model.job.grace is not None and service is not None and service.timeout is not None:
+        message = "`job.grace` and `service.timeout` both set the grace period of the pods"
+        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "keep one", key=True)
+    if model.job.on is not None and model.job.on.stop and parse_duration(model.job.grace or "30s") == 0:
+        message = "`job.on.stop` cannot run: `job.grace` leaves no time for it"
+        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "write a time such as `2m`")
+
+
+def _drain(document: Document, model: Job, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
+    if service.drain is None:
+        return
+    path = ("service", "drain")
+    if model.job.on is not None and model.job.on.stop:
+        message = "`service.drain` and `job.on.stop` are both the preStop hook of the container"
+        hint = f'keep one: the command can wait too, as in `["sh", "-c", "sleep {parse_duration(service.drain)}; ..."]`'
+        yield document.diagnostic(ERROR, "GPU213", message, path, hint, key=True)
+    if not settings.serves_sleep_hooks:
+        message = f"`service.drain` needs Kubernetes 1.30 or newer; the platform's is {settings.kubernetes_version}"
+        hint = "have the platform set `kubernetes.version` to the cluster's, if that is newer"
+        yield document.diagnostic(ERROR, "GPU443", message, path, hint, key=True)
+
+
+def _node_ports(document: Document, service: ServiceBlock) -> Iterator[Diagnostic]:
+    ports: list[tuple[int | None, FieldPath]] = [(service.nodePort, ("service", "nodePort"))]
+    ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
+    for port, path in ports:
+        if port is not None and not 30000 <= port <= 32767:
+            message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
+            hint = "choose one inside, unless the API server's --service-node-port-range allows it"
+            yield document.diagnostic(WARNING, "GPU420", message, path, hint)
+
+
+def _exposure(document: Document, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
+    """Report a route that the platform does not serve, and a budget that allows no disruption."""
+    if service.route is not None and settings.routes is None:
+        message = "the platform has no controller of routes, so that nothing would send requests to this service"
+        hint = "have the platform set `routes: {gateway: NAMESPACE/NAME}`, or `routes: {ingress: CLASS}`"
+        yield document.diagnostic(ERROR, "GPU443", message, ("service", "route"), hint, key=True)
+    limit = service.disruption
+    if limit is not None and limit.maxUnavailable.rstrip("%").strip("0") == "":
+        message = (
+            f"with maxUnavailable {limit.maxUnavailable}, no pod may be evicted: a drain of its node waits for ever"
+        )
+        path = ("service", "disruption", "maxUnavailable")
+        hint = "write `1`, unless administrators delete the pods of a node by hand before they drain it"
+        yield document.diagnostic(WARNING, "GPU444", message, path, hint)
+
+
+def _autoscaling(document: Document, model: InferenceDocument) -> Iterator[Diagnostic]:
+    scaling = model.autoscaling
+    if scaling is None or not scaling.enabled:
+        return
+    if scaling.metric == "cpu" and model.resources.cpu is None:
+        yield document.diagnostic(
+            ERROR,
+            "GPU213",
+            "`metric: cpu` measures use against the requested cpu, and the job requests none",
+            ("autoscaling", "metric"),
+            "add `resources.cpu`",
+        )
+    if scaling.metric == "gpu" and model.resources.gpu == 0:
+        yield document.diagnostic(
+            WARNING,
+            "GPU414",
+            "autoscaling on GPU use, and the job asks for no GPU",
+            ("autoscaling",),
+            "use `metric: cpu`",
+            key=True,
+        )
