@@ -351,3 +351,11 @@ def test_removed_node_label_of_a_pool_is_drift(place: Place, plane: ControlPlane
     assert objects(drift_report(place, pool)).keys() == {"Node/drifted-0"}
     place.gpuctl("delete", "pool", "drifted", "--yes")
     plane.kubectl("delete", "node", "drifted-0")
+
+
+def test_changes_that_were_not_applied_are_in_the_terms_of_the_document(place: Place) -> None:
+    place.apply(inference())
+    changed = inference(service={"replicas": 3})
+    assert "    not applied: service.replicas: 1 -> 3\n" in place.gpuctl("drift", place.file(changed)).out
+    (one,) = drift_report(place, changed)["objects"]
+    assert one["documentChanges"] == [{"path": "service.replicas", "from": 1, "to": 3}]

@@ -328,3 +328,22 @@ def test_training_is_replaced_with_any_strategy(place: Place) -> None:
     assert place.plan(training(environment=image("v2")), flags=("--strategy=rolling",)).actions == {
         "Job/train": "replace"
     }
+
+
+def test_preview_shows_the_changes_of_documents(place: Place) -> None:
+    place.apply(training(), inference())
+    changed = training(environment={**image("v2"), "env": [{"name": "API_TOKEN", "value": "s3cret"}]})
+    file = place.file(changed, inference())
+    plan = place.gpuctl("apply", "-f", file, "--dry-run=server").out.splitlines()
+    (line,) = [place for place, text in enumerate(plan) if text.startswith("replace   job.batch/train")]
+    assert plan[line + 1].strip().startswith("environment.image: ")
+    shown = place.gpuctl("diff", "-f", file, code=1).out
+    assert plan[line + 1] in shown.splitlines()
+    (step,) = [
+        step
+        for step in place.gpuctl("diff", "-f", file, "-o", "json", code=1).value["steps"]
+        if step["documentChanges"]
+    ]
+    assert (step["kind"], step["name"]) == ("Job", "train")
+    assert step["documentChanges"][0]["path"] == "environment.image"
+    assert "s3cret" not in shown + str(step["documentChanges"])

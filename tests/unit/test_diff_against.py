@@ -56,9 +56,8 @@ def change(directory: Path) -> None:
     (directory / "jobs" / "web.yaml").unlink()
 
 
-def object_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def object_lines(out: str) -> list[str]:
     """Return the first line of each object that differs."""
-    out = capsys.readouterr().out
     return [line for line in out.splitlines() if line.startswith(("create", "update", "replace", "delete"))]
 
 
@@ -74,7 +73,9 @@ def test_unchanged_documents_print_nothing(capsys: pytest.CaptureFixture[str]) -
 def test_diff_against_a_git_revision(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 1
-    assert sorted(object_lines(capsys)) == sorted(EXPECTED_LINES)
+    out = capsys.readouterr().out
+    assert out.startswith("training sft in nlp: environment.image: train:v1 -> train:v2\n")
+    assert sorted(object_lines(out)) == sorted(EXPECTED_LINES)
     commit(repository, "change")
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD~1"]) == 1
@@ -92,7 +93,7 @@ def test_diff_against_a_built_directory(
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 1
-    found = object_lines(capsys)
+    found = object_lines(capsys.readouterr().out)
     if "--gitops" in options:
         (replaced,) = (line for line in found if line.startswith("replace"))
         assert re.fullmatch(r"replace   Job sft-[0-9a-f]{6} in nlp", replaced)

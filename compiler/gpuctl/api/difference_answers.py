@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.fit_answers import FitJob, fit_job
-from gpuctl.api.json_values import number
+from gpuctl.api.json_values import change_values, number
 from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob
 from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
+from gpuctl.gitops.document_changes import DocumentChange
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.object_changes import ObjectChange, ObjectKey
+from gpuctl.gitops.object_changes import ObjectChange, ObjectKey, StateChanges
 from gpuctl.gitops.resource_impact import Cost, Impact
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.masking import masked_pair
@@ -45,18 +45,39 @@ class DifferenceStep(ObjectName, _Action):
     error: None = None
 
 
+class JobName(ApiModel):
+    """The kind, namespace and name of a job."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class ChangedDocument(JobName):
+    """A document that differs. The namespace is "" for a pool or a quota."""
+
+    changes: list[dict[str, Any]] = Field(description="`path`, `from` and `to` of each field that differs.")
+
+    @classmethod
+    def of(cls, change: DocumentChange) -> ChangedDocument:
+        """Return the JSON model of a document that differs."""
+        return cls(**change.document._asdict(), changes=change_values(change.changes))
+
+
 class DifferencesAnswer(ApiModel):
     """``gpuctl diff --against -o json``, without credentials."""
 
     set: None
+    documents: list[ChangedDocument]
     steps: list[DifferenceStep]
     summary: dict[str, int] = Field(description="Action -> number of objects.")
 
     @classmethod
-    def of(cls, changes: Iterable[ObjectChange]) -> DifferencesAnswer:
+    def of(cls, changes: StateChanges) -> DifferencesAnswer:
         """Return the JSON model of differences."""
-        steps = list(map(_step, changes))
-        return cls(set=None, steps=steps, summary=dict(Counter(step.action for step in steps)))
+        steps = list(map(_step, changes.objects))
+        documents = list(map(ChangedDocument.of, changes.documents))
+        return cls(set=None, documents=documents, steps=steps, summary=dict(Counter(step.action for step in steps)))
 
 
 def _step(change: ObjectChange) -> DifferenceStep:
@@ -66,7 +87,7 @@ def _step(change: ObjectChange) -> DifferenceStep:
         action=change.action,
         **_name(change.key),
         reason=None,
-        changes=[{"path": item.path, "from": item.old, "to": item.new} for item in compared],
+        changes=change_values(compared),
         result="planned",
         error=None,
     )
@@ -83,14 +104,6 @@ class ChangedObject(ObjectName):
     """An object that differs."""
 
     paths: list[str]
-
-
-class JobName(ApiModel):
-    """The kind, namespace and name of a job."""
-
-    kind: str
-    namespace: str
-    name: str
 
 
 class ImpactRestart(JobName):
@@ -228,6 +241,7 @@ class ImpactAnswer(ApiModel):
     added: list[ObjectName]
     changed: list[ChangedObject]
     removed: list[ObjectName]
+    documents: list[ChangedDocument]
     restarts: list[ImpactRestart]
     jobs: list[ImpactJob]
     pools: list[ImpactPool]
@@ -244,6 +258,7 @@ class ImpactAnswer(ApiModel):
             added=[ObjectName(**_name(key)) for key in impact.added],
             changed=[ChangedObject(**_name(key), paths=paths) for key, paths in impact.changed],
             removed=[ObjectName(**_name(key)) for key in impact.removed],
+            documents=list(map(ChangedDocument.of, impact.documents)),
             restarts=[ImpactRestart(**item.job._asdict(), reason=item.reason) for item in impact.restarts],
             jobs=[
                 ImpactJob(**job._asdict(), before=_demand(before), after=_demand(after))

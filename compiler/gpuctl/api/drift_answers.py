@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import change_values
 from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.managed_fields import FieldHolder
 from gpuctl.language.masking import masked_pair, redact
@@ -54,6 +55,9 @@ class DriftObject(ApiModel):
     reason: str | None
     since: str | None
     fields: list[DriftField]
+    document_changes: list[dict[str, Any]] = Field(
+        description="The fields of the document that differ from the applied one, each with `path`, `from` and `to`."
+    )
     expected_fields: list[DriftField] = Field(description="Fields that controllers are expected to write.")
 
     @classmethod
@@ -69,6 +73,7 @@ class DriftObject(ApiModel):
             reason=one.reason or None,
             since=one.since or None,
             fields=list(map(DriftField.of, one.fields)),
+            document_changes=change_values(one.document_changes),
             expected_fields=list(map(DriftField.of, one.expected)),
         )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import change_values
 from gpuctl.apply.state.past_documents import PastDocument
-from gpuctl.gitops.value_changes import ValueChange, value_changes
+from gpuctl.gitops.value_changes import value_changes
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow
 
 
@@ -92,7 +92,7 @@ class RevisionChanges(ApiModel):
     @classmethod
     def of(cls, old: PastDocument, new: PastDocument) -> RevisionChanges:
         """Return the JSON model of the changes from one document to another."""
-        changes = _changes(value_changes(old.document, new.document))
+        changes = change_values(value_changes(old.document, new.document))
         return cls(old=old.revision, new=new.revision, changes=changes)
 
 
@@ -110,12 +110,8 @@ def _fields(row: HistoryRow) -> dict[str, Any]:
         "gpuctl": past.gpuctl,
         "cause": past.cause,
         "to": past.to,
-        "changes": _changes(row.changes),
+        "changes": change_values(row.changes),
         "masked": list(past.masked),
         "profile": past.variant.profile,
         "overrides": list(past.variant.overrides),
     }
-
-
-def _changes(changes: Iterable[ValueChange]) -> list[dict[str, Any]]:
-    return [{"path": change.path, "from": change.old, "to": change.new} for change in changes]

@@ -21,6 +21,11 @@ def number(value: Fraction | None) -> int | float | None:
     return value.numerator if value.denominator == 1 else float(value)
 
 
+def change_values(changes: Iterable[tuple[str, Any, Any]]) -> list[dict[str, Any]]:
+    """Return changed fields, each a path, an old and a new value, as JSON objects."""
+    return [{"path": path, "from": old, "to": new} for path, old, new in changes]
+
+
 def to_json(value: Any) -> str:
     """Return a response as text: indented by two, with a line break at the end."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
+from gpuctl.api.json_values import change_values
 from gpuctl.apply.plan.plan import WRITING, EvictedJob, Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.run.recovery import Recovery, RecoveryOutcome
@@ -66,6 +67,11 @@ class StepFields(ApiModel):
     changes: list[dict[str, Any]] = Field(
         description="The fields that change, each with `path`, `from` and `to`.",
         examples=[[{"path": "spec.template.spec.containers[0].image", "from": "app:v1", "to": "app:v2"}]],
+    )
+    document_changes: list[dict[str, Any]] = Field(
+        [],
+        description="The fields of the job's document that change, each with `path`, `from` and `to`.",
+        examples=[[{"path": "environment.image", "from": "app:v1", "to": "app:v2"}]],
     )
     verdict: str | None = Field(
         description="The verdict of `fit` on its pods; null if it was not checked.", examples=["fits"]
@@ -289,6 +295,7 @@ def step_value(step: Step) -> dict[str, Any]:
         "name": step.key.name,
         "reason": step.reason or None,
         "changes": [_change(masked_change(change)) for change in step.changes],
+        "documentChanges": change_values(step.document_changes),
         "verdict": step.verdict,
         "victims": [_victim(job) for job in step.victims],
         "waits": [item._asdict() for item in step.waits],

@@ -14,6 +14,7 @@ from gpuctl.backend.quota_objects import hard_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import pod_count
+from gpuctl.gitops.document_changes import NamedDocuments, documents_of
 from gpuctl.gitops.object_changes import ObjectKey, by_key
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.workload import Workload
@@ -103,6 +104,7 @@ class DeclaredState:
     pool_limits: dict[str, PoolJobLimits] = field(default_factory=dict)
     oversized: dict[JobId, list[str]] = field(default_factory=dict)
     prices: dict[str, Fraction] = field(default_factory=dict)
+    documents: NamedDocuments = field(default_factory=dict)
 
 
 def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests) -> DeclaredState:
@@ -113,7 +115,8 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
     if compilation is None:
         return DeclaredState()
     platform = compilation.settings.platform
-    state = DeclaredState(prices={pool: Fraction(str(price)) for pool, price in platform.prices.items()})
+    prices = {pool: Fraction(str(price)) for pool, price in platform.prices.items()}
+    state = DeclaredState(prices=prices, documents=documents_of(compilation))
     state.objects.update(by_key(compilation.objects))
     context = Context(compilation.settings)
     pods = {id(item.document): spec for item in compilation.lowered for spec in [_pod_of(item.object)] if spec}

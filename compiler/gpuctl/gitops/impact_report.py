@@ -11,6 +11,7 @@ from gpuctl.gitops.breakages import amount
 from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.resource_impact import Impact
+from gpuctl.gitops.value_changes import changes_text
 from gpuctl.language.display_text import first_few, visible
 from gpuctl.objects.quantities import format_number
 
@@ -74,6 +75,9 @@ def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
         before, after = (_range(cost.least, cost.most) for cost in impact.costs)
         without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
         lines += [f"Price per hour: {_change(before, after)}{''.join(without)}", ""]
+    if impact.documents:
+        told = [style.sentence(f"{item.document}: {changes_text(item.changes)}") for item in impact.documents]
+        lines += ["Changed documents:", "", *_list(told), ""]
     changed = [f"{style.word(str(key))}: {_shown_paths(paths, style)}" for key, paths in impact.changed]
     added, removed = ([style.word(str(key)) for key in keys] for keys in (impact.added, impact.removed))
     for name, items in (("Added", added), ("Changed", changed), ("Removed", removed)):

@@ -10,6 +10,7 @@ import yaml
 
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.document_changes import DocumentChange
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hashed_names import CHANGEABLE, changeable_fields, unhashed_name
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
@@ -58,6 +59,13 @@ class ObjectChange(NamedTuple):
             for obj in (self.before, self.after)
         )
         return "update" if one == other else "replace"
+
+
+class StateChanges(NamedTuple):
+    """The differences between two states: documents that differ, if both states have documents, and objects."""
+
+    documents: list[DocumentChange]
+    objects: list[ObjectChange]
 
 
 def by_key(objects: Iterable[Object]) -> dict[ObjectKey, Object]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpuctl.gitops.breakages import Breakage, breakages
 from gpuctl.gitops.declared_state import DeclaredState, JobDemand, JobId
+from gpuctl.gitops.document_changes import DocumentChange, changed_documents
 from gpuctl.gitops.impact_rows import PoolRow, QuotaRow, pool_rows, quota_rows
 from gpuctl.gitops.object_changes import ObjectKey
 from gpuctl.gitops.restarts import RenderedNames, Restart, restarts
@@ -30,7 +31,7 @@ class Impact:
     """The difference between two states.
 
     ``costs``: before and after, None without prices. ``unpriced``: used pools without a price. ``restarts``: jobs that
-    start anew.
+    start anew. ``documents``: the documents that differ, in their own terms.
     """
 
     added: list[ObjectKey]
@@ -43,6 +44,7 @@ class Impact:
     costs: tuple[Cost, Cost] | None
     unpriced: list[str]
     restarts: list[Restart] = field(default_factory=list)
+    documents: list[DocumentChange] = field(default_factory=list)
 
 
 def impact(
@@ -68,6 +70,7 @@ def impact(
         ],
         removed=sorted(before.objects.keys() - after.objects.keys()),
         restarts=restarts(before, after, rendered, kept),
+        documents=changed_documents(before.documents, after.documents),
         jobs=[
             (job, old, new)
             for job, old, new in pairs

@@ -12,14 +12,12 @@ from gpuctl.gitops.value_changes import ValueChange, value_changes
 from gpuctl.hints import APPLY, IN_NAMESPACE
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope
-from gpuctl.language.display_text import first_few, visible
+from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.job_lookup import name_of_id
-
-_LONGEST = 24
 
 
 class NoHistory(NoSuchJob):
@@ -132,34 +130,6 @@ def _rows(
         changes = [] if before is None else value_changes(before.document, past.document)
         rows.append(HistoryRow(past, changes, before is None))
     return rows
-
-
-def changes_text(changes: list[ValueChange]) -> str:
-    """Return the first few changed fields, with their values if these are short."""
-    return first_few(map(_named, changes))
-
-
-def _named(one: ValueChange) -> str:
-    if isinstance(one.old, (dict, list)) or isinstance(one.new, (dict, list)):
-        return visible(one.path)
-    old, new = _value(one.old), _value(one.new)
-    if len(old) > _LONGEST or len(new) > _LONGEST:
-        # Two references to images usually differ only at the end.
-        start = _common(old, new)
-        old, new = (f"...{text[start:]}" if start else text for text in (old, new))
-    if len(old) > _LONGEST or len(new) > _LONGEST:
-        return visible(one.path)
-    return visible(f"{one.path}: {old} -> {new}")
-
-
-def _value(value: Any) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _common(old: str, new: str) -> int:
-    """Return the index after the last slash of the common beginning of two image references."""
-    length = next((place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
-    return old.rfind("/", 0, length) + 1
 
 
 def to_minute(when: str) -> str:

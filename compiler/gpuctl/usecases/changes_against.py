@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuctl.compilation import Compilation
+from gpuctl.gitops.document_changes import changed_documents, documents_of
 from gpuctl.gitops.object_changes import (
-    ObjectChange,
     ObjectKey,
+    StateChanges,
     by_key,
     differences,
     has_generations,
@@ -22,7 +23,7 @@ from gpuctl.usecases.revision_pairs import RevisionPairOptions, compiled_at, com
 GIT = "git:"
 
 
-def changes_against(against: str, options: RevisionPairOptions) -> list[ObjectChange]:
+def changes_against(against: str, options: RevisionPairOptions) -> StateChanges:
     """Return the changes from a directory (``DIR``) or a revision (``git:REF``) to the documents on disk.
 
     :raises BuildError: the directory has no manifests, or they cannot be read.
@@ -31,10 +32,11 @@ def changes_against(against: str, options: RevisionPairOptions) -> list[ObjectCh
     """
     if against.startswith(GIT):
         pair = compiled_pair(against.removeprefix(GIT), None, options)
-        return differences(_objects(pair.before), _objects(pair.after))
+        documents = changed_documents(documents_of(pair.before), documents_of(pair.after))
+        return StateChanges(documents, differences(_objects(pair.before), _objects(pair.after)))
     before = objects_in(Path(against))
     now = compiled_at(None, options, job_names="hashed" if has_generations(before) else "plain")
-    return differences(*_comparable(before, now))
+    return StateChanges([], differences(*_comparable(before, now)))
 
 
 def _objects(compilation: Compilation | None) -> dict[ObjectKey, Any]:

@@ -14,7 +14,7 @@ from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, without_credentials
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.source import Source
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_changes import changes_text, value_changes
 from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
@@ -23,7 +23,7 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.document_history import DocumentHistory, changes_text, read_documents, to_minute
+from gpuctl.reading.document_history import DocumentHistory, read_documents, to_minute
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.usecases.applying import DocumentRequest, apply_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions

@@ -10,6 +10,7 @@ from gpuctl.api.plan_answers import PlanAnswer, PlanStep, PlanVictim, StepFields
 from gpuctl.apply.plan.plan import Action, EvictedJob, Plan, Result, Step, Wait
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.objects.api_resources import RESOURCES, Key
 from gpuctl.usecases.service_documents import diagnostic_of
 
@@ -81,6 +82,9 @@ def step_of(value: StepFields) -> Step:
         Key(value.kind, namespace, value.name),
         value.reason or "",
         changes=[FieldOutcome(item["path"], item.get("from"), item.get("to")) for item in value.changes],
+        document_changes=[
+            ValueChange(item["path"], item.get("from"), item.get("to")) for item in value.document_changes
+        ],
         running=value.running,
         finished=value.finished,
         applied_by=value.applied_by,

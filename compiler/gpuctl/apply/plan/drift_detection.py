@@ -30,6 +30,7 @@ from gpuctl.apply.state.managed_fields import (
     holders_of,
     holdings_of,
 )
+from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few
@@ -63,7 +64,8 @@ class DriftedField(NamedTuple):
 class DriftedObject:
     """An object that ``differs``, is ``gone``, or is in a set without a document (``unnamed``).
 
-    ``fields`` are those that differ or were added. ``expected`` are differences that are not drift: see the module.
+    ``fields`` are those that differ or were added. ``document_changes``: the differences between the applied document
+    and the given one. ``expected`` are differences that are not drift: see the module.
     """
 
     what: What
@@ -72,6 +74,7 @@ class DriftedObject:
     reason: str = ""
     fields: list[DriftedField] = field(default_factory=list)
     expected: list[DriftedField] = field(default_factory=list)
+    document_changes: list[ValueChange] = field(default_factory=list)
 
     @property
     def since(self) -> str:
@@ -115,6 +118,7 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
             drift.same += step.action in ("unchanged", "update")
             continue
         found.title = titles.get(step.key, step.title)
+        found.document_changes = step.document_changes
         is_expected = not found.fields and (step.action in ("unchanged", "update") or bool(step.changes))
         (drift.expected if is_expected else drift.objects).append(found)
     unnamed, notes = find_members_without_document(session, plan.steps, wanted, sources)

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
+from gpuctl.gitops.value_changes import ValueChange
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
@@ -72,6 +73,8 @@ class Step:
 
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the existing one, ``method`` how it is sent.
 
+    ``document_changes``: the differences between the live object's document and the new one, with masked credentials.
+
     ``running``: the work that a user loses (``running for 3h``), None if none. ``finished``: set if the step replaces
     or prunes a finished training (``finished 3h ago (Complete): runs again``). ``applied_by``: the user who last
     applied it, if not the caller.
@@ -101,6 +104,7 @@ class Step:
     live: Object | None = None
     method: Method = "none"
     changes: list[FieldOutcome] = field(default_factory=list)
+    document_changes: list[ValueChange] = field(default_factory=list)
     title: str = ""
     running: str | None = None
     finished: str | None = None

@@ -25,6 +25,7 @@ from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import sort_key
 from gpuctl.frontend.document import Document
+from gpuctl.gitops.document_changes import embedded_changes
 from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -107,6 +108,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     nodes.note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
     _confirm_scale_down(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    _compare_documents(draft.plan.steps, request)
     refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:
         draft.plan.errors += undeclared_namespaces(session, draft.plan.steps, request.lowered)
@@ -156,6 +158,14 @@ def _confirm_scale_down(draft: PlanDraft) -> None:
                 f"scales {step.title} in {step.key.namespace} to {most} at most: ends {ready - most} ready "
                 f"pod{'s' if ready - most > 1 else ''}"
             )
+
+
+def _compare_documents(steps: Iterable[Step], request: ApplyRequest) -> None:
+    """Set the changes of documents in the steps that replace or update the objects of jobs."""
+    wanted = {key_of(item.object): item.object for item in request.lowered}
+    for step in steps:
+        if step.live is not None and step.key in wanted:
+            step.document_changes = embedded_changes(step.live, wanted[step.key], request.keys.document)
 
 
 def _order(step: Step) -> tuple[int, str, str, str]:

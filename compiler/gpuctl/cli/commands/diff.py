@@ -138,4 +138,4 @@ def _against(against: str, options: RevisionPairOptions, output: str) -> int:
         click.echo(to_json(DifferencesAnswer.of(changes).as_json()), nl=False)
     else:
         sys.stdout.writelines(markdown_lines(changes, against) if output == "markdown" else text_lines(changes))
-    return 1 if changes else 0
+    return 1 if changes.objects else 0

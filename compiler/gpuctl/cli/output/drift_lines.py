@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.field_paths import named
+from gpuctl.gitops.value_changes import changes_text
 from gpuctl.language.masking import masked_pair, redact
 
 _WORDS = {"differs": "differs", "gone": "gone", "unnamed": "unnamed"}
@@ -31,6 +32,8 @@ def drift_text(drift: Drift) -> Iterator[str]:
     """Yield the lines for a terminal."""
     for one in drift.objects:
         yield _title(one)
+        if one.document_changes:
+            yield f"    not applied: {changes_text(one.document_changes)}"
         yield from (f"    {line}" for line in map(_field, one.fields))
     for one in (*drift.objects, *drift.expected):
         for field in one.expected:

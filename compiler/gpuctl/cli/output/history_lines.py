@@ -8,7 +8,8 @@ from typing import Any
 
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
-from gpuctl.reading.document_history import HistoryRow, changes_text, to_minute
+from gpuctl.gitops.value_changes import changes_text
+from gpuctl.reading.document_history import HistoryRow, to_minute
 
 HEADERS = ("REVISION", "WHEN", "WHO", "COMMIT", "CHANGE")
 _SHORT = 10

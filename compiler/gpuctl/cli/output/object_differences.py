@@ -7,16 +7,17 @@ from typing import Any
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.markdown import fold
-from gpuctl.gitops.object_changes import ObjectChange
+from gpuctl.gitops.object_changes import ObjectChange, StateChanges
+from gpuctl.gitops.value_changes import changes_text
 from gpuctl.language.masking import masked_pair
 
 _WIDTH = 9
 
 
-def text_lines(changes: list[ObjectChange]) -> list[str]:
+def text_lines(changes: StateChanges) -> list[str]:
     """Return the lines for a terminal."""
-    lines = []
-    for change in changes:
+    lines = _document_lines(changes)
+    for change in changes.objects:
         lines.append(f"{change.action:<{_WIDTH}} {change.key}\n")
         lines += _unified(change)
     return lines
@@ -32,10 +33,17 @@ def _unified(change: ObjectChange) -> list[str]:
     return list(unified_diff(shown(before), shown(after), old, new))
 
 
-def markdown_lines(changes: list[ObjectChange], against: str) -> list[str]:
+def markdown_lines(changes: StateChanges, against: str) -> list[str]:
     """Return the lines for a comment on a pull request."""
-    if not changes:
+    objects = changes.objects
+    if not objects:
         return [f"No difference to `{against}`.\n"]
-    number = "1 object differs" if len(changes) == 1 else f"{len(changes)} objects differ"
+    number = "1 object differs" if len(objects) == 1 else f"{len(objects)} objects differ"
     lines = [f"{number} from `{against}`.\n"]
-    return lines + [fold(f"{change.action} {change.key}", "".join(_unified(change))) for change in changes]
+    if changes.documents:
+        lines.append(fold("documents", "".join(_document_lines(changes))))
+    return lines + [fold(f"{change.action} {change.key}", "".join(_unified(change))) for change in objects]
+
+
+def _document_lines(changes: StateChanges) -> list[str]:
+    return [f"{item.document}: {changes_text(item.changes)}\n" for item in changes.documents]

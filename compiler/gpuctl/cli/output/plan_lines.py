@@ -15,6 +15,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
+from gpuctl.gitops.value_changes import changes_text
 from gpuctl.hints import NextStep, explain_waiting, reach_job
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.ownership_metadata import Records
@@ -56,6 +57,11 @@ def planned_line(step: Step, *, coloured: bool = False) -> str:
         *step.side_effects,
     ]
     return _line(step.action, step.action, step, step.reason, more, coloured)
+
+
+def document_lines(step: Step) -> list[str]:
+    """Return the line with the changes of the document, ``          environment.image: app:v1 -> app:v2``, if any."""
+    return [f"{'':<{_WIDTH}} {changes_text(step.document_changes)}\n"] if step.document_changes else []
 
 
 def recovery_line(step: Step, *, coloured: bool = False) -> str:

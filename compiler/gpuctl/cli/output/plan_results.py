@@ -37,6 +37,7 @@ def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
         for step in plan.steps:
             if printer.is_shown(step):
                 click.echo(printer.planned_line(step, coloured=is_coloured()))
+                sys.stdout.writelines(printer.document_lines(step))
         _print_notes(plan)
         if not plan.obstacles:
             for question in plan.questions:
@@ -73,7 +74,7 @@ def _show_differences(plan: Plan, keys: Records, *, markdown: bool) -> None:
             sys.stdout.writelines(diff)
     for step in plan.steps:
         line = printer.planned_line(step, coloured=coloured)
-        diff = printer.diff_text(step, keys, coloured=coloured)
+        diff = [*printer.document_lines(step), *printer.diff_text(step, keys, coloured=coloured)]
         if step.action in ("unchanged", "skip"):
             if printer.is_shown(step) and not markdown:
                 click.echo(line)
