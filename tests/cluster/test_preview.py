@@ -90,6 +90,13 @@ def test_fields_of_a_json_step(place: Place) -> None:
                 "to": "registry.example.com/app:v2",
             }
         ],
+        "documentChanges": [
+            {
+                "path": "environment.image",
+                "from": "registry.example.com/training:v1",
+                "to": "registry.example.com/app:v2",
+            },
+        ],
         "verdict": "fits",
         "victims": [],
         "waits": [],

@@ -74,7 +74,7 @@ def test_diff_against_a_git_revision(repository: Path, capsys: pytest.CaptureFix
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 1
     out = capsys.readouterr().out
-    assert out.startswith("training sft in nlp: environment.image: train:v1 -> train:v2\n")
+    assert out.startswith("training sft in nlp: environment.image: ...train:v1 -> ...train:v2\n")
     assert sorted(object_lines(out)) == sorted(EXPECTED_LINES)
     commit(repository, "change")
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
@@ -161,7 +161,7 @@ def test_markdown_puts_each_diff_in_a_details_block(repository: Path, capsys: py
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD", "-o", "markdown"]) == 1
     out = capsys.readouterr().out
     assert out.startswith("3 objects differ from `git:HEAD`.\n")
-    assert out.count("<details>") == out.count("```diff\n") == 3
+    assert out.count("<details>") == out.count("```diff\n") == 4
     assert "hunter2" not in out
 
 

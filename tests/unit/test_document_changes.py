@@ -38,7 +38,7 @@ def test_changed_documents_are_listed_in_their_own_terms() -> None:
     new = documents(JOB.replace("gpu: 4", "gpu: 8").replace("train:v1", "train:v2") + POOL)
     (found,) = changed_documents(old, new)
     assert str(found.document) == "training sft in nlp"
-    assert changes_text(found.changes) == "environment.image: train:v1 -> train:v2, resources.gpu: 4 -> 8"
+    assert changes_text(found.changes) == "environment.image: ...train:v1 -> ...train:v2, resources.gpu: 4 -> 8"
 
 
 def test_changed_pool_has_no_namespace() -> None:

@@ -53,6 +53,9 @@ def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
     for heading, told in live:
         lines += [heading, "", *_list([style.sentence(item) for item in told])]
         lines += [""] if told else []
+    if impact.documents:
+        told = [style.sentence(f"{item.document}: {changes_text(item.changes)}") for item in impact.documents]
+        lines += ["Changed documents:", "", *_list(told), ""]
     if impact.restarts:
         told = [style.sentence(f"{item.job}: {item.reason}") for item in impact.restarts]
         lines += ["Restarts:", "", *_list(told), ""]
@@ -75,9 +78,6 @@ def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
         before, after = (_range(cost.least, cost.most) for cost in impact.costs)
         without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
         lines += [f"Price per hour: {_change(before, after)}{''.join(without)}", ""]
-    if impact.documents:
-        told = [style.sentence(f"{item.document}: {changes_text(item.changes)}") for item in impact.documents]
-        lines += ["Changed documents:", "", *_list(told), ""]
     changed = [f"{style.word(str(key))}: {_shown_paths(paths, style)}" for key, paths in impact.changed]
     added, removed = ([style.word(str(key)) for key in keys] for keys in (impact.added, impact.removed))
     for name, items in (("Added", added), ("Changed", changed), ("Removed", removed)):
