@@ -1349,6 +1349,8 @@ type PlanStep struct {
 	Reason     *string `json:"reason"`
 	// The fields that change, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
+	// The fields of the job's document that change, each with `path`, `from` and `to`.
+	DocumentChanges []map[string]any `json:"documentChanges"`
 	// The verdict of `fit` on its pods; null if it was not checked.
 	Verdict *string `json:"verdict"`
 	// Jobs whose pods its pods would evict.
@@ -1568,6 +1570,8 @@ type RecoveryStep struct {
 	Reason     *string `json:"reason"`
 	// The fields that change, each with `path`, `from` and `to`.
 	Changes []map[string]any `json:"changes"`
+	// The fields of the job's document that change, each with `path`, `from` and `to`.
+	DocumentChanges []map[string]any `json:"documentChanges"`
 	// The verdict of `fit` on its pods; null if it was not checked.
 	Verdict *string `json:"verdict"`
 	// Jobs whose pods its pods would evict.

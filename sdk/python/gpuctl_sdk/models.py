@@ -1461,6 +1461,8 @@ class PlanStep(Answer):
     reason: str | None
     changes: list[dict[str, Any]]
     """The fields that change, each with `path`, `from` and `to`."""
+    document_changes: list[dict[str, Any]] = Field(default_factory=list)
+    """The fields of the job's document that change, each with `path`, `from` and `to`."""
     verdict: str | None
     """The verdict of `fit` on its pods; null if it was not checked."""
     victims: list[PlanVictim]
@@ -1696,6 +1698,8 @@ class RecoveryStep(Answer):
     reason: str | None
     changes: list[dict[str, Any]]
     """The fields that change, each with `path`, `from` and `to`."""
+    document_changes: list[dict[str, Any]] = Field(default_factory=list)
+    """The fields of the job's document that change, each with `path`, `from` and `to`."""
     verdict: str | None
     """The verdict of `fit` on its pods; null if it was not checked."""
     victims: list[PlanVictim]
