@@ -447,6 +447,7 @@ def test_markdown_report(repository: Repository) -> None:
         "Does not fit:\n\n"
         "- pool a100: jobs ask for 9 to 10 GPUs of any type, and it has 8\n"
         "- pool a100: jobs ask for 9 to 10 GPUs in all, and it has 8\n\n"
+        "Changed documents:\n\n- training a in nlp: resources.gpu: 4 -\\> 8\n\n"
         "Restarts:\n\n"
         "- training a in nlp: resources.requests.nvidia.com/gpu, resources.limits.nvidia.com/gpu, env\\[3\\].value "
         "and 2 more\n\n"
