@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.document_changes import NamedDocuments, changed_documents, documents_of, embedded_changes
-from gpuctl.gitops.value_changes import changes_text
+from gpuctl.gitops.value_change import changes_text
 
 JOB = """kind: training
 version: v0.1

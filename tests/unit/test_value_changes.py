@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.gitops.value_changes import ValueChange, value_changes
+from gpuctl.gitops.value_change import ValueChange
+from gpuctl.gitops.value_changes import value_changes
 
 
 @pytest.mark.parametrize(

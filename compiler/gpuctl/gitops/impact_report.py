@@ -11,7 +11,7 @@ from gpuctl.gitops.breakages import amount
 from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.resource_impact import Impact
-from gpuctl.gitops.value_changes import changes_text
+from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.display_text import first_few, visible
 from gpuctl.objects.quantities import format_number
 

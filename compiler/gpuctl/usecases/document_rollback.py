@@ -14,7 +14,8 @@ from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.state.past_documents import PastDocument, digest_of, without_credentials
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.source import Source
-from gpuctl.gitops.value_changes import changes_text, value_changes
+from gpuctl.gitops.value_change import changes_text
+from gpuctl.gitops.value_changes import value_changes
 from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope

@@ -11,7 +11,7 @@ from gpuctl.api.job_history import JobDocument, JobDocuments, JobRevision
 from gpuctl.apply.state.git_repository import Commit
 from gpuctl.apply.state.past_documents import Cause, PastDocument
 from gpuctl.frontend.document_variant import Variant
-from gpuctl.gitops.value_changes import ValueChange
+from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
 from gpuctl.reading.job_lookup import ambiguous_text

@@ -10,7 +10,7 @@ from gpuctl.api.plan_answers import PlanAnswer, PlanStep, PlanVictim, StepFields
 from gpuctl.apply.plan.plan import Action, EvictedJob, Plan, Result, Step, Wait
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.gitops.value_changes import ValueChange
+from gpuctl.gitops.value_change import ValueChange
 from gpuctl.objects.api_resources import RESOURCES, Key
 from gpuctl.usecases.service_documents import diagnostic_of
 

@@ -30,7 +30,7 @@ from gpuctl.apply.state.managed_fields import (
     holders_of,
     holdings_of,
 )
-from gpuctl.gitops.value_changes import ValueChange
+from gpuctl.gitops.value_change import ValueChange
 from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few

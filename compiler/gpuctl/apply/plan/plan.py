@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
-from gpuctl.gitops.value_changes import ValueChange
+from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import TRAININGS, Key, Object

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.field_paths import named
-from gpuctl.gitops.value_changes import changes_text
+from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair, redact
 
 _WORDS = {"differs": "differs", "gone": "gone", "unnamed": "unnamed"}

@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.markdown import fold
 from gpuctl.gitops.object_changes import ObjectChange, StateChanges
-from gpuctl.gitops.value_changes import changes_text
+from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair
 
 _WIDTH = 9

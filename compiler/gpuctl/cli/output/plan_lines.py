@@ -15,7 +15,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
-from gpuctl.gitops.value_changes import changes_text
+from gpuctl.gitops.value_change import changes_text
 from gpuctl.hints import NextStep, explain_waiting, reach_job
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.ownership_metadata import Records
