@@ -19,6 +19,9 @@ from gpuctl.objects.pod_templates import job_templates, needed_pods
 # The number of random characters in generated pod names, and the maximum length of the prefix.
 # Source: apiserver/pkg/storage/names/generate.go.
 _RANDOM, _LONGEST_PREFIX = 5, 58
+# Kueue's webhook reads the owners of a pod without this annotation, and refuses a pod whose owner does not exist. With
+# it, Kueue adds its gates. Source: Kueue 0.19, ``jobs/pod/pod_webhook.go`` (Default).
+_PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 
 
 class DryRunPod(NamedTuple):
@@ -98,6 +101,9 @@ def dry_run_pods(
                 plan.notes.append(f"whether pods would be accepted was not checked: {error.message}")
                 return _DryRunResult(pod.template)
             return _DryRunResult(pod.template, f"{said}{_advice(error, lenient)}")
+        gates = answer["spec"].pop("schedulingGates", None)
+        if gates and pod.template["spec"].get("schedulingGates"):
+            answer["spec"]["schedulingGates"] = pod.template["spec"]["schedulingGates"]
         return _DryRunResult({**pod.template, "spec": answer["spec"]})
 
     answers = dict(zip(distinct, session.each(attempt, distinct.values()), strict=True))
@@ -128,7 +134,7 @@ def as_created_by_controller(pod: DryRunPod) -> Object:
         "generateName": prefix,
         "namespace": pod.step.key.namespace,
         "labels": {**(template.get("labels") or {}), **added},
-        "annotations": template.get("annotations") or {},
+        "annotations": {_PARENT: pod.step.key.kind.lower(), **(template.get("annotations") or {})},
         "ownerReferences": [{**owner, "uid": str(uuid.uuid4()), "controller": True}],
     }
     if pod.step.key.kind == "StatefulSet":
