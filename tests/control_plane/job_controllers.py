@@ -24,11 +24,11 @@ PROGRAMS = ("jobset", "kueue")
 CERTIFICATES = "webhook-certificates"
 """Directory of the certificate, in the control plane's directory: Kueue expects that of its metrics there, too."""
 _RATE = {"qps": 500, "burst": 1000}
-# What is admitted here. Kueue's own default leaves out pods and what makes them, as do we.
-_FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset")
+# What is admitted here: those of the release's manifests whose kinds there are.
+_FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset", "pod", "deployment", "statefulset")
 # Kinds with two served versions that are stored in one: config/components/crd/kustomization.yaml of the release.
 _CONVERTED = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
-_GROUPS = frozenset({"batch", "jobset.x-k8s.io", "kueue.x-k8s.io"})
+_GROUPS = frozenset({"", "apps", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io"})
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,7 @@ class Controller:
             yield {**item, "metadata": {"name": f"{self.name}-{item['metadata']['name']}"}, "webhooks": hooks}
 
     def _is_wanted(self, hook: Mapping[str, Any]) -> bool:
-        groups = {group for rule in hook["rules"] for group in rule["apiGroups"]}
-        # JobSet places pods by a webhook; what Kueue does with single pods is left out by default.
-        return groups <= (_GROUPS | {""} if self.name == "jobset" else _GROUPS)
+        return {group for rule in hook["rules"] for group in rule["apiGroups"]} <= _GROUPS
 
     def _client(self, path: str) -> dict[str, str]:
         certificate = (self.directory / CERTIFICATES / "ca.pem.base64").read_text()

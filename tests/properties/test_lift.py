@@ -123,6 +123,7 @@ SECURITY = block(
 )
 RESOURCES = {
     "pool": st.sampled_from(["default", "train", "other"]),
+    "queue": st.sampled_from(["research", "team-a"]),
     "gpu": st.integers(0, 8),
     "gpu-type": st.sampled_from(["A100", "T4", ["T4", "A100"], ["A100", "L4", "T4"], ["L4"]]),
     "gpu-share": st.sampled_from(["2Gi", "0.5", "1.0"]),

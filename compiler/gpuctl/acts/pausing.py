@@ -1,8 +1,9 @@
 """Pause and resume: a paused job's pods end and free their GPUs until it is resumed.
 
 A Job or JobSet is suspended (``spec.suspend``). A Deployment or StatefulSet is scaled to 0, with its replicas recorded
-in an annotation; an autoscaler does nothing until then (it never scales from 0). Kueue would unsuspend a Job that
-another client suspends: under it the Workload is deactivated, and a Job without a Workload is kept out of its queue.
+in an annotation; an autoscaler does nothing until then (it never scales from 0), and Kueue frees its quota. Kueue would
+unsuspend a Job that another client suspends: under it the Workload is deactivated, and a Job without a Workload is kept
+out of its queue.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
+from gpuctl.objects.api_resources import QUEUE_LABEL, TRAININGS, Key, Object, Resource, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates, pods_left
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.workload_state import end_state
 
 _ADMITTED = "it starts when Kueue admits it"
-_BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
 
@@ -48,7 +48,7 @@ def pause_undone_by(live: Object) -> str | None:
 
     The manifests of gpuctl state the replicas of a service, unless an autoscaler sets them; they never state `suspend`.
     """
-    if live["kind"] in _BATCH:
+    if live["kind"] in TRAININGS:
         return None
     entries = live["metadata"].get("managedFields") or []
     holders = [entry for entry in entries if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})]
@@ -113,7 +113,7 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
         release(desired)
         del desired["metadata"]["creationTimestamp"]
         return desired
-    if live["kind"] in _BATCH:
+    if live["kind"] in TRAININGS:
         return _unsuspended(live) if spec.get("suspend") else None
     if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or pause_undone_by(live) is not None:
         return None
@@ -167,7 +167,7 @@ def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
         if spec.get("suspend"):
             return PauseResult(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
         return PauseResult(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others")
-    if key.kind in _BATCH:
+    if key.kind in TRAININGS:
         if spec.get("suspend") and marked:
             return PauseResult(key, "paused", False, "is paused already")
         running = pods_left(live)
@@ -205,7 +205,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         gone = {keys.paused: None, HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
-    if key.kind in _BATCH:
+    if key.kind in TRAININGS:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
         # Checked first: afterwards the job's own pods use the quota.
@@ -224,7 +224,12 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         raise NotPausable(f"{key} has 0 replicas, and not by `gpuctl pause`", "apply its document, which states them")
     count = _replicas_before_pause(live, keys)
     said = _refusal(session, live)
+    if queue_of(live) and (live.get("status") or {}).get("replicas") and key.kind == "StatefulSet":
+        # Kueue's webhook refuses the change until then.
+        raise NotPausable(f"the pods of {key} are still ending", "run it again in a moment")
     _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
+    if queue_of(live) and not said:
+        waits = waits or _ADMITTED
     if waits and not said:
         return PauseResult(key, "resumed", True, f"is resumed; {waits}")
     return PauseResult(
@@ -261,11 +266,12 @@ def _patch(session: Session, live: Object, patch: Object) -> None:
 
 
 def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | None:
-    """Return Kueue's Workload of a job that names a queue; None without Kueue, or if the job is kept out of its queue.
+    """Return Kueue's Workload of a training that names a queue; None without Kueue, or if the training is kept out of
+    its queue. Services are scaled to 0, and have no Workload then.
 
     :raises NotPausable: Kueue has not created it yet.
     """
-    if not queue_of(live):
+    if live["kind"] not in TRAININGS or not queue_of(live):
         return None
     kinds = kueue_resources(session)
     if kinds is None or is_held(live):

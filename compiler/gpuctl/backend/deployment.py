@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, selector
+from gpuctl.backend.object_metadata import job_annotations, metadata, selector, workload_labels
 from gpuctl.backend.pod import pod_template
 from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, startup_seconds
 from gpuctl.frontend.document import Document
@@ -36,7 +36,7 @@ def deployment(
         "metadata": metadata(
             model.job.name,
             document.namespace,
-            job_labels(context, document, model),
+            workload_labels(context, document, model),
             job_annotations(context, model),
         ),
         "spec": spec,

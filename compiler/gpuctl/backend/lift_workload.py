@@ -18,12 +18,13 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
+from gpuctl.objects.queueing import is_written_by_kueue, queue_of
 
 Data = dict[str, Any]
 GRACE = "terminationGracePeriodSeconds"
@@ -103,15 +104,19 @@ class LiftedWorkload:
         if (description := self._annotation("description")) is not None:
             job["description"] = description
         template = self.template["metadata"]
-        own = {"app", "app.kubernetes.io/name", MANAGED_BY, QUEUE_LABEL}
+        own = {"app", "app.kubernetes.io/name", MANAGED_BY}
         prefix = self.context.label("")
         labels = {
-            key: value for key, value in template["labels"].items() if key not in own and not key.startswith(prefix)
+            key: value
+            for key, value in template["labels"].items()
+            if key not in own and not key.startswith(prefix) and not is_written_by_kueue(key)
         }
         if labels:
             job["labels"] = labels
-        if template.get("annotations"):
-            job["annotations"] = dict(template["annotations"])
+        annotations = template.get("annotations", {})
+        annotations = {key: value for key, value in annotations.items() if not is_written_by_kueue(key)}
+        if annotations:
+            job["annotations"] = annotations
         if (checkpoint := parse_checkpoint(self._annotation(CHECKPOINT) or "")) is not None:
             job["checkpoint"] = checkpoint.data()
         grace = self.pod.get(GRACE)
@@ -216,6 +221,10 @@ class LiftedWorkload:
 
     def _resources(self) -> Data:
         resources: Data = {"pool": self.labels.get(self.context.label("pool"), DEFAULT_POOL)}
+        queue = queue_of(self.obj)
+        of_pool = self.context.settings.queue_of(resources["pool"]) if self.kind == "training" else None
+        if queue and queue != of_pool:
+            resources["queue"] = queue
         vendor, number = self._gpus()
         resources["gpu"] = number
         types = self._gpu_types()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, selector
+from gpuctl.backend.object_metadata import job_annotations, metadata, selector, workload_labels
 from gpuctl.backend.pod import pod_template
 from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, service
 from gpuctl.frontend.document import Document
@@ -25,7 +25,7 @@ def lower(context: Context, document: Document, model: NotebookDocument) -> Iter
         "metadata": metadata(
             model.job.name,
             document.namespace,
-            job_labels(context, document, model),
+            workload_labels(context, document, model),
             job_annotations(context, model),
         ),
         "spec": {

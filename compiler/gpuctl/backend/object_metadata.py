@@ -8,7 +8,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object
 from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, URL
 
 
@@ -36,7 +36,7 @@ def identity_labels(context: Context, document: Document, model: Job) -> dict[st
 
 
 def job_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
-    """Return the labels of a job's main object and pods: identity, priority, pool, and the user's own."""
+    """Return the labels of a job's pods: identity, priority, pool, and the user's own."""
     return {
         **_identity(context, document, model),
         context.label("priority"): model.job.priority,
@@ -45,6 +45,19 @@ def job_labels(context: Context, document: Document, model: Job) -> dict[str, st
         **({context.label(SWEEP): model.job.sweep.name} if model.kind == "training" and model.job.sweep else {}),
         **model.job.labels,
     }
+
+
+def workload_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
+    """Return the labels of a job's main object: those of its pods, and its queue.
+
+    Kueue reads the queue from the object alone. Its webhooks suspend a Job or JobSet, and gate the pods of the other
+    kinds; ``suspend: true`` in a file would stop an admitted job at the next apply.
+    """
+    labels = job_labels(context, document, model)
+    queue = context.settings.queue_of_job(model)
+    if queue is not None:
+        labels[QUEUE_LABEL] = queue
+    return labels
 
 
 def placement_annotation(context: Context, model: Job | QuotaDocument) -> dict[str, str]:

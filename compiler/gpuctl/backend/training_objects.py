@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from gpuctl.backend import rendezvous
 from gpuctl.backend.canonical_form import lowered_from
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata
+from gpuctl.backend.object_metadata import job_annotations, metadata, workload_labels
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import longest_name
 from gpuctl.language.array_block import Array
 from gpuctl.language.training_document import TrainingDocument
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.hashed_names import CHANGEABLE, LOWERED_FROM, SUFFIX, hashed_name, spec_digest
 
@@ -67,12 +67,7 @@ def lower_as(context: Context, document: Document, model: TrainingDocument, name
 
 
 def _metadata(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    labels = job_labels(context, document, model)
-    queue = context.settings.queue_of(model.resources.pool)
-    if queue is not None:
-        # Only the label: Kueue's webhook suspends at creation, and `suspend: true` in a file would stop an admitted job
-        # at the next apply.
-        labels[QUEUE_LABEL] = queue
+    labels = workload_labels(context, document, model)
     return metadata(name, document.namespace, labels, job_annotations(context, model))
 
 

@@ -10,7 +10,14 @@ from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.flavor_assignment import FlavorMode, assign_flavors
 from gpuctl.capacity.queue_preemption import may_preempt, release_quota, reserve_quota
 from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
-from gpuctl.capacity.queue_state import NOT_CREATED, QueuedJob, QueueState, chooses_flavors, combines_flavors
+from gpuctl.capacity.queue_state import (
+    NOT_CREATED,
+    ClusterQueueRules,
+    QueuedJob,
+    QueueState,
+    chooses_flavors,
+    combines_flavors,
+)
 
 
 class QueueOutcome(NamedTuple):
@@ -63,6 +70,11 @@ def is_never_admitted(state: QueueState, job: QueuedJob) -> bool:
     """Return True if a job is never admitted, even without any other job."""
     node = quota_trees(state.cluster_queues, state.cohorts)[job.queue]
     return not _may_fit(state, node, job)
+
+
+def is_same_in_parts(job: QueuedJob, outcome: QueueOutcome, rules: ClusterQueueRules) -> bool:
+    """Return True if a job that is admitted as a whole gets the same if its pods are admitted one by one."""
+    return outcome.decided.get(job.number) is True and not outcome.run.preempted and not chooses_flavors(job, rules)
 
 
 def _decided(state: QueueState, jobs: Sequence[QueuedJob]) -> dict[int, bool]:

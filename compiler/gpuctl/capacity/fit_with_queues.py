@@ -124,10 +124,9 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
         owner = item.get("owner") or {}
         if pod.namespace != item["namespace"] or not owner:
             continue
-        jobset = pod.labels.get(_JOBSET_LABEL)
-        if pod.owner == prefixed(f"{owner['kind']}/", owner["name"]) or (
-            owner["kind"] == "JobSet" and jobset == owner["name"]
-        ):
+        # A pod of a Deployment has a Workload of its own.
+        names = {"JobSet": pod.labels.get(_JOBSET_LABEL), "Pod": pod.name}
+        if pod.owner == prefixed(f"{owner['kind']}/", owner["name"]) or names.get(owner["kind"]) == owner["name"]:
             return True
     return False
 

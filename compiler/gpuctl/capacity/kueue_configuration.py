@@ -29,7 +29,13 @@ Before, the labels of all flavors of its resource group did.
 """
 PREFERENCE: tuple[Release, ...] = ((0, 16, 2), (0, 17, 0))
 """Releases since which the values of ``flavorFungibility.preference`` are no longer swapped."""
-_FRAMEWORKS = {"Job": "batch/job", "JobSet": "jobset.x-k8s.io/jobset"}
+FRAMEWORKS = {
+    "Job": "batch/job",
+    "JobSet": "jobset.x-k8s.io/jobset",
+    "Deployment": "deployment",
+    "StatefulSet": "statefulset",
+}
+"""The name of each kind of workload in ``integrations.frameworks``."""
 
 
 class KueueConfiguration(NamedTuple):
@@ -72,8 +78,8 @@ class KueueConfiguration(NamedTuple):
         return sorted(name for name in self.transformed.intersection(names) if not name.startswith(self.excluded))
 
     def manages(self, kind: str) -> bool:
-        """Return True if Kueue manages a kind of training."""
-        return self.frameworks is None or _FRAMEWORKS[kind] in self.frameworks
+        """Return True if Kueue manages a kind of workload."""
+        return self.frameworks is None or FRAMEWORKS[kind] in self.frameworks
 
     def created(self, workload: Object) -> str:
         """Return the time that orders a Workload in its queue. Source: GetQueueOrderTimestamp."""
@@ -131,7 +137,7 @@ def configuration_entry(value: object, release: str = "") -> Object | None:
         "transformedResources": [str(item) for item in inputs],
         "manageJobsWithoutQueueName": value.get("manageJobsWithoutQueueName") is True,
         "managedNamespaces": _managed(value),
-        "frameworks": [str(item) for item in _list(integrations.get("frameworks"))] or [_FRAMEWORKS["Job"]],
+        "frameworks": [str(item) for item in _list(integrations.get("frameworks"))] or [FRAMEWORKS["Job"]],
         "ordersByCreation": enabled and requeuing.get("timestamp") == "Creation",
         **({"ignoresUndeclared": True} if ignores else {}),
         **({"release": release} if release else {}),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpuctl.capacity.snapshot_entries import pod_entry
-from gpuctl.objects.api_resources import Object, controller_of
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.queueing import owner_of_workload
 
 _RESOURCES = ("requests", "limits")
 ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
@@ -34,7 +35,7 @@ def workload_entry(obj: Object) -> Object | None:
     is_leaving = spec.get("active") is False or bool(metadata.get("deletionTimestamp"))
     if _is_true(states, "Finished") or (is_leaving and not admission):
         return None
-    owner = controller_of(obj)
+    owner = owner_of_workload(obj)
     evicted = states.get("Evicted") or {}
     at_the_end = _is_true(states, "Evicted") and evicted.get("reason") in _REQUEUED_AT_THE_END
     later = (states.get("Requeued") or {}).get("status") == "False" or (status.get("requeueState") or {}).get(

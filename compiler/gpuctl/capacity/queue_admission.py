@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.capacity.admission_orders import QueueOutcome, is_never_admitted, simulate_admission
+from gpuctl.capacity.admission_orders import QueueOutcome, is_never_admitted, is_same_in_parts, simulate_admission
 from gpuctl.capacity.cohorts import cohort_of
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.incoming_pods import waiting_spec
@@ -49,6 +49,7 @@ _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavo
 _HELD = ".held-by-gpuctl"
 _DIFFER = "differs between releases of Kueue, and its release is unknown or old"
 _COMBINES = "its roles do not fit into the first flavors, and Kueue tries other combinations of flavors"
+_EACH_POD = "Kueue admits each of its pods on its own: some may start, and others wait or get another flavor"
 _DRAINS = "HoldAndDrain"
 
 
@@ -171,6 +172,9 @@ class _Builder:
             found[root] = own._replace(holds_in_every_order=False, decided={}) if is_loose else own
             for job in jobs:
                 unknown_reason = unknown_order if job.number not in own.decided else ""
+                pods = self._demands[job.number].pods if job.kind == "Deployment" else 1
+                if pods > 1 and not is_same_in_parts(job, own, part.rules[job.queue]):
+                    unknown_reason = _EACH_POD
                 unknown_reason = _COMBINES if job.number in combining else unknown_reason
                 if unknown_reason and not statuses[job.number].refusal:
                     statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)

@@ -305,7 +305,7 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
             "have the platform set `training.backend: jobset`, or remove `retries`",
             key=True,
         )
-    if settings.queue_of(model.resources.pool) is None:
+    if settings.queue_of_job(model) is None:
         yield document.diagnostic(
             WARNING,
             "GPU413",

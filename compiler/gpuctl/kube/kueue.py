@@ -8,7 +8,8 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, controller_of, labels_of
+from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
+from gpuctl.objects.queueing import is_gated, owner_of_workload
 
 _GROUP = "kueue.x-k8s.io"
 _CONFIGURATION = Key("ConfigMap", "kueue-system", "kueue-manager-config")
@@ -74,15 +75,25 @@ def kueue_configuration(session: Session) -> tuple[object, str]:
 
 
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
-    """Return the Workload that Kueue uses for a Job or JobSet, among those of its namespace.
+    """Return the Workload that Kueue uses for a Job, JobSet, StatefulSet or pod, among those of its namespace.
 
-    Only a Workload whose controller is the job counts: any user who may write Workloads can add the job as a further
-    owner. An elastic job has one Workload for each of its sizes; the latest that has not finished counts. Source: Kueue
+    An elastic job has one Workload for each of its sizes; the latest that has not finished counts. Source: Kueue
     0.19, ``jobframework/reconciler.go`` (EquivalentToWorkload), ``workloadslicing.go`` (EnsureWorkloadSlices).
     """
     uid = job["metadata"]["uid"]
-    own = (item for item in workloads if (controller_of(item) or {}).get("uid") == uid)
+    own = (item for item in workloads if (owner_of_workload(item) or {}).get("uid") == uid)
     return max(own, key=_slice_order, default=None)
+
+
+def waiting_workload(workloads: Iterable[Object], job: Object, pods: Iterable[Object]) -> Object | None:
+    """Return the Workload with which a job waits; of a Deployment, whose pods have one each, that of the first gated
+    pod.
+    """
+    if job["kind"] != "Deployment":
+        return workload_of(workloads, job)
+    known = list(workloads)
+    gated = sorted(filter(is_gated, pods), key=lambda pod: pod["metadata"].get("creationTimestamp") or "")
+    return next(filter(None, (workload_of(known, pod) for pod in gated)), None)
 
 
 def _slice_order(workload: Object) -> tuple[bool, str]:

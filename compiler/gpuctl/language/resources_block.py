@@ -26,6 +26,13 @@ class Resources(Block):
         description="Pool whose nodes the job runs on. `default` is every node that is in no pool.",
         examples=["training-pool"],
     )
+    queue: DnsLabel | None = Field(
+        None,
+        description="Kueue LocalQueue of the job's namespace. Kueue starts the job when the queue has quota for it: a "
+        "training or notebook as a whole, each pod of a service on its own. Default: for trainings the pool's "
+        "(`training.queue` of the platform); other jobs start at once.",
+        examples=["research"],
+    )
     gpu: Count = Field(0, description="GPUs of each node's pod (for several nodes: per node).", examples=[4])
     gpu_type: LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, max_length=10)] | None = Field(
         None,

@@ -14,6 +14,7 @@ from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
+    from gpuctl.language.kinds import Job
     from gpuctl.language.platform_document import (
         ClusterIdentity,
         ExternalPool,
@@ -270,6 +271,11 @@ class Settings:
     def queue_of(self, pool: str) -> str | None:
         """Return the Kueue LocalQueue of a pool's trainings; None if it has none."""
         return self._platform.training.queue.get(pool) if self._platform is not None else None
+
+    def queue_of_job(self, model: Job) -> str | None:
+        """Return the Kueue LocalQueue of a document's job: its own, or for a training its pool's; None without one."""
+        of_pool = self.queue_of(model.resources.pool) if model.kind == "training" else None
+        return model.resources.queue or of_pool
 
 
 def _taint(vendor: Vendor) -> str:

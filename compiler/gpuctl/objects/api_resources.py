@@ -86,8 +86,10 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label that puts a workload into a Kueue queue."""
 TRAININGS = frozenset({"Job", "JobSet"})
 """Kinds of a training."""
+SERVICES = frozenset({"Deployment", "StatefulSet"})
+"""Kinds of the jobs that run until they are stopped."""
 DEFAULT_QUEUE = "default"
-"""Queue of trainings that name none, if it exists in their namespace."""
+"""Queue of jobs that name none, if it exists in their namespace."""
 
 
 _DOTS = (".", "..")

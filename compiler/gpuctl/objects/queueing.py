@@ -1,6 +1,9 @@
-"""A training and its Kueue queue: waiting in it, held back from it, and the fields that Kueue writes.
+"""A job and its Kueue queue: waiting in it, held back from it, and the fields that Kueue writes.
 
-Kueue starts every workload that names one of its queues, even a suspended one. To hold a job back, its queue label is
+Kueue suspends a Job or JobSet until it admits it. A Deployment or StatefulSet creates its pods at once, with a
+scheduling gate that Kueue removes; without replicas it uses no quota.
+
+Kueue starts every training that names one of its queues, even a suspended one. To hold a job back, its queue label is
 renamed to `<queue>.held-by-gpuctl`, a queue that does not exist. The label itself carries the original name, so it
 cannot be lost. Without the label, Kueue's webhook would set the LocalQueue ``default`` if it exists
 (``ApplyDefaultLocalQueue``).
@@ -8,7 +11,18 @@ cannot be lost. Without the label, Kueue's webhook would set the LocalQueue ``de
 
 from __future__ import annotations
 
-from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, Object, annotations_of, labels_of
+from collections.abc import Iterable
+
+from gpuctl.objects.api_resources import (
+    DEFAULT_QUEUE,
+    QUEUE_LABEL,
+    TRAININGS,
+    WORKLOADS,
+    Object,
+    annotations_of,
+    controller_of,
+    labels_of,
+)
 from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates
@@ -17,6 +31,7 @@ _KUEUE = "kueue.x-k8s.io/"
 # The only Kueue key that a document may set.
 _OURS = frozenset({f"{_KUEUE}priority-class"})
 _HELD = ".held-by-gpuctl"
+_JOB_UID = f"{_KUEUE}job-uid"
 
 
 def queue_of(obj: Object) -> str:
@@ -39,21 +54,49 @@ def is_held(obj: Object) -> bool:
 
 
 def is_defaulted(live: Object, desired: Object) -> bool:
-    """Return True if Kueue may have set the queue of a live training whose document names none, and would again."""
-    return live["kind"] in TRAININGS and not queue_of(desired) and queue_of(live) == DEFAULT_QUEUE
+    """Return True if Kueue may have set the queue of a live job whose document names none, and would again."""
+    return live["kind"] in WORKLOADS and not queue_of(desired) and queue_of(live) == DEFAULT_QUEUE
+
+
+def is_gated(pod: Object) -> bool:
+    """Return True if a pod waits for Kueue, which removes its scheduling gates."""
+    gates = (pod.get("spec") or {}).get("schedulingGates") or []
+    return any(str(gate.get("name")).startswith(_KUEUE) for gate in gates)
+
+
+def owner_of_workload(workload: Object) -> Object | None:
+    """Return the owner reference of the object for which Kueue made a Workload: a Job, a JobSet, a StatefulSet, or one
+    pod of a Deployment.
+
+    A StatefulSet is not the controller of its Workload; its uid is in a label. Any user who may write Workloads can add
+    further owners. Source: Kueue 0.19, ``jobs/statefulset/statefulset_reconciler.go`` (constructWorkload).
+    """
+    controller = controller_of(workload)
+    if controller is not None:
+        return controller
+    uid = labels_of(workload).get(_JOB_UID)
+    owners: Iterable[Object] = workload["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner["kind"] == "StatefulSet" and owner["uid"] == uid), None)
 
 
 def is_queued(obj: Object, keys: Records) -> bool:
-    """Return True if a workload waits for Kueue: suspended, neither paused nor held back."""
+    """Return True if a training waits for Kueue: suspended, neither paused nor held back."""
     suspended = bool((obj.get("spec") or {}).get("suspend"))
     return suspended and bool(queue_of(obj)) and not is_held(obj) and keys.paused not in annotations_of(obj)
 
 
+def is_written_by_kueue(key: str) -> bool:
+    """Return True for a label or annotation that Kueue writes into pod templates."""
+    return key.startswith(_KUEUE) and key not in _OURS
+
+
 def was_admitted(obj: Object) -> bool:
-    """Return True if Kueue wrote into the object's pod templates, as it does on admission."""
+    """Return True if Kueue wrote into a training's pod templates, as it does on admission."""
+    if obj["kind"] not in TRAININGS:
+        return False
     metadata = [template.get("metadata") or {} for template, _ in pod_templates(obj)]
     keys = [key for item in metadata for part in ("labels", "annotations") for key in item.get(part) or {}]
-    return any(key.startswith(_KUEUE) and key not in _OURS for key in keys)
+    return any(map(is_written_by_kueue, keys))
 
 
 def hold(obj: Object) -> None:
@@ -88,7 +131,7 @@ def forget_admission(obj: Object) -> None:
     for template, _ in pod_templates(obj):
         metadata = template.get("metadata") or {}
         for part in ("labels", "annotations"):
-            for key in [key for key in metadata.get(part) or {} if key.startswith(_KUEUE) and key not in _OURS]:
+            for key in list(filter(is_written_by_kueue, metadata.get(part) or {})):
                 del metadata[part][key]
             if metadata.get(part) == {}:
                 del metadata[part]

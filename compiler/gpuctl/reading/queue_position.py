@@ -25,9 +25,10 @@ from gpuctl.capacity.scheduler_model import amount_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
-from gpuctl.objects.api_resources import Object, controller_of
+from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.queueing import owner_of_workload
 from gpuctl.objects.workload_state import condition
 
 # Conditions that move a Workload to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
@@ -290,7 +291,7 @@ def claim_of(workload: Object, keys: Records) -> QueueClaim:
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     pods: Object = next(iter(spec.get("podSets") or []), {})
     labels = ((pods.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    owner = controller_of(workload) or {"kind": "Workload", "name": metadata["name"]}
+    owner = owner_of_workload(workload) or {"kind": "Workload", "name": metadata["name"]}
     name = prefixed(f"{owner['kind']}/", owner["name"])
     if keys.job_type in labels:
         name = prefixed(f"{labels[keys.job_type]}/", labels["app"] if "app" in labels else owner["name"])

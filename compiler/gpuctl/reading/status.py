@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
-from gpuctl.objects.queueing import is_held, is_queued, queue_of
+from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
 from gpuctl.objects.workload_state import condition, end_state
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
@@ -87,6 +87,10 @@ def _before_deletion(pod: Object) -> Status:
         return Status("Running", _RUNNING)
     scheduled = _condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
+        if is_gated(pod):
+            # The label of a StatefulSet's pod comes later than its gate.
+            where = f"in Kueue's queue {queue_of(pod)}" if queue_of(pod) else "for Kueue"
+            return Status("Queued", _PENDING, f"waits {where}")
         if scheduled.get("reason") == "SchedulingGated":
             return Status("SchedulingGated", _PENDING, one_line(scheduled.get("message")))
         reason = scheduled.get("reason") or "Unschedulable"

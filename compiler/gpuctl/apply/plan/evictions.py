@@ -52,7 +52,7 @@ def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None
     try:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
-        if bold or any(step.queued or _asks_for(step, options.gpu_resources) for step in steps):
+        if bold or any(_is_queued(step) or _asks_for(step, options.gpu_resources) for step in steps):
             _add_results(session, plan, steps, bold, options)
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
@@ -84,10 +84,14 @@ def _never(step: Step, answer: Fit) -> str:
     return f"{step.title or step.key} in {step.key.namespace} cannot start even in the empty cluster: {answer.reason}"
 
 
+def _is_queued(step: Step) -> bool:
+    return step.queued or (step.desired is not None and bool(queue_of(step.desired)))
+
+
 def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
-    if not any(step.queued or (step.desired is not None and queue_of(step.desired)) for step in steps):
+    if not any(map(_is_queued, steps)):
         left_out |= {"kueue"}
     return take_snapshot(session, left_out=left_out)
 

@@ -132,14 +132,15 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
         if named:
             plan.notes.append(
                 f"the cluster has no Kueue, so the queue of {first_few(named)} has no effect: nothing holds the pods "
-                "back, and nothing starts those of several nodes together; install Kueue, or remove `training.queue` "
-                "from platform.yaml"
+                "back, and nothing starts those of several nodes together; install Kueue, or remove `resources.queue` "
+                "from the document and `training.queue` from platform.yaml"
             )
         return
     queues = {namespace: queue_names(session, kinds["LocalQueue"], namespace) for namespace in sorted(unnamed)}
     for step, desired in coming:
-        own = queues.get(step.key.namespace, []) if step.key.kind in TRAININGS else []
-        step.queued = bool(queue_of(desired)) or DEFAULT_QUEUE in own
+        # The pods of a service are created at once, and wait with a gate.
+        own = queues.get(step.key.namespace, [])
+        step.queued = step.key.kind in TRAININGS and (bool(queue_of(desired)) or DEFAULT_QUEUE in own)
     for namespace, names in queues.items():
         beside = [
             step.title

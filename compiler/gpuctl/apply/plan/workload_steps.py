@@ -21,10 +21,9 @@ from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, in_pla
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
-from gpuctl.objects.hashed_names import CHANGEABLE
+from gpuctl.objects.api_resources import QUEUE_LABEL, SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import is_ours
-from gpuctl.objects.queueing import is_defaulted, is_held
+from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
 from gpuctl.objects.workload_state import end_state, running_description
 
 
@@ -34,27 +33,30 @@ def workload_step(
     kind = target.key.kind
     known = options.keys.hash in annotations_of(live)
     changes, metadata = compared.changes, metadata_changes(compared, options)
-    in_place = ("spec.replicas",) if kind in ("Deployment", "StatefulSet") else in_place_paths(live)
+    in_place = ("spec.replicas",) if kind in SERVICES else in_place_paths(live)
     if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
         # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
         # annotations.
         changes = [change for change in changes if not is_pod_metadata(change.path)]
     queue = _lasting_queue(target.desired, live)
     settled = queue is None or is_defaulted(live, target.desired)
-    if all(change.path in in_place for change in changes) and (settled or not _may_move(live, options)):
-        if queue is not None:
-            target = target._replace(desired=_in_queue(target.desired, queue))
-            metadata = [change for change in metadata if steps_of(change.path)[-1] != QUEUE_LABEL]
+    moves = [change for change in metadata if steps_of(change.path)[-1] == QUEUE_LABEL]
+    stays = settled or not _may_move(live, options)
+    as_is = target
+    if queue is not None and stays:
+        as_is = target._replace(desired=_in_queue(target.desired, queue))
+        metadata = [change for change in metadata if change not in moves]
+    if stays and all(change.path in in_place for change in changes):
         # A new gpuctl version alone is not written.
         if not changes and all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata):
-            step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
+            step = Step("unchanged", target.key, live=live, desired=as_is.desired, title=target.title)
             return _hint(step, live, None if settled else queue)
-        return _patch_step(target, live, options, changes, metadata, known)
-    if options.rolling and kind in ("Deployment", "StatefulSet"):
-        return _rolling_step(target, live, options, without_records(metadata, options), knowledge)
-    return replacement(
-        target, live, options, [*changes, *without_records(metadata, options)], reason_of(changes), knowledge
-    )
+        return _patch_step(as_is, live, options, changes, metadata, known)
+    shown = [*changes, *without_records(metadata, options)]
+    if options.rolling and kind in SERVICES and stays and not (kind == "StatefulSet" and queue_of(live)):
+        # Kueue's webhook refuses another queue, and another pod of a StatefulSet.
+        return _rolling_step(as_is, live, options, without_records(metadata, options), knowledge)
+    return replacement(target, live, options, shown, reason_of(changes or moves), knowledge)
 
 
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
@@ -68,18 +70,21 @@ def _hint(step: Step, live: Object, queue: str | None) -> Step:
 
 
 def _lasting_queue(desired: Object, live: Object) -> str | None:
-    """Return the queue that a live training cannot leave; None if its queue may change, or is as wanted.
+    """Return the queue that a live job cannot leave; None if its queue may change, or is as wanted.
 
-    Kueue's webhook refuses to move a job that is not suspended. A job that gpuctl holds back must not start.
+    Kueue's webhook refuses to move a training that is not suspended, or a service with ready pods. A job that gpuctl
+    holds back must not start.
     """
-    if live["kind"] not in CHANGEABLE or labels_of(live).get(QUEUE_LABEL) == labels_of(desired).get(QUEUE_LABEL):
+    if labels_of(live).get(QUEUE_LABEL) == labels_of(desired).get(QUEUE_LABEL):
         return None
-    fixed = is_held(live) or not (live.get("spec") or {}).get("suspend")
+    fixed = live["kind"] in SERVICES or is_held(live) or not (live.get("spec") or {}).get("suspend")
     return labels_of(live).get(QUEUE_LABEL, "") if fixed else None
 
 
 def _may_move(live: Object, options: DecisionOptions) -> bool:
-    """Return True if a training may be replaced to move it into another queue."""
+    """Return True if a job may be replaced to move it into another queue. A service has no progress to lose."""
+    if live["kind"] in SERVICES:
+        return True
     return options.relower and not is_held(live) and not end_state(live)
 
 

@@ -13,7 +13,7 @@ from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, serves_dra
-from gpuctl.kube.kueue import kueue_resources, workload_of
+from gpuctl.kube.kueue import kueue_resources, waiting_workload
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
@@ -21,7 +21,7 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.hidden_names import in_namespace, prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
-from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import SERVING, scaler_of
@@ -303,7 +303,7 @@ def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
     workload = job.workload
     if workload is None or not queue_of(workload) or end_state(workload):
         return None, None
-    if not (workload.get("spec") or {}).get("suspend"):
+    if not (workload.get("spec") or {}).get("suspend") and not any(map(is_gated, job.pods)):
         if _lacks_kueue(scope):
             scope.note(
                 f"its queue {queue_of(workload)} has no effect: the cluster has no Kueue, which would hold the job "
@@ -311,7 +311,7 @@ def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
             )
         return None, None
     lists = read_kueue(scope)
-    return workload_of(lists.workloads or [], workload), lists
+    return waiting_workload(lists.workloads or [], workload, job.pods), lists
 
 
 def _lacks_kueue(scope: Scope) -> bool:

@@ -11,7 +11,7 @@ from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, unique_names
-from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queue_position import (
     KueueLists,
@@ -56,7 +56,7 @@ def queued(evidence: Evidence) -> Finding | None:
     queue, namespace = queue_of(workload), evidence.job.identity.namespace
     lists = evidence.kueue or KueueLists()
     if not lists.installed:
-        told = Proof("spec", object_title(workload), "suspend: true")
+        told = _held_by(evidence, workload)
         message = f"it is suspended and names Kueue's queue {queue}, but Kueue is not installed"
         return Finding("suspended", message, {"queue": queue}, command("resume", evidence), (told,))
     if evidence.kueue_workload is None:
@@ -89,7 +89,7 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     """Kueue has not created a Workload, or Workloads may not be read."""
     namespace = evidence.job.identity.namespace
     told = [event_proof(event) for event in evidence.events_with("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
-    proof = (*told, Proof("spec", object_title(workload), "suspend: true"))
+    proof = (*told, _held_by(evidence, workload))
     if lists.workloads is None:
         fix = "ask the administrators, who may read Kueue's workloads, what it waits for"
         return Finding("queued", f"waits in Kueue's queue {queue}", {"queue": queue}, fix, proof)
@@ -99,6 +99,15 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     message = f"waits in Kueue's queue {queue}: Kueue has not processed it yet"
     fix = "if this lasts for more than a minute, Kueue is not running: ask the administrators"
     return Finding("queued", message, {"queue": queue}, fix, proof)
+
+
+def _held_by(evidence: Evidence, workload: Object) -> Proof:
+    """Return what keeps the job from starting: its suspension, or the gates of a pod."""
+    gated = next(filter(is_gated, evidence.job.pods), None)
+    if gated is None:
+        return Proof("spec", object_title(workload), "suspend: true")
+    names = ", ".join(gate["name"] for gate in gated["spec"]["schedulingGates"])
+    return Proof("spec", object_title(gated), f"schedulingGates: {names}")
 
 
 def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | None:
@@ -141,9 +150,7 @@ def _missing_queue(lists: KueueLists, namespace: str, queue: str) -> _Trouble | 
     names = f"{', '.join(here[:_NAMED])}{' ...' if len(here) > _NAMED else ''}"
     has = f"the namespace has {names}" if here else "the namespace has none"
     make = f"ask the administrators to create the LocalQueue {queue} in {namespace}"
-    fix = (
-        f"set `training.queue` of the platform to one of these, and apply with `--relower`, or {make}" if here else make
-    )
+    fix = f"name one of these in `resources.queue`, or in `training.queue` of the platform; or {make}" if here else make
     return _Trouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
 
 

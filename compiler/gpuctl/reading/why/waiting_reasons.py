@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.kueue import workload_of
+from gpuctl.kube.kueue import waiting_workload
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
@@ -72,7 +72,9 @@ class WaitingReasons:
         namespace, lacks = job.identity.namespace, missing_pods(job)
         is_queued = job.workload is not None and job.status(self._keys).word == "Queued"
         kueue = self._kueue if is_queued else None
-        admission = workload_of(kueue.workloads or [], job.workload) if kueue and job.workload is not None else None
+        admission = None
+        if kueue and job.workload is not None:
+            admission = waiting_workload(kueue.workloads or [], job.workload, job.pods)
         return Evidence(
             job,
             self._keys,
