@@ -126,6 +126,7 @@ RESOURCES = {
     "queue": st.sampled_from(["research", "team-a"]),
     "gpu": st.integers(0, 8),
     "gpu-type": st.sampled_from(["A100", "T4", ["T4", "A100"], ["A100", "L4", "T4"], ["L4"]]),
+    "gpu-profile": st.sampled_from(["3g.40gb", "1g.10gb+me"]),
     "gpu-share": st.sampled_from(["2Gi", "0.5", "1.0"]),
     "gpu-vendor": st.sampled_from(["nvidia", "amd", "ascend"]),
     "cpu": st.sampled_from(["1", "500m", 8]),
@@ -303,7 +304,15 @@ def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
 POOL = block(
     {"pool": block({"name": NAME}, description=TEXT)},
     nodes=st.dictionaries(
-        NAME, block(**{"gpu-type": st.sampled_from(["", "A100"]), "gpu-count": st.integers(0, 8)}), max_size=3
+        NAME,
+        block(
+            **{
+                "gpu-type": st.sampled_from(["", "A100"]),
+                "gpu-count": st.integers(0, 8),
+                "gpu-profiles": st.dictionaries(st.just("1g.10gb"), st.integers(0, 7)),
+            }
+        ),
+        max_size=3,
     ),
     quota=block(maxJobs=st.integers(1, 9), maxGpuPerJob=st.integers(1, 9)),
 )
@@ -314,6 +323,7 @@ LIMITS = block(
         )
     },
     cpu=st.sampled_from(["1", "500m"]),
+    gpu_profiles=st.dictionaries(st.just("1g.10gb"), st.integers(0, 9)),
     memory=st.just("4Gi"),
     maxJobs=st.integers(0, 9),
 )

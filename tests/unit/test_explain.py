@@ -250,7 +250,7 @@ COMPANIONS = {
     "autoscaling.enabled": "autoscaling: {maxReplicas: 4}",
     "autoscaling.targetQueueLength": "autoscaling: {metric: queue}",
     "autoscaling.targetCPUUtilization": "autoscaling: {metric: cpu}",
-    "resources.gpu-share": "resources: {gpu: 1}",
+    **dict.fromkeys(("resources.gpu-profile", "resources.gpu-share"), "resources: {gpu: 1}"),
     **dict.fromkeys(
         (f"priorities.{level}.{key}" for level in ("medium", "low") for key in ("className", "value")),
         "priorities: {high: {className: urgent, value: 2000000}}",

@@ -76,6 +76,13 @@ def test_used_gpus_are_those_that_the_scheduler_counts() -> None:
     assert [holder.pod for holder in found.holders or ()] == ["staged"]
 
 
+def test_mig_slices_are_counted_one_by_one() -> None:
+    slices = node(gpus=14, resource="nvidia.com/mig-2g.20gb")
+    holder = pod("holder", "n", {"name": "c", "resources": {"limits": {"nvidia.com/mig-2g.20gb": "3"}}})
+    found = one(slices, holder)
+    assert (found.gpu_total, found.gpu_used, found.gpu_free) == (14, 3, 11)
+
+
 def test_gpu_use_is_unknown_without_access_to_pods() -> None:
     found = read_nodes([node()], None, KEYS, GPUS)[0]
     assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)
@@ -285,6 +292,13 @@ def test_quota_limits_are_read_from_resource_quota_keys() -> None:
     assert found.status == "full"
     assert found.amount("cpu") == (10, Fraction(5, 2))
     assert quota_answer([found]).as_json()["cpuUsed"] == 2.5
+
+
+def test_quota_of_mig_slices_is_a_limit_of_its_own() -> None:
+    hard = {"requests.nvidia.com/gpu": "4", "requests.nvidia.com/mig-1g.10gb": "14"}
+    (found,) = read_quotas([resource_quota(hard, dict.fromkeys(hard, "2"))], [], SETTINGS)
+    assert found.amount("gpu") == (4, 2)
+    assert found.amount("requests.nvidia.com/mig-1g.10gb") == (14, 2)
 
 
 def test_quota_without_a_status_has_unknown_use() -> None:

@@ -24,6 +24,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_reader import read
+from gpuctl.language.mig_profiles import profile_of
 from gpuctl.language.settings import Settings
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
@@ -115,6 +116,7 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
         hard = member["spec"]["hard"]
         entry: Data = {}
         gpus: dict[str, int] = {}
+        slices: dict[str, int] = {}
         for key, value in hard.items():
             if key in ("requests.cpu", "requests.memory"):
                 entry[key.removeprefix("requests.")] = value
@@ -122,8 +124,12 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
                 entry["maxJobs"] = int(value)
             elif key.removeprefix("requests.") in resources:
                 gpus[resources[key.removeprefix("requests.")]] = int(value)
+            elif (profile := profile_of(key.removeprefix("requests."))) is not None:
+                slices[profile] = int(value)
         if gpus:
             entry["gpu"] = gpus
+        if slices:
+            entry["gpu-profiles"] = slices
         users[member["metadata"]["namespace"]] = entry
     data: Data = {"kind": "quota", "version": "v0.1", "quota": header, "users": users}
     return data if placed is None else {**data, "placement": {"clusters": placed.split(",")}}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import dropwhile
 from typing import Any
 
+from gpuctl.backend.gpu_resources import lift_gpus
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
@@ -200,7 +201,7 @@ class LiftedWorkload:
             ours.add("FORCE_TORCHRUN")
         if self.kind == "inference":
             ours |= {name for name, field in MODEL_ENV.items() if self._annotation(f"model-{field}") is not None}
-        values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not self._gpus()[1] else {}
+        values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not lift_gpus(self.context.settings, self.container)[1] else {}
         if self._model().get("cache"):
             values["HF_HOME"] = MODEL_CACHE
 
@@ -209,27 +210,19 @@ class LiftedWorkload:
 
         return lift_variables(dropwhile(is_ours, self.container.get("env", [])))
 
-    def _gpus(self) -> tuple[str | None, int]:
-        """Return vendor and number of the GPUs; (None, 0) without GPUs."""
-        limits = self.container.get("resources", {}).get("limits", {})
-        if "volcano.sh/vgpu-number" in limits:
-            return "nvidia", int(limits["volcano.sh/vgpu-number"])
-        for gpu in self.context.settings.gpus.values():
-            if gpu.resource in limits:
-                return gpu.vendor, int(limits[gpu.resource])
-        return None, 0
-
     def _resources(self) -> Data:
         resources: Data = {"pool": self.labels.get(self.context.label("pool"), DEFAULT_POOL)}
         queue = queue_of(self.obj)
         of_pool = self.context.settings.queue_of(resources["pool"]) if self.kind == "training" else None
         if queue and queue != of_pool:
             resources["queue"] = queue
-        vendor, number = self._gpus()
+        vendor, number, profile = lift_gpus(self.context.settings, self.container)
         resources["gpu"] = number
         types = self._gpu_types()
         if types:
             resources["gpu-type"] = types[0] if len(types) == 1 else types
+        if profile is not None:
+            resources["gpu-profile"] = profile
         if (share := self._annotation("gpu-share")) is not None:
             resources["gpu-share"] = share
         if vendor is not None and vendor != self.context.settings.default_vendor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection
 from typing import Any
 
+from gpuctl.backend.gpu_resources import gpu_amounts, is_shared
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_labels
@@ -20,10 +20,8 @@ from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
-from gpuctl.language.settings import Gpu
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
-from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 SHARED_PROCESSES = ("hostPID", "shareProcessNamespace")
 """Fields of a pod with which a container's process 1 is not its own program."""
@@ -175,28 +173,8 @@ def container_resources(context: Context, model: Job) -> Object:
         amounts["memory"] = resources.memory
     gpu = context.settings.gpu_of(resources)
     if resources.gpu > 0 and gpu is not None:
-        amounts.update(_gpu_amounts(context, model, gpu))
+        amounts.update(gpu_amounts(context, model, gpu))
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
-
-
-def is_shared(context: Context, model: Job) -> bool:
-    """Return True if the pod gets a share of a card and a system enforces it."""
-    return context.settings.is_shared(model.resources)
-
-
-def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
-    """Return the extended resources: whole cards, or HAMi's and Volcano's keys for shares."""
-    count = str(model.resources.gpu)
-    share = parse_quantity(model.resources.gpu_share or "1")
-    if not is_shared(context, model) or share is None:
-        return {gpu.resource: count}
-    percent = str(max(1, math.floor(share * 100)))
-    mebibytes = str(math.ceil(share / MEBIBYTE))
-    if context.settings.sharing == "hami":
-        amount = {"nvidia.com/gpumem-percentage": percent} if share < 1 else {"nvidia.com/gpumem": mebibytes}
-        return {gpu.resource: count, **amount}
-    amount = {"volcano.sh/vgpu-memory-percentage": percent} if share < 1 else {"volcano.sh/vgpu-memory": mebibytes}
-    return {"volcano.sh/vgpu-number": count, **amount}
 
 
 def type_expressions(context: Context, gpu_type: str) -> list[Object]:

@@ -420,7 +420,9 @@ def _main_container_problems(context: Context, model: Job, container: Object) ->
     for position, variable in enumerate(container.get("env", [])):
         if variable.get("name") in reserved:
             yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
-    gpus = context.settings.gpu_resources
+    gpus = context.settings.card_resources
+    if model.resources.gpu_profile is not None:
+        gpus = context.settings.gpu_resources
     for kind in ("limits", "requests"):
         for resource in container.get("resources", {}).get(kind, {}):
             if resource in gpus or resource in SHARES:

@@ -39,6 +39,8 @@ def definition(model: PoolDocument) -> Object:
         entry: Object = {"gpu-type": node.gpu_type}
         if node.gpu_count is not None:
             entry["gpu-count"] = node.gpu_count
+        if node.gpu_profiles is not None:
+            entry["gpu-profiles"] = dict(node.gpu_profiles)
         nodes[name] = entry
     document: Object = {"kind": "pool", "version": "v0.1", "pool": header, "nodes": nodes}
     if model.quota is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata, placement_annotation
+from gpuctl.language.mig_profiles import resource_of
 from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import managed_labels
@@ -52,6 +53,11 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
             gpu = context.settings.gpus.get(vendor)
             if gpu is not None:
                 hard[f"requests.{gpu.resource}"] = str(numbers.get(vendor, 0))
+    if entry.gpu is not None or entry.gpu_profiles is not None:
+        named = entry.gpu_profiles or {}
+        listed = (profile for profiles in context.settings.profiles.values() for profile in profiles)
+        for profile in dict.fromkeys([*named, *listed]):
+            hard[f"requests.{resource_of(profile)}"] = str(named.get(profile, 0))
     if entry.maxJobs is not None:
         hard["count/jobs.batch"] = str(entry.maxJobs)
     return hard

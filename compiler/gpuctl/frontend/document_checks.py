@@ -8,6 +8,7 @@ from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, command_checks, u
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
+from gpuctl.frontend.gpu_checks import check_gpus, check_shared_memory
 from gpuctl.frontend.partial_model import until_unknown
 from gpuctl.frontend.platform_restrictions import (
     MODEL_ENV,
@@ -27,7 +28,6 @@ from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.language.workload import Workload
-from gpuctl.objects.quantities import parse_quantity
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
@@ -56,8 +56,8 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _reserved_labels(document, model, settings)
         yield _environment(document, model, settings)
         yield _helpers(document, model, settings)
-        yield _gpus(document, model, settings)
-        yield _shared_memory(document, model)
+        yield check_gpus(document, model, settings)
+        yield check_shared_memory(document, model)
         yield check_storage(document, model, settings)
         yield check_service(document, model, settings)
         if model.kind == "training":
@@ -207,62 +207,6 @@ def _has_nvidia(model: Job, settings: Settings) -> bool:
     return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
 
 
-def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    resources = model.resources
-    if resources.gpu_vendor is not None and settings.gpu_of(resources) is None:
-        close = nearest(resources.gpu_vendor, settings.gpus)
-        yield document.diagnostic(
-            ERROR,
-            "GPU211",
-            f"the platform defines no GPU vendor `{resources.gpu_vendor}`",
-            ("resources", "gpu-vendor"),
-            f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}",
-        )
-    yield from _gpu_share(document, model, settings)
-    if resources.gpu > 0 and (resources.cpu is None or resources.memory is None):
-        missing = " and ".join(name for name in ("cpu", "memory") if getattr(resources, name) is None)
-        yield document.diagnostic(
-            WARNING,
-            "GPU408",
-            f"the job asks for GPUs and names no {missing}",
-            ("resources", "gpu"),
-            f"add {missing}: under a quota it would get the default request, a fraction of what a GPU job needs",
-            key=True,
-        )
-
-
-def _shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
-    resources = model.resources
-    memory = parse_quantity(resources.memory) if resources.memory else None
-    shm = parse_quantity(resources.shm) if resources.shm else None
-    if memory is not None and shm is not None and shm > memory:
-        message = f"shm ({resources.shm}) is larger than memory ({resources.memory}); it counts as memory"
-        yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
-
-
-def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    share = model.resources.gpu_share
-    if share is None or parse_quantity(share) == 1:
-        return
-    path = ("resources", "gpu-share")
-    sharing = settings.sharing
-    if model.resources.gpu == 0:
-        message = "`gpu-share` asks for part of a card, and the job asks for no card"
-        yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
-    elif sharing == "none":
-        yield document.diagnostic(
-            WARNING,
-            "GPU410",
-            "gpu-share is not enforced on this platform: the pod gets whole cards",
-            path,
-            "remove it, or have the platform set `gpu.sharing: hami` or `volcano`",
-            key=True,
-        )
-    elif (model.resources.gpu_vendor or settings.default_vendor) != "nvidia":
-        message = f"gpu-share is not enforced: {sharing} shares NVIDIA cards only here"
-        yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
-
-
 def _beside_the_program(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Report containers beside the program: a pod ends with its last container, which may keep the GPUs."""
     external = settings.external_pools.get(model.resources.pool)
@@ -326,7 +270,7 @@ def _quota(document: Document, model: QuotaDocument, settings: Settings) -> Iter
     if model.default is not None:
         yield from _quota_vendors(document, model.default.gpu, ("default", "gpu"), settings)
     for name, filled in model.entries.items():
-        if all(getattr(filled, field) is None for field in ("cpu", "memory", "gpu", "maxJobs")):
+        if all(getattr(filled, field) is None for field in ("cpu", "memory", "gpu", "gpu_profiles", "maxJobs")):
             message = f"the quota limits nothing for `{name}`"
             hint = "add cpu, memory, gpu or maxJobs"
             yield document.diagnostic(ERROR, "GPU201", message, (model.entries_key, name), hint, key=True)

@@ -7,7 +7,9 @@ from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
+from gpuctl.frontend.gpu_checks import illegal_profile
 from gpuctl.language.kinds import Job
+from gpuctl.language.mig_profiles import profiles_of
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.settings import Settings
@@ -27,17 +29,22 @@ class DeclaredPool:
         self.model = model
         self.jobs: list[tuple[Document, Job]] = []
 
-    def counts(self, gpu_types: Collection[str] = ()) -> list[int] | None:
-        """Return the GPUs of each node of these types, or of any type; None if a node declares no number."""
+    def counts(self, gpu_types: Collection[str] = (), profile: str | None = None) -> list[int] | None:
+        """Return the GPUs of each node of these types, or of any type; None if a node declares no number.
+
+        :param profile: count slices of this MIG profile instead.
+        """
         if self.model is None:
             return None
         counts = []
         for node in self.model.nodes.values():
             if gpu_types and node.gpu_type not in gpu_types:
                 continue
-            if node.gpu_count is None and node.gpu_type:
+            number = node.gpu_count if profile is None else (node.gpu_profiles or {}).get(profile)
+            # Profiles that a node does not list are absent only if it lists any.
+            if number is None and node.gpu_type and (profile is None or node.gpu_profiles is None):
                 return None
-            counts.append(node.gpu_count or 0)
+            counts.append(number or 0)
         return counts
 
 
@@ -91,7 +98,8 @@ def pool_references(
         if document.gpu_types and declared.types and not set(document.gpu_types) & set(declared.types):
             yield _unknown_type(document, name, declared)
         else:
-            yield from _too_large(document, model, name, declared)
+            wrong = [*_profile_of_no_type(document, model, declared, settings)]
+            yield from wrong or _too_large(document, model, name, declared)
         yield from _over_pool_quota(document, model, name, declared)
 
 
@@ -116,24 +124,37 @@ def _unknown_type(document: Document, pool: str, declared: DeclaredPool) -> Diag
     )
 
 
+def _profile_of_no_type(
+    document: Document, model: Job, declared: DeclaredPool, settings: Settings
+) -> Iterator[Diagnostic]:
+    """Report the MIG profile of a job of any GPU type into which no GPU of the pool can be divided."""
+    profile = model.resources.gpu_profile
+    if profile is None or document.gpu_types:
+        return
+    legal = [profiles_of(name, settings.profiles) for name in declared.types]
+    if legal and all(profiles and profile not in profiles for profiles in legal):
+        yield from illegal_profile(document, profile, declared.types, settings)
+
+
 def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
     """Report a pod larger than every node, or a training with more nodes than fit the pool: it would never start."""
-    gpu = model.resources.gpu
-    counts = declared.counts(document.gpu_types)
+    gpu, profile = model.resources.gpu, model.resources.gpu_profile
+    counts = declared.counts(document.gpu_types, profile)
     if gpu == 0 or counts is None or declared.document is None:
         return
     related = (Related("the pool's nodes", declared.document.span(("nodes",), key=True)),)
     what = f" with {document.gpu_type}" if document.gpu_type else ""
+    noun = "GPUs" if profile is None else f"x {profile}"
     largest = max(counts, default=0)
     if gpu > largest:
         yield document.diagnostic(
             ERROR,
             "GPU403",
-            f"the job needs {gpu} GPUs on one node; the largest node of pool `{pool}`{what} has {largest}",
+            f"the job needs {gpu} {noun} on one node; the largest node of pool `{pool}`{what} has {largest}",
             ("resources", "gpu"),
             f"ask for at most {largest}" + (", on several `nodes`" if model.kind == "training" else "")
             if largest
-            else "use another pool",
+            else (profile and _other_slices(declared)) or "use another pool",
             related=related,
         )
         return
@@ -142,12 +163,19 @@ def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool
         yield document.diagnostic(
             ERROR,
             "GPU403",
-            f"the training needs {model.resources.nodes} x {gpu} GPUs; "
+            f"the training needs {model.resources.nodes} x {gpu} {noun}; "
             f"pool `{pool}`{what} has room for {room} such pods",
             ("resources", "nodes"),
             f"ask for at most {room} nodes",
             related=related,
         )
+
+
+def _other_slices(declared: DeclaredPool) -> str | None:
+    """Return the hint that names the MIG profiles of a pool; None if its nodes declare none."""
+    nodes = declared.model.nodes.values() if declared.model is not None else ()
+    profiles = dict.fromkeys(profile for node in nodes for profile in node.gpu_profiles or ())
+    return f"its nodes are divided into {', '.join(profiles)}" if profiles else None
 
 
 def _over_pool_quota(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
@@ -180,11 +208,12 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
             ("quota", "maxJobs"),
             "some will be rejected",
         )
+    yield from _slices_of_pool(name, declared, (key, "name"))
     counts = declared.counts()
     if counts is None:
         return
     capacity = sum(counts)
-    # A share in memory is not counted: no document declares the memory of a card.
+    # A share in memory is not counted: no document declares the memory of a card. Slices are of other cards.
     cards = [(settings.cards_of(model.resources) or Fraction(0)) * pod_count(model) for _, model in declared.jobs]
     total = sum(cards, Fraction(0))
     if total > capacity:
@@ -207,3 +236,19 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
                     ("autoscaling", "maxReplicas"),
                     f"at most {capacity // each} replicas fit",
                 )
+
+
+def _slices_of_pool(name: str, declared: DeclaredPool, path: tuple[str, str]) -> Iterator[Diagnostic]:
+    """Compare the MIG slices that the jobs of a pool request with those that its nodes declare."""
+    wanted: dict[str, int] = {}
+    for _, model in declared.jobs:
+        if model.resources.gpu_profile is not None:
+            profile = model.resources.gpu_profile
+            wanted[profile] = wanted.get(profile, 0) + model.resources.gpu * pod_count(model)
+    for profile, total in wanted.items():
+        counts = declared.counts(profile=profile)
+        if counts is None or not 0 < sum(counts) < total or declared.document is None:
+            continue
+        message = f"the jobs of pool `{name}` ask for {total} x {profile} together; it has {sum(counts)}"
+        hint = "some will wait; give the urgent ones `priority: high`"
+        yield declared.document.diagnostic(WARNING, "GPU404", message, path, hint)

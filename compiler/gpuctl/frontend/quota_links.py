@@ -11,6 +11,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import pod_count
 from gpuctl.language.helper_block import HelperResources
 from gpuctl.language.kinds import Job
+from gpuctl.language.mig_profiles import is_profile
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
@@ -61,6 +62,8 @@ def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
                 gpu = {settings.default_vendor: gpu}
             for vendor, number in (gpu or {}).items():
                 limits[vendor] = Fraction(number)
+            for profile, number in (entry.gpu_profiles or {}).items():
+                limits[profile] = Fraction(number)
             for resource, limit in limits.items():
                 yield from _over_quota(document, namespace, resource, limit, jobs[namespace], settings)
             if entry.maxJobs is not None:
@@ -86,7 +89,9 @@ def _over_quota(
 ) -> Iterator[Diagnostic]:
     assert quota.model.kind == "quota", "called with a quota document"
     total = sum((_request(model, resource, settings) * pod_count(model) for _, model in jobs), Fraction(0))
-    name = resource if resource in ("cpu", "memory") else f"{resource} GPUs"
+    name = resource
+    if resource not in ("cpu", "memory"):
+        name += " slices" if is_profile(resource) else " GPUs"
     if total > limit:
         yield quota.diagnostic(
             WARNING,
@@ -112,7 +117,7 @@ def _over_quota(
 
 
 def _request(model: Job, resource: str, settings: Settings) -> Fraction:
-    """Return what one pod requests of cpu, of memory, or of a vendor's GPUs."""
+    """Return what one pod requests of cpu, of memory, of a vendor's GPUs, or of the slices of a MIG profile."""
     if resource in ("cpu", "memory"):
         amounts = [(field, _amount_of(helper.resources, resource)) for (field, _), helper in model.helpers]
         together = sum(
@@ -120,8 +125,8 @@ def _request(model: Job, resource: str, settings: Settings) -> Fraction:
         )
         # Init containers have ended before the others start.
         return max([together, *(amount for field, amount in amounts if field == "init")])
-    vendor = model.resources.gpu_vendor or settings.default_vendor
-    return Fraction(model.resources.gpu if vendor == resource else 0)
+    whose = model.resources.gpu_profile or model.resources.gpu_vendor or settings.default_vendor
+    return Fraction(model.resources.gpu if whose == resource else 0)
 
 
 def _amount_of(resources: Resources | HelperResources, resource: str) -> Fraction:

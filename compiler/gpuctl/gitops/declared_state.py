@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
+from gpuctl.backend.gpu_resources import is_shared
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.pod import is_shared
 from gpuctl.backend.quota_objects import hard_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
@@ -180,7 +180,9 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
     gpu = settings.gpu_of(resources)
     requests = pod_requests(pod)
     gpus: Fraction | None = requests.get(gpu.resource, Fraction(0)) if gpu is not None else Fraction(0)
-    if is_shared(context, model):
+    if resources.gpu_profile is not None:
+        gpus = None
+    elif is_shared(context, model):
         share = parse_quantity(resources.gpu_share)
         gpus = resources.gpu * share if share is not None and share < 1 else None
     default = settings.platform.quota.defaultRequest

@@ -19,6 +19,7 @@ from gpuctl.language import names
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
+from gpuctl.language.mig_profiles import is_profile, nearest_profile
 from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_quantity
 
@@ -387,6 +388,12 @@ def _image(value: str) -> str:
     return value
 
 
+def _gpu_profile(value: str) -> str:
+    if not is_profile(value):
+        raise _illegal("GPU233", value, "a MIG profile such as `1g.10gb`", nearest_profile(value))
+    return value
+
+
 def _data_key(value: str) -> str:
     if not names.is_data_key(value):
         raise _illegal("GPU212", value, "a key of a Secret: at most 253 letters, digits, `-`, `_` and `.`")
@@ -480,6 +487,7 @@ AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
 RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
 FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
 Capability = Annotated[str, Scalar.TEXT, Check(_capability)]
+GpuProfile = Annotated[str, Scalar.TEXT, Check(_gpu_profile)]
 UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
 RoutePath = Annotated[str, Scalar.TEXT, Check(_route_path)]
 CountOrPercent = Annotated[str, Scalar.TEXT, Check(_count_or_percent)]

@@ -14,6 +14,7 @@ from gpuctl.language.fields import (
     DnsLabel,
     Domain,
     Free,
+    GpuProfile,
     Integer,
     LabelKey,
     LabelValue,
@@ -115,6 +116,13 @@ class GpuBlock(Block):
         default_factory=empty_dict,
         description="GPU type -> node labels, for clusters with feature discovery's labels instead of gpuctl's.",
         examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
+    )
+    profiles: Annotated[dict[RequiredLabelValue, list[GpuProfile]], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="GPU type -> MIG profiles, in place of the built-in table (A30, A100, H100, H20, H200, B200, B300, "
+        "GB200, GB300, RTX PRO 6000), which recognises a type by its name. Quotas with `gpu` limit the profiles listed "
+        "here to 0, unless `gpu-profiles` has a number for them.",
+        examples=[{"A100-80G": ["1g.10gb", "3g.40gb"]}],
     )
     sharing: Literal["none", "hami", "volcano"] = Field(
         "none", description="System that enforces `gpu-share`.", examples=["hami"]

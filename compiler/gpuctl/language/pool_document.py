@@ -9,6 +9,7 @@ from gpuctl.language.fields import (
     Block,
     Count,
     DnsLabel,
+    GpuProfile,
     LabelValue,
     ObjectName,
     PositiveCount,
@@ -41,6 +42,13 @@ class PoolNode(Block):
         alias="gpu-count",
         description="Number of GPUs of the node. With it gpuctl reports before submission that a job cannot fit.",
         examples=[8],
+    )
+    gpu_profiles: Annotated[dict[GpuProfile, Count], UserKeys()] | None = Field(
+        None,
+        alias="gpu-profiles",
+        description="MIG profile -> number of slices of the node's divided cards. `gpu-count` is then the number of "
+        "its other cards.",
+        examples=[{"1g.10gb": 56}],
     )
 
 

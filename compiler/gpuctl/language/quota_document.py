@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Count, DnsLabel, Quantity, UserKeys
+from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, Quantity, UserKeys
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.pool_document import NamedBlock
 from gpuctl.language.workload import Version
@@ -20,6 +20,13 @@ class QuotaEntry(Block):
         None,
         description="GPUs requested: a number for the platform's default vendor, or a mapping `vendor: number`.",
         examples=[8],
+    )
+    gpu_profiles: Annotated[dict[GpuProfile, Count], UserKeys()] | None = Field(
+        None,
+        alias="gpu-profiles",
+        description="MIG profile -> number of slices. Profiles that are not named have no limit, or 0 if the platform "
+        "lists them in `gpu.profiles`.",
+        examples=[{"1g.10gb": 14}],
     )
     maxJobs: Count | None = Field(  # noqa: N815
         None,

@@ -8,6 +8,7 @@ from gpuctl.language.fields import (
     Block,
     Count,
     DnsLabel,
+    GpuProfile,
     LabelValue,
     Memory,
     PositiveCount,
@@ -40,6 +41,14 @@ class Resources(Block):
         description="GPU model, as the pool's nodes declare it, or a list of them in order of preference: the pod runs "
         "on the first one with room, as far as the scheduler's other scores allow. Default: any of the pool.",
         examples=["A100-80G", ["H100-80G", "A100-80G"]],
+    )
+    gpu_profile: GpuProfile | None = Field(
+        None,
+        alias="gpu-profile",
+        description="MIG profile: each of the `gpu` is a slice of an NVIDIA card with this size, and not a whole card. "
+        "It is checked against the profiles of the GPU type. The device plugin needs the MIG strategy `mixed`. "
+        "Default: whole cards.",
+        examples=["1g.10gb"],
     )
     gpu_share: Share | None = Field(
         None,

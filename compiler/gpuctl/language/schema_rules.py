@@ -194,6 +194,15 @@ TEXT_RULES: dict[Checks, TextRule] = {
             fields.Capability,
             TextRule("^(?!CAP_)[A-Z][A-Z_]*$", None, _WORD, "Not a capability such as `IPC_LOCK`."),
         ),
+        (
+            fields.GpuProfile,
+            TextRule(
+                r"^[1-7]g\.[1-9][0-9]{0,3}gb(?:\+[a-z]+(?:\.[a-z]+)?|-me)?$",
+                None,
+                _TEXT,
+                "Not a MIG profile such as `1g.10gb`.",
+            ),
+        ),
         (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
         (
             fields.RoutePath,

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.drift_rules import DriftRule
+from gpuctl.language.mig_profiles import slice_resources
 from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.objects.quantities import parse_quantity
 
@@ -204,10 +205,25 @@ class Settings:
             table.setdefault(name, Gpu(name, resource, taint or resource, label))
         return table
 
+    @property
+    def profiles(self) -> Mapping[str, Sequence[str]]:
+        """GPU type -> MIG profiles that the platform lists."""
+        return self._platform.gpu.profiles if self._platform is not None else {}
+
+    @cached_property
+    def card_resources(self) -> frozenset[str]:
+        """Extended resources that are whole GPUs, such as ``nvidia.com/gpu``."""
+        return frozenset(gpu.resource for gpu in self.gpus.values())
+
+    @cached_property
+    def slice_resources(self) -> frozenset[str]:
+        """Extended resources that are MIG slices, such as ``nvidia.com/mig-1g.10gb``."""
+        return slice_resources(self.profiles.values())
+
     @cached_property
     def gpu_resources(self) -> frozenset[str]:
-        """Extended resources that are GPUs, such as ``nvidia.com/gpu``."""
-        return frozenset(gpu.resource for gpu in self.gpus.values())
+        """Extended resources that are GPUs or MIG slices; each slice counts as one."""
+        return self.card_resources | self.slice_resources
 
     @cached_property
     def default_vendor(self) -> str:
@@ -241,10 +257,15 @@ class Settings:
             and parse_quantity(share) != 1
             and self.sharing != "none"
             and (resources.gpu_vendor or self.default_vendor) == "nvidia"
+            and resources.gpu_profile is None
         )
 
     def cards_of(self, resources: Resources) -> Fraction | None:
-        """Return the number of whole cards of a pod; None for a share in memory: the memory of a card is unknown."""
+        """Return the number of whole cards of a pod; None for MIG slices, and for a share in memory: the memory of a
+        card is unknown.
+        """
+        if resources.gpu_profile is not None:
+            return None
         share = parse_quantity(resources.gpu_share or "1") if self.is_shared(resources) else Fraction(1)
         return resources.gpu * share if share is not None and share <= 1 else None
 

@@ -160,6 +160,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.RelativePath, "relative path"),
         (fields.FileMode, "octal file mode"),
         (fields.Capability, "text that names a capability"),
+        (fields.GpuProfile, "MIG profile"),
         (fields.UrlPath, "URL path"),
         (fields.RoutePath, "URL path of a route"),
         (fields.CountOrPercent, "number or percentage"),

@@ -11,6 +11,7 @@ from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
+from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
@@ -101,7 +102,7 @@ def count_gpu_devices(
             (entry.get("cel") or {}).get("expression") or "" for entry in item["spec"].get("selectors") or []
         ]
         for match in filter(None, map(_DRIVER.search, expressions)):
-            if resource in resources:
+            if resource in resources and profile_of(resource) is None:
                 drivers[match[1]] = resource
     places: dict[tuple[str, str, str], tuple[str, str]] = {}
     for spec in _newest(slices):

@@ -37,12 +37,15 @@ def selected_gpu_type(spec: Object, key: str) -> str | None:
 class PlatformGpus:
     """The GPU resources and labels of a platform.
 
-    :ivar vendors: extended resource -> vendor.
+    :ivar vendors: extended resource of cards or MIG slices -> vendor.
+    :ivar cards: extended resources of whole cards.
     :ivar key: the label that jobs select on.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.vendors = {gpu.resource: gpu.vendor for gpu in settings.gpus.values()}
+        self.cards = settings.card_resources
+        self.vendors = dict.fromkeys(settings.slice_resources, "nvidia")
+        self.vendors |= {gpu.resource: gpu.vendor for gpu in settings.gpus.values()}
         self.key = settings.label("gpu-type")
         self._second = settings.label("gpuType")
         self._products = frozenset(gpu.product_label for gpu in settings.gpus.values() if gpu.product_label)
@@ -53,7 +56,7 @@ class PlatformGpus:
         self._mapped = frozenset(key for labels in self._types.values() for key in labels)
 
     def count(self, amounts: Mapping[str, Fraction]) -> int:
-        """Return the number of GPUs of all vendors among amounts of resources."""
+        """Return the number of GPUs of all vendors among amounts of resources; each MIG slice counts as one."""
         return int(sum(amount for resource, amount in amounts.items() if resource in self.vendors))
 
     def is_label(self, key: str) -> bool:

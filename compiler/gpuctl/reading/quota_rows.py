@@ -145,7 +145,9 @@ def _quota(
 
 
 def _limit(key: str, total: str, used: str | None, gpus: PlatformGpus) -> ResourceLimit:
-    vendor = gpus.vendors.get(key.removeprefix("requests.")) if key.startswith("requests.") else None
+    resource = key.removeprefix("requests.")
+    # Slices are limits of their own: a sum of cards and slices has no meaning.
+    vendor = gpus.vendors.get(resource) if resource != key and resource in gpus.cards else None
     name = "gpu" if vendor is not None else _PLAIN.get(key, key)
     return ResourceLimit(key, name, vendor, quantity(total), None if used is None else quantity(used))
 

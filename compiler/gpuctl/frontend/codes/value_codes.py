@@ -224,6 +224,19 @@ VALUE_CODES = (
         job_document("training", "sweep: {lr: [1e-5, 1e-5]}  #!\n", environment='image: "app:{{sweep.lr}}"'),
     ),
     CodeRule(
+        "GPU233",
+        "error",
+        "not a MIG profile of the GPU",
+        "`gpu-profile` is one of the parts into which NVIDIA's cards of the job's GPU type can be divided, such as "
+        "`1g.10gb`: compute slices and memory. No node ever offers another, so the pod would wait for ever.",
+        "Use one of the profiles that are listed. A site with other cards names theirs in the platform's "
+        "`gpu.profiles`.",
+        job_document(
+            "notebook",
+            "resources:\n  gpu: 1\n  gpu-type: A100-40G\n  gpu-profile: 1g.12gb  #!\n  cpu: 8\n  memory: 64Gi\n",
+        ),
+    ),
+    CodeRule(
         "GPU301",
         "error",
         "template that refers to nothing",
