@@ -43,6 +43,7 @@ KINDS = (
     ("apps/v1", "Deployment"),
     ("apps/v1", "StatefulSet"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("batch/v1", "CronJob"),
     ("batch/v1", "Job"),
     ("networking.k8s.io/v1", "Ingress"),
     ("policy/v1", "PodDisruptionBudget"),

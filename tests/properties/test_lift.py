@@ -189,6 +189,15 @@ ARRAY = block(
 )
 
 
+SCHEDULE = block(
+    {"cron": st.just("*/10 * 1,15 * ?")},
+    timezone=st.sampled_from(["Etc/UTC", "Asia/Shanghai"]),
+    concurrency=st.sampled_from(["forbid", "allow", "replace"]),
+    keep=st.integers(0, 4),
+    start_deadline=st.just("1h"),
+)
+
+
 @st.composite
 def workload(draw: st.DrawFn) -> dict[str, Any]:
     """A document of one of the four kinds of workloads, over all fields."""
@@ -203,6 +212,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
         job["sweep"] = st.fixed_dictionaries({"name": NAME, "values": values})
         resources["nodes"] = st.integers(1, 3)
         fields["array"] = st.one_of(st.integers(1, 9), ARRAY)
+        fields["schedule"] = st.one_of(st.sampled_from(["@daily", "0 2 * * MON-FRI"]), SCHEDULE)
     environment = block(
         {"image": st.just("registry.example.com/app:v1")},
         command=COMMAND,

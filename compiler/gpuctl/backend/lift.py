@@ -84,6 +84,8 @@ def _is_ours(obj: Object) -> bool:
 def _has_containers(obj: Object) -> bool:
     """Return True if a workload has containers: objects passed by library callers may be incomplete."""
     spec = obj.get("spec") or {}
+    if obj["kind"] == "CronJob":
+        spec = (spec.get("jobTemplate") or {}).get("spec") or {}
     if obj["kind"] == "JobSet":
         jobs = spec.get("replicatedJobs") or [{}]
         spec = (jobs[0].get("template") or {}).get("spec") or {}

@@ -18,6 +18,7 @@ from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
+from gpuctl.language.schedule_block import DEFAULT_KEEP, DEFAULT_ZONE
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import is_array
@@ -26,12 +27,15 @@ from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
 from gpuctl.objects.queueing import is_written_by_kueue, queue_of
+from gpuctl.objects.scheduled_jobs import run_of
 
 Data = dict[str, Any]
 GRACE = "terminationGracePeriodSeconds"
 
 
 def _template_of(obj: Object) -> Object:
+    if obj["kind"] == "CronJob":
+        obj = run_of(obj)
     template: Object = obj["spec"]["template"] if obj["kind"] != "JobSet" else _child_job(obj)["template"]
     return template
 
@@ -52,6 +56,8 @@ class LiftedWorkload:
     def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
         self.context = context
         self.obj = obj
+        # A CronJob is lifted like its runs.
+        self.job = run_of(obj) if obj["kind"] == "CronJob" else obj
         self.name = unhashed_name(obj)
         self.namespace: str = obj["metadata"].get("namespace", "default")
         self.labels: dict[str, str] = obj["metadata"].get("labels", {})
@@ -82,8 +88,10 @@ class LiftedWorkload:
         storage = lift_storage(self.pod, self.container, has_default=self.context.settings.storage_default is not None)
         if storage:
             data["storage"] = storage
-        if is_array(self.obj):
+        if is_array(self.job):
             data["array"] = self._array()
+        if self.obj["kind"] == "CronJob":
+            data["schedule"] = self._schedule()
         data |= lift_helpers(self.pod, self.container)
         if security := lift_security(self.pod, self.container):
             data["security"] = security
@@ -144,7 +152,7 @@ class LiftedWorkload:
         return seconds if self.kind != "training" and seconds <= self.pod.get(GRACE, -1) else 0
 
     def _run(self) -> Data:
-        spec = self.obj["spec"]
+        spec = self.job["spec"]
         job: Data = {}
         env = {item["name"]: item.get("value") for item in self.container.get("env", [])}
         for field, variable in (("epochs", "GPUCTL_EPOCHS"), ("batch_size", "GPUCTL_BATCH_SIZE")):
@@ -157,7 +165,7 @@ class LiftedWorkload:
             if self.obj["kind"] == "JobSet"
             else spec.get("backoffLimit", 0)
         )
-        if retries and not is_array(self.obj):
+        if retries and not is_array(self.job):
             job["retries"] = retries
         if "activeDeadlineSeconds" in self.pod:
             job["max_runtime"] = format_duration(self.pod["activeDeadlineSeconds"])
@@ -212,7 +220,7 @@ class LiftedWorkload:
 
     def _resources(self) -> Data:
         resources: Data = {"pool": self.labels.get(self.context.label("pool"), DEFAULT_POOL)}
-        queue = queue_of(self.obj)
+        queue = queue_of(self.job)
         of_pool = self.context.settings.queue_of(resources["pool"]) if self.kind == "training" else None
         if queue and queue != of_pool:
             resources["queue"] = queue
@@ -234,13 +242,13 @@ class LiftedWorkload:
         shm = next((volume for volume in self.pod.get("volumes", []) if volume["name"] == "dshm"), None)
         if shm is not None and shm["emptyDir"].get("sizeLimit") != default_shm(number, limits.get("memory")):
             resources["shm"] = shm["emptyDir"]["sizeLimit"]
-        job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.obj["spec"]
-        if job.get("completionMode") == "Indexed" and not is_array(self.obj):
+        job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.job["spec"]
+        if job.get("completionMode") == "Indexed" and not is_array(self.job):
             resources["nodes"] = job["completions"]
         return resources
 
     def _array(self) -> Data:
-        spec = self.obj["spec"]
+        spec = self.job["spec"]
         array: Data = {"size": spec["completions"]}
         if spec.get("parallelism") != spec["completions"]:
             array["parallelism"] = spec.get("parallelism", 1)
@@ -249,6 +257,20 @@ class LiftedWorkload:
         if "maxFailedIndexes" in spec:
             array["max_failed"] = spec["maxFailedIndexes"]
         return array
+
+    def _schedule(self) -> Data:
+        spec = self.obj["spec"]
+        schedule: Data = {"cron": spec["schedule"]}
+        # Without a zone, the controller's counts, which is UTC in most clusters.
+        if (zone := spec.get("timeZone", DEFAULT_ZONE)) != DEFAULT_ZONE:
+            schedule["timezone"] = zone
+        if (policy := spec.get("concurrencyPolicy", "Allow").lower()) != "forbid":
+            schedule["concurrency"] = policy
+        if (keep := spec.get("successfulJobsHistoryLimit", DEFAULT_KEEP)) != DEFAULT_KEEP:
+            schedule["keep"] = keep
+        if "startingDeadlineSeconds" in spec:
+            schedule["start_deadline"] = format_duration(spec["startingDeadlineSeconds"])
+        return schedule
 
     def _gpu_types(self) -> list[str]:
         """Return the GPU types that the pod selects, the preferred ones first."""

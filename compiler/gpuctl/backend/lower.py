@@ -17,12 +17,12 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.language.workload import Workload
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import WORKLOADS, Object
 
 _MOST_DATA = 2**20
 """Maximum size of a ConfigMap's values, bytes. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap.
 """
-MAIN_KINDS = frozenset({"Job", "JobSet", "Deployment", "StatefulSet"})
+MAIN_KINDS = frozenset(WORKLOADS)
 
 
 def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:

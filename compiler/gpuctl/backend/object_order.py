@@ -22,6 +22,7 @@ RANKS: dict[str, int] = {
     "Deployment": 81,
     "StatefulSet": 82,
     "JobSet": 83,
+    "CronJob": 84,
     "HorizontalPodAutoscaler": 90,  # scales an existing workload
     "HTTPRoute": 91,  # sends requests to a Service
     "Ingress": 92,

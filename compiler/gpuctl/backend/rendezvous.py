@@ -13,6 +13,9 @@ from gpuctl.objects.companion_names import hostfile_name
 
 RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"
+JOB_NAME = "GPUCTL_JOB_NAME"
+"""Variable with the name of the Job that a pod belongs to. The CronJob controller chooses it at each run."""
+JOB_NAME_LABEL = "metadata.labels['batch.kubernetes.io/job-name']"
 INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
@@ -26,7 +29,8 @@ def host_name(context: Context, model: TrainingDocument, name: str, index: int) 
 
     The namespace is omitted: DNS completes the pod's own, also if an overlay has changed it.
     """
-    pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{name}-{index}"
+    job = name if model.schedule is None else f"$({JOB_NAME})"
+    pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{job}-{index}"
     return f"{pod}.{name}"
 
 
@@ -47,6 +51,8 @@ def environment(context: Context, document: Document, model: TrainingDocument, n
         env_value("GPUCTL_NODES", nodes),
         env_value("GPUCTL_GPUS_PER_NODE", gpus),
     ]
+    if model.schedule is not None:
+        variables.append({"name": JOB_NAME, "valueFrom": {"fieldRef": {"fieldPath": JOB_NAME_LABEL}}})
     if (array := model.array_block) is not None:
         variables.append({"name": "GPUCTL_ARRAY_INDEX", **index})
         variables.append(env_value("GPUCTL_ARRAY_SIZE", array.size))

@@ -1,4 +1,4 @@
-"""Lowers ``kind: training`` to a Job or a JobSet."""
+"""Lowers ``kind: training`` to a Job, a JobSet, or a CronJob."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from gpuctl.backend import rendezvous
 from gpuctl.backend.canonical_form import lowered_from
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.object_metadata import job_annotations, metadata, workload_labels
+from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, workload_labels
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import longest_name
 from gpuctl.language.array_block import Array
+from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
@@ -19,9 +20,10 @@ from gpuctl.objects.hashed_names import CHANGEABLE, LOWERED_FROM, SUFFIX, hashed
 
 
 def lower(context: Context, document: Document, model: TrainingDocument) -> Iterator[Object]:
-    """Yield the Job or JobSet; on several nodes also a headless Service and, for DeepSpeed, a hostfile."""
+    """Yield the Job, JobSet or CronJob; on several nodes also a headless Service and, for DeepSpeed, a hostfile."""
     name = model.job.name
-    if context.options.hashed:
+    # A CronJob is changed in place.
+    if context.options.hashed and model.schedule is None:
         told = len(context.diagnostics)
         name = hashed_name(name, spec_digest(lower_as(context, document, model, name)))
         # Lowering again repeats its diagnostics.
@@ -58,11 +60,36 @@ def lower_as(context: Context, document: Document, model: TrainingDocument, name
         return
     if model.resources.nodes > 1:
         yield rendezvous.headless_service(context, document, model, name)
+    if (schedule := model.schedule_block) is not None:
+        yield _cron_job(context, document, model, name, schedule)
+        return
     yield {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(context, document, model, name),
         "spec": _job_spec(context, document, model, name),
+    }
+
+
+def _cron_job(context: Context, document: Document, model: TrainingDocument, name: str, schedule: Schedule) -> Object:
+    """Return a CronJob. Its runs have the labels of the job; only they are in a queue."""
+    run = {"labels": workload_labels(context, document, model)}
+    labels = job_labels(context, document, model)
+    spec: Object = {
+        "schedule": schedule.cron,
+        "timeZone": schedule.timezone,
+        "concurrencyPolicy": schedule.concurrency.capitalize(),
+        "successfulJobsHistoryLimit": schedule.keep,
+        "failedJobsHistoryLimit": schedule.keep,
+    }
+    if schedule.start_deadline is not None:
+        spec["startingDeadlineSeconds"] = parse_duration(schedule.start_deadline)
+    spec["jobTemplate"] = {"metadata": run, "spec": _job_spec(context, document, model, name)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": metadata(name, document.namespace, labels, job_annotations(context, model)),
+        "spec": spec,
     }
 
 

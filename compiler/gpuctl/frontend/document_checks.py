@@ -61,6 +61,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield check_storage(document, model, settings)
         yield check_service(document, model, settings)
         if model.kind == "training":
+            yield _schedule(document, model, settings)
             yield _several_nodes(document, model, settings)
             yield _beside_the_program(document, model, settings)
         yield from command_checks(document, model, settings)
@@ -99,7 +100,9 @@ def longest_name(document: Document, model: Job, settings: Settings) -> tuple[in
         return names.longest_job_name(document.kind)
     array = model.array_block
     size = array.size if array is not None else 0
-    return names.longest_job_name(document.kind, model.resources.nodes, settings.training_backend, size)
+    return names.longest_job_name(
+        document.kind, model.resources.nodes, settings.training_backend, size, scheduled=model.schedule is not None
+    )
 
 
 def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -228,6 +231,20 @@ def _beside_the_program(document: Document, model: TrainingDocument, settings: S
             place: tuple[str | int, ...] = where if whose else (*where, "containers", index)
             hint = "move it to `podPatch.initContainers` with `restartPolicy: Always`: it then ends with the program"
             yield document.diagnostic(WARNING, "GPU511", message, place, hint)
+
+
+def _schedule(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Report trainings that no CronJob can run."""
+    if model.schedule is None or model.resources.nodes == 1:
+        return
+    if settings.training_backend == "jobset":
+        message = "a training on several nodes is a JobSet on this platform, and Kubernetes cannot schedule a JobSet"
+        hint = "have the platform set `training.backend: job`, or use one node"
+        yield document.diagnostic(ERROR, "GPU224", message, ("schedule",), hint, key=True)
+    elif uses_deepspeed(model.environment.argv):
+        message = "DeepSpeed's launcher reads fixed host names, and the pods of each run have other names"
+        hint = "start it with torchrun: `command: [torchrun, train.py, --deepspeed, ds.json]`"
+        yield document.diagnostic(ERROR, "GPU224", message, ("schedule",), hint, key=True)
 
 
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:

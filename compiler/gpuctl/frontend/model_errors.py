@@ -13,10 +13,12 @@ from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.environment_block import SecretKey
 from gpuctl.language.field_errors import ERROR_TYPE
+from gpuctl.language.schedule_block import Schedule
 
 # Errors of the union branches that a value is not for: the first pass has chosen the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type"})
-_BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{SecretKey.__name__})$"
+_BLOCKS = "|".join(block.__name__ for block in (Schedule, SecretKey))
+_BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{_BLOCKS})$"
 _MISSING_HINTS = {
     "job": "add `job:` with a `name:`",
     "environment": "add `environment:` with an `image:`",

@@ -14,6 +14,7 @@ from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 RESERVED_ENV = frozenset(
     {
         "GPUCTL_JOB",
+        "GPUCTL_JOB_NAME",
         "GPUCTL_KIND",
         "GPUCTL_NODES",
         "GPUCTL_GPUS_PER_NODE",

@@ -54,7 +54,7 @@ _CONTAINER_FIELDS = {
 }
 _CODE = "put the code into the image, or fetch it in an init container: `podPatch: {initContainers: [...]}`"
 _SCRIPT = 'write `command: ["bash", "-c", "..."]` in `environment`'
-_SCHEDULE = "there is no schedule: let cron run `gpuctl rerun NAME`"
+_SCHEDULE = 'a training can have `schedule: "0 2 * * *"` at its top'
 _ARRAY = "a training can have `array: 100` at its top: the program reads its index from GPUCTL_ARRAY_INDEX"
 _SWEEP = "a training can have `sweep: {lr: [1e-5, 2e-5]}` at its top: one job for each combination"
 _AFTER = "there are no dependencies: apply the job after `gpuctl wait NAME --for done` has ended"
@@ -115,7 +115,7 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
     if home is not None and (hint is None or fold(text) in home[1]):
         return f"`{home[2]}` belongs in `{home[0]}`" if home[0] else f"`{home[2]}` belongs at the top of the document"
     if kind in WORKLOADS:
-        hint = _pod_patch(text, value) or hint or _OTHER_TOOLS.get(fold(text))
+        hint = _pod_patch(text, value) or _OTHER_TOOLS.get(fold(text)) or hint
     return hint or f"the fields here are {', '.join(shape.keys)}"
 
 

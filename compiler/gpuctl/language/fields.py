@@ -20,6 +20,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
+from gpuctl.objects.cron import CronProblem, parse_cron
 from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_quantity
 
@@ -445,6 +446,14 @@ def _time_zone(value: str) -> str:
     raise _illegal("GPU207", value, "a time zone such as `Asia/Shanghai`")
 
 
+def _cron(value: str) -> str:
+    try:
+        parse_cron(value)
+    except CronProblem as problem:
+        raise field_error("GPU223", f"`{shorten(value)}`: {problem}", problem.hint) from problem
+    return value
+
+
 def _nonempty(value: str) -> str:
     if not value.strip():
         raise field_error("GPU205", "the value is empty", "give it a value or remove the line")
@@ -474,6 +483,7 @@ ServerUrl = Annotated[str, Scalar.TEXT, Check(_server_url)]
 Uid = Annotated[str, Scalar.TEXT, Check(_uid)]
 Date = Annotated[str, Scalar.TEXT, Check(_date)]
 TimeZone = Annotated[str, Scalar.TEXT, Check(_time_zone)]
+Cron = Annotated[str, Scalar.TEXT, Check(_cron)]
 EnvName = Annotated[str, Scalar.TEXT, Check(_env_name)]
 PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
 Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]

@@ -99,17 +99,24 @@ def nearest_label_value(value: str) -> str | None:
     return text[:LABEL_MAX].rstrip("-_.") or None
 
 
-def longest_job_name(kind: str, nodes: int = 1, backend: str = "job", array: int = 0) -> tuple[int, str]:
+def longest_job_name(
+    kind: str, nodes: int = 1, backend: str = "job", array: int = 0, *, scheduled: bool = False
+) -> tuple[int, str]:
     """Return the maximum length of a job's name, and the reason as a phrase for an error message.
 
     Measured on a real control plane: the API server accepts longer names, whose pods never start.
 
     :param array: number of indexes; 0 for a training that is not an array.
+    :param scheduled: the training has a schedule.
     """
     if kind == "training":
         if nodes > 1 and backend == "jobset":
             return 40, "a JobSet's name is part of its child Jobs' and pods' names"
         pods = max(nodes, array)
+        if scheduled:
+            # The CronJob controller appends `-` and the minutes since 1970, for which the API server leaves 11.
+            digits = 1 + len(str(pods - 1)) if nodes > 1 or array else 0
+            return 52 - digits, "a schedule appends 11 characters to the names of its runs"
         if nodes > 1 or array:
             # The pod's hostname is {name}-{index}, and a hostname is a label of at most 63.
             what = f"an array of {array}" if array else f"a {nodes}-node training"

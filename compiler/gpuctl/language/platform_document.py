@@ -45,6 +45,7 @@ DriftKind = Literal[
     "StatefulSet",
     "Job",
     "JobSet",
+    "CronJob",
     "Service",
     "ConfigMap",
     "HTTPRoute",

@@ -12,6 +12,7 @@ from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.storage_block import MOUNT_SOURCES, VolumeMount, Workdir
 from gpuctl.language.value_forms import Checks, checks_of
+from gpuctl.objects.cron import MACROS
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
@@ -19,6 +20,7 @@ _QUALIFIED = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _AMOUNT = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _SUFFIX = "(?:[KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?"
 _POSITIVE_QUANTITY = rf"^\+?(?=[0-9.]*[1-9]){_AMOUNT}{_SUFFIX}$"
+_CRON_FIELD = "[A-Za-z0-9*?,/-]+"
 _END = r"(?![\s\S])"
 TEMPLATE = r"|\{\{"
 # yaml-language-server reads the plain key 1e30 as a number and passes it to patterns as JavaScript prints it.
@@ -250,6 +252,15 @@ TEXT_RULES: dict[Checks, TextRule] = {
                 None,
                 _TEXT,
                 "Not a time zone such as `Asia/Shanghai`.",
+            ),
+        ),
+        (
+            fields.Cron,
+            TextRule(
+                rf"^\s*(?:{'|'.join(MACROS)}|{_CRON_FIELD}(?:\s+{_CRON_FIELD}){{4}})\s*$",
+                None,
+                _ANY,
+                "Not a cron expression such as `0 2 * * *`.",
             ),
         ),
         (

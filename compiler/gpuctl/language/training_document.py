@@ -1,4 +1,4 @@
-"""``kind: training``: a job that runs to completion, on one node or several."""
+"""``kind: training``: a job that runs to completion, on one node or several, once or at scheduled times."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,8 +6,19 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.array_block import Array, ArraySize
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Count, DnsLabel, Duration, Partial, Port, PositiveCount, PositiveDuration, UserKeys
+from gpuctl.language.fields import (
+    Count,
+    Cron,
+    DnsLabel,
+    Duration,
+    Partial,
+    Port,
+    PositiveCount,
+    PositiveDuration,
+    UserKeys,
+)
 from gpuctl.language.resources_block import TrainingResources
+from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.sweep_block import Membership, SweepValues
 from gpuctl.language.workload import PROFILES, JobBlock, Workload
 
@@ -81,12 +92,23 @@ class TrainingDocument(Workload):
         "jobs.",
         examples=[{"lr": ["1e-5", "2e-5"], "seed": [1, 2]}],
     )
+    schedule: Cron | Schedule | None = Field(
+        None,
+        description="Run the training at these times: a cron expression, or a block. Each run is a Job with a name of "
+        "its own, such as NAME-29384640; `gpuctl run NAME` starts one now.",
+        examples=["0 2 * * *", {"cron": "0 2 * * *", "timezone": "Asia/Shanghai", "concurrency": "replace"}],
+    )
     profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]], UserKeys()] = PROFILES
 
     @property
     def array_block(self) -> Array | None:
         """The array, with the short form expanded."""
         return Array(size=self.array) if isinstance(self.array, int) else self.array
+
+    @property
+    def schedule_block(self) -> Schedule | None:
+        """The schedule, with the short form expanded."""
+        return Schedule(cron=self.schedule) if isinstance(self.schedule, str) else self.schedule
 
     @model_validator(mode="after")
     def _independent_runs(self) -> "TrainingDocument":

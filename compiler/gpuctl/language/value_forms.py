@@ -147,6 +147,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Uid, "uid"),
         (fields.Date, "date"),
         (fields.TimeZone, "time zone"),
+        (fields.Cron, "cron expression"),
         (fields.EnvName, "environment variable name"),
         (fields.PortName, "port name"),
         (fields.Quantity, "Kubernetes quantity"),

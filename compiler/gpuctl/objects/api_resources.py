@@ -57,6 +57,7 @@ _TABLE = (
     Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Resource("batch", "v1", "jobs", "Job"),
+    Resource("batch", "v1", "cronjobs", "CronJob"),
     Resource("apps", "v1", "deployments", "Deployment"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
@@ -74,18 +75,22 @@ _TABLE = (
 RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE}
 """Kind -> resource. Kinds are unique among the objects that gpuctl emits."""
 
-WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet")
-"""Kinds that run pods; changed by deleting and creating them again."""
+WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet", "CronJob")
+"""Kinds of a job's main object, which runs its pods."""
+POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet"})
+"""Workloads that are created by POST, and changed by deleting and creating them again. Others are applied."""
 
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
-OPTIONAL = frozenset({"JobSet", "PodDisruptionBudget", "Ingress", "HTTPRoute"})
+OPTIONAL = frozenset({"JobSet", "CronJob", "PodDisruptionBudget", "Ingress", "HTTPRoute"})
 """Kinds that exist only if their controller is installed, or that roles of earlier versions of gpuctl do not list."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label that puts a workload into a Kueue queue."""
 TRAININGS = frozenset({"Job", "JobSet"})
-"""Kinds of a training."""
+"""Kinds of one run of a training."""
+TRAINING_FORMS = TRAININGS | {"CronJob"}
+"""Kinds of a training's main object."""
 SERVICES = frozenset({"Deployment", "StatefulSet"})
 """Kinds of the jobs that run until they are stopped."""
 DEFAULT_QUEUE = "default"

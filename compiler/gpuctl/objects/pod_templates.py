@@ -14,13 +14,16 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
 
     Templates are parts of the object, not copies. A suspended workload has its templates with 0 pods. Pods that have
     succeeded, by the object's status, and indexes that have failed for good are not counted. For a JobSet only whole
-    Jobs are known, which Kueue counts likewise (``jobset_controller.go``, ReclaimablePods).
+    Jobs are known, which Kueue counts likewise (``jobset_controller.go``, ReclaimablePods). A CronJob has its template
+    with 0 pods: its runs are objects of their own.
     """
     kind, spec, status = workload["kind"], workload.get("spec") or {}, workload.get("status") or {}
     if kind == "Pod":
         return [(workload, 1)]
     if kind in ("Deployment", "StatefulSet"):
         return [(spec["template"], _number(spec, "replicas", 1))]
+    if kind == "CronJob":
+        return [(spec["jobTemplate"]["spec"]["template"], 0)]
     suspended = bool(spec.get("suspend"))
     if kind == "Job":
         return [(spec["template"], 0 if suspended else _job_pods(spec, status))]

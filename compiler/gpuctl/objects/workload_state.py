@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.objects.api_resources import Object, annotations_of, controller_of
+from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
 
@@ -32,6 +33,7 @@ _JOB_LABELS = (
     "batch.kubernetes.io/job-name",
 )
 _BATCH = ("Job", "JobSet")
+_LABELS_OF_RUNS = ("app", MANAGED_BY)
 _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -82,7 +84,11 @@ def running_description(obj: Object) -> str | None:
     kind = obj["kind"]
     if end_state(obj):
         return None
-    if kind == "Job":
+    if kind == "CronJob":
+        if not status.get("active"):
+            return None
+        since = status.get("lastScheduleTime") or since
+    elif kind == "Job":
         if not status.get("active"):
             return None
         since = status.get("startTime") or since
@@ -128,6 +134,9 @@ def lost_work(pods: Iterable[Object]) -> str | None:
 def pod_labels(workload: Object) -> str:
     """Return the label selector of a workload's pods; "" if it has none."""
     selector = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    if workload["kind"] == "CronJob":
+        labels = workload["spec"]["jobTemplate"]["spec"]["template"]["metadata"].get("labels") or {}
+        selector = {label: labels[label] for label in _LABELS_OF_RUNS if label in labels}
     if workload["kind"] == "JobSet":
         selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
     return ",".join(f"{name}={value}" for name, value in selector.items())
@@ -148,8 +157,10 @@ def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[li
     for pod in pods:
         owner = controller_of(pod)
         if owner is not None:
-            made = IntermediateOwner(owner["kind"], without_generated_suffix(owner["name"]))
-            by_uid.get(owner["uid"], by_made.get(made, [])).append(pod)
+            beginning = without_generated_suffix(owner["name"])
+            made = IntermediateOwner(owner["kind"], beginning)
+            run = IntermediateOwner(owner["kind"], beginning, labels_of(pod).get("app"))
+            by_uid.get(owner["uid"], by_made.get(made, by_made.get(run, []))).append(pod)
     return found
 
 
@@ -157,19 +168,24 @@ class IntermediateOwner(NamedTuple):
     """An object that a controller creates between a workload and its pods.
 
     ``beginning``: its name without the generated suffix (see :func:`without_generated_suffix`). A name that merely
-    starts with the workload's name may belong to another workload.
+    starts with the workload's name may belong to another workload. ``app``: the label of the pods, if another job may
+    have such a name.
     """
 
     kind: str
     beginning: str
+    app: str | None = None
 
 
 def intermediate_owners(workload: Object) -> list[IntermediateOwner]:
-    """Return the objects between a workload and its pods: the ReplicaSet of a Deployment, the Jobs of a JobSet.
+    """Return the objects between a workload and its pods: a Deployment's ReplicaSet, the Jobs of a JobSet or CronJob.
 
-    Source: ``pkg/controller/deployment/sync.go`` (getNewReplicaSet); JobSet's ``placement.go`` (GenJobName).
+    Source: ``pkg/controller/deployment/sync.go`` (getNewReplicaSet); JobSet's ``placement.go`` (GenJobName);
+    ``pkg/controller/cronjob/utils.go`` (getJobName).
     """
     name = workload["metadata"]["name"]
+    if workload["kind"] == "CronJob":
+        return [IntermediateOwner("Job", name, name)]
     if workload["kind"] == "Deployment":
         return [IntermediateOwner("ReplicaSet", name)]
     if workload["kind"] == "JobSet":

@@ -203,6 +203,30 @@ VALUE_CODES = (
         "Put the text into a file: in the image, or in a ConfigMap that a podPatch mounts.",
     ),
     CodeRule(
+        "GPU223",
+        "error",
+        "invalid cron expression",
+        "`schedule` has five fields: minute, hour, day of month, month and day of week, with numbers or names, lists "
+        "`1,15`, ranges `1-5` and steps `*/10`. `@daily` and the like are short forms. Kubernetes counts Sunday as 0, "
+        "has no field of seconds, and takes the time zone as a field of its own.",
+        "Correct the field that the message names. `timezone` is a field beside `cron`.",
+        job_document("training", 'schedule: "0 24 * * *"  #!\n'),
+    ),
+    CodeRule(
+        "GPU224",
+        "error",
+        "training that cannot be scheduled",
+        "A schedule becomes a CronJob, which creates Jobs with names of their own. It cannot create a JobSet, which "
+        "the platform uses for several nodes with `training.backend: jobset`. DeepSpeed's launcher needs a file with "
+        "the names of the pods, which differ in each run.",
+        "Use one node, have the platform set `training.backend: job`, or start the program with torchrun.",
+        job_document(
+            "training",
+            'schedule: "@daily"  #!\nresources: {nodes: 2}\n',
+            environment="image: app:1, command: [deepspeed, train.py]",
+        ),
+    ),
+    CodeRule(
         "GPU225",
         "error",
         "sweep without jobs, or with too many",
