@@ -15,6 +15,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.pod_templates import job_templates, needed_pods
+from gpuctl.objects.scheduled_jobs import KIND
 
 # The number of random characters in generated pod names, and the maximum length of the prefix.
 # Source: apiserver/pkg/storage/names/generate.go.
@@ -78,7 +79,7 @@ def dry_run_pods(
     wanted = [
         DryRunPod(step, template, count, template)
         for step in steps
-        if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
+        if step.key.kind in WORKLOADS and step.method in ("post", "put", "apply") and step.desired is not None
         for template, count in needed_pods(step.desired)
     ]
     distinct = {_fingerprint(pod): pod for pod in wanted}
@@ -96,7 +97,9 @@ def dry_run_pods(
         except ApiError as error:
             said = f"{pod.step.key}: its pods would be refused: {error.message}"
             if error.exceeds_quota:
-                return _DryRunResult(pod.template, quota="" if pod.step.queued else said)
+                # The quota counts when a run starts.
+                is_later = pod.step.queued or pod.step.key.kind == KIND
+                return _DryRunResult(pod.template, quota="" if is_later else said)
             if error.lacks_permission:
                 plan.notes.append(f"whether pods would be accepted was not checked: {error.message}")
                 return _DryRunResult(pod.template)
@@ -162,6 +165,8 @@ def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
         # JobSet's names of Jobs. Policies of a cluster are assumed not to check other controllers' labels.
         part, spec = parts[0]
         name = f"{name}-{part}-0"
+    if kind == KIND:
+        spec = spec["jobTemplate"]["spec"]
     index = "0-" if spec.get("completionMode") == "Indexed" else ""
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     return {"apiVersion": "batch/v1", "kind": "Job", "name": name}, f"{name}-{index}", labels

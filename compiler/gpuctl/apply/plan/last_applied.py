@@ -26,7 +26,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.language.display_text import first_few
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import POSTED, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, hash_of, is_ours
 
@@ -76,7 +76,7 @@ class LastApplied:
             document = self.document(live) if live["kind"] in WORKLOADS else self._beside(item, live)
             last = [AppliedVersion(document, is_last=True)] if document is not None else []
             return (AppliedVersion(self._records_of(live)), *found, *last)
-        if is_ours(live) and (not found or live["kind"] in WORKLOADS):
+        if is_ours(live) and (not found or live["kind"] in POSTED):
             # Another tool made it from gpuctl's output. For workloads a dry-run shows the defaults.
             found.append(AppliedVersion(self._as_made(live), of_tools=True))
         return tuple(found)
@@ -117,7 +117,7 @@ class LastApplied:
             part: {key: value for key, value in named.items() if not self._keys.is_lasting(key)}
             for part, named in (("labels", labels_of(live)), ("annotations", annotations_of(live)))
         }
-        return {**(body if live["kind"] in WORKLOADS else without_defaults(body)), "metadata": metadata}
+        return {**(body if live["kind"] in POSTED else without_defaults(body)), "metadata": metadata}
 
     def _objects(self, key: Key, live: Object) -> list[Object] | None:
         if key not in self._read:

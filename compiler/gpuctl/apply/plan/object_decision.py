@@ -31,7 +31,7 @@ from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import POSTED, Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 from gpuctl.release import __version__
 
@@ -50,7 +50,7 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
     """
     desired, key = target.desired, target.key
     if live is None:
-        method: Method = "post" if key.kind in WORKLOADS or key.kind == "PriorityClass" else "apply"
+        method: Method = "post" if key.kind in POSTED or key.kind == "PriorityClass" else "apply"
         return Step("create", key, desired=desired, method=method, title=target.title, shared=target.shared)
     if key.kind == "PriorityClass":
         return _priority_class(target, live)
@@ -59,7 +59,7 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
     _refuse_others(target, live, options)
     if _is_kept(target, live, options):
         return kept_step(key, live, target.title, options)
-    if key.kind in WORKLOADS:
+    if key.kind in POSTED:
         return _workload(target, live, options)
     return _in_place(target, live, options)
 
@@ -252,8 +252,11 @@ def _stated(desired: Object) -> Object:
 
 
 def _unmarked_tree(tree: Object, options: DecisionOptions) -> Object:
-    """Return a manager's fields without the set's label, which only an apply of a set states."""
+    """Return a manager's fields without the set's label, which only an apply of a set states, and the user's name."""
     metadata = dict(tree.get("f:metadata") or {})
+    if "f:annotations" in metadata:
+        name = f"f:{options.keys.applied_by}"
+        metadata["f:annotations"] = {key: below for key, below in metadata["f:annotations"].items() if key != name}
     labels = {key: value for key, value in (metadata.get("f:labels") or {}).items() if key != f"f:{PART_OF}"}
     metadata["f:labels"] = labels
     return {**tree, "f:metadata": metadata} if "f:metadata" in tree else tree

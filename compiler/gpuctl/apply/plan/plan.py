@@ -11,7 +11,7 @@ from gpuctl.apply.state.takeover import Claims
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import TRAININGS, Key, Object
+from gpuctl.objects.api_resources import TRAINING_FORMS, Key, Object
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
@@ -261,7 +261,7 @@ def _applier(step: Step) -> str:
 def _cost(step: Step) -> str:
     """Return what is lost when the workload ends."""
     kind = step.live["kind"] if step.live is not None else step.key.kind
-    if kind in TRAININGS:
+    if kind in TRAINING_FORMS:
         again = step.action == "replace" and step.live is not None and was_admitted(step.live)
         queue = ""
         if again and step.desired is not None and step.live is not None:

@@ -18,6 +18,7 @@ from gpuctl.apply.plan.missing_namespaces import undeclared_namespaces
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer, dry_run_copy, kept_step, metadata_added
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.plan.set_run import in_other_sets
 from gpuctl.apply.plan.ttl_removed import keep_expired
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read_live_state
@@ -102,6 +103,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
         if document.is_workload:
             _check_other_kinds(draft, request, document, document.name)
             _companions(draft, request, document, document.name, wanted)
+    note_unfinished_runs(draft.steps.values(), live.objects.values())
     keep_expired(session, draft.plan, draft.steps, request)
     pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
     draft.steps.update((step.key, step) for step in pooled)

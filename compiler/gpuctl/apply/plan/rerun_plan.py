@@ -11,6 +11,7 @@ from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.queueing import as_submitted, release
+from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import end_state, recreatable
 
 
@@ -28,6 +29,11 @@ def plan_rerun(
     :raises NotRerunnable: the workload is a service, or has not ended; with ``failed``, it has no such indexes.
     """
     key = key_of(workload)
+    if is_scheduled(workload):
+        raise NotRerunnable(
+            f"{title} in {key.namespace} runs again at its next time",
+            f"{JobHint('run', key.name, key.namespace)} starts a run now",
+        )
     if key.kind not in ("Job", "JobSet"):
         raise NotRerunnable(
             f"{title} in {key.namespace} is not a training: it runs until it is deleted",

@@ -14,7 +14,16 @@ from typing import Any
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.language.display_text import visible
-from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import (
+    RESOURCES,
+    TRAINING_FORMS,
+    WORKLOADS,
+    Key,
+    Object,
+    annotations_of,
+    key_of,
+    labels_of,
+)
 from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import MANAGED_BY
@@ -194,7 +203,7 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     if new is None:
         raise InvalidEntry(f"{was}: it has no successor")
     key = key_of(new)
-    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == TRAININGS) or _takes_over(key, old, keys)
+    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} <= TRAINING_FORMS) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
         raise InvalidEntry(f"{key} is not the successor of {was}")
     _must_be_ours(new)
@@ -209,7 +218,7 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
     """Return True if a training under its own name replaces one that was built under a name with a hash."""
     was = key_of(old)
     is_training = labels_of(old).get(MANAGED_BY) == "gpuctl" and labels_of(old).get(keys.job_type) == "training"
-    same = key.namespace == was.namespace and {key.kind, was.kind} <= TRAININGS
+    same = key.namespace == was.namespace and {key.kind, was.kind} <= TRAINING_FORMS
     return is_training and same and was.name != key.name and unhashed_name(old) == key.name
 
 

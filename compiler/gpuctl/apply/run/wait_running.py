@@ -17,6 +17,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import is_queued
+from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import condition, end_state
 
 _TICK = 0.5
@@ -169,10 +170,10 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
 
 def is_up(obj: Object) -> bool:
     """Return True if all pods of a workload are ready (of an array: one), or it needs none: finished, suspended, scaled
-    to 0.
+    to 0, or scheduled.
     """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if end_state(obj) or spec.get("suspend"):
+    if end_state(obj) or spec.get("suspend") or is_scheduled(obj):
         return True
     if obj["kind"] == "Job":
         wanted = (

@@ -16,7 +16,7 @@ from gpuctl.apply.state.field_paths import ABSENT, is_within, named
 from gpuctl.apply.state.managed_fields import UNKNOWN, Tree, field_at, fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
-from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.api_resources import POSTED, Object
 
 # Structures that are invalid without the fields that gpuctl states in them: they stay or go as a whole.
 _WHOLE = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
@@ -69,7 +69,7 @@ def claim(live: Object, claims: Claims) -> Claimed:
     entries = copy.deepcopy(live["metadata"].get("managedFields") or [])
     if not entries:
         entries = [_entry(UNKNOWN, "Update", live, fields_of(live))]
-    operation = "Update" if live["kind"] in WORKLOADS else "Apply"
+    operation = "Update" if live["kind"] in POSTED else "Apply"
     mine = next((entry for entry in entries if _is_own(entry, operation, live)), None)
     own = mine["fieldsV1"] if mine is not None and operation == "Apply" else None
     others = [

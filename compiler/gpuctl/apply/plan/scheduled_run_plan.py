@@ -1,0 +1,62 @@
+"""The plan to start a run of a scheduled training now, and the unfinished runs in other plans."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.hints import JobHint
+from gpuctl.kube.api_errors import NotPossible
+from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.objects.scheduled_jobs import MANUAL, is_scheduled, run_of, runs_of
+from gpuctl.objects.workload_state import end_state, running_description
+
+# No vowels, as in Kubernetes' generated names. The `r` makes it differ from a hash and from a time.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_RANDOM = 5
+
+
+class NotSchedulable(NotPossible):
+    """No run can be started; nothing was changed."""
+
+
+def plan_run(workload: Object, runs: list[Object], title: str) -> Plan:
+    """Plan to create a Job from a CronJob's template, as ``kubectl create job --from`` does.
+
+    :param runs: the runs of the CronJob.
+    :raises NotSchedulable: the job has no schedule, is being deleted, or may not run beside an unfinished run.
+    """
+    key = key_of(workload)
+    if not is_scheduled(workload):
+        raise NotSchedulable(
+            f"{title} in {key.namespace} has no schedule",
+            f"{JobHint('rerun', key.name, key.namespace)} runs a training again that has ended",
+        )
+    if workload["metadata"].get("deletionTimestamp"):
+        raise NotSchedulable(f"{title} in {key.namespace} is being deleted")
+    unfinished = [run["metadata"]["name"] for run in runs if end_state(run) is None]
+    if unfinished and workload["spec"].get("concurrencyPolicy") != "Allow":
+        raise NotSchedulable(
+            f"{title} in {key.namespace} has the unfinished run {unfinished[-1]}",
+            "wait until it has ended, or set `schedule.concurrency: allow`",
+        )
+    suffix = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))
+    run = run_of(workload, f"{key.name}-r{suffix}")
+    run["metadata"]["annotations"] = {**(run["metadata"].get("annotations") or {}), MANUAL: "manual"}
+    return Plan([Step("create", key_of(run), "a run of the schedule", desired=run, method="post", title=title)])
+
+
+def note_unfinished_runs(steps: Iterable[Step], objects: Collection[Object]) -> None:
+    """Add the unfinished runs to the steps of scheduled trainings: an update keeps them, a deletion ends them.
+
+    :param objects: live objects, with the runs.
+    """
+    for step in steps:
+        if step.live is None or not is_scheduled(step.live):
+            continue
+        unfinished = [run for run in runs_of(step.live, objects) if end_state(run) is None]
+        if step.action == "update" and step.changes and unfinished:
+            step.reason += f"; the unfinished run {unfinished[-1]['metadata']['name']} stays as it is"
+        elif step.deletes and unfinished:
+            step.running = running_description(unfinished[-1]) or step.running
