@@ -1,9 +1,9 @@
 """Pause and resume: a paused job's pods end and free their GPUs until it is resumed.
 
-A Job or JobSet is suspended (``spec.suspend``). A Deployment or StatefulSet is scaled to 0, with its replicas recorded
-in an annotation; an autoscaler does nothing until then (it never scales from 0), and Kueue frees its quota. Kueue would
-unsuspend a Job that another client suspends: under it the Workload is deactivated, and a Job without a Workload is kept
-out of its queue.
+A Job or JobSet is suspended (``spec.suspend``). So is a CronJob, which then creates no further runs; its unfinished
+run continues. A Deployment or StatefulSet is scaled to 0, with its replicas recorded in an annotation; an autoscaler
+does nothing until then (it never scales from 0), and Kueue frees its quota. Kueue would unsuspend a Job that another
+client suspends: under it the Workload is deactivated, and a Job without a Workload is kept out of its queue.
 """
 
 from __future__ import annotations
@@ -20,10 +20,20 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import QUEUE_LABEL, TRAININGS, Key, Object, Resource, annotations_of, key_of
+from gpuctl.objects.api_resources import (
+    QUEUE_LABEL,
+    TRAINING_FORMS,
+    TRAININGS,
+    Key,
+    Object,
+    Resource,
+    annotations_of,
+    key_of,
+)
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates, pods_left
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
+from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import end_state
 
 _ADMITTED = "it starts when Kueue admits it"
@@ -48,7 +58,7 @@ def pause_undone_by(live: Object) -> str | None:
 
     The manifests of gpuctl state the replicas of a service, unless an autoscaler sets them; they never state `suspend`.
     """
-    if live["kind"] in TRAININGS:
+    if live["kind"] in TRAINING_FORMS:
         return None
     entries = live["metadata"].get("managedFields") or []
     holders = [entry for entry in entries if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})]
@@ -113,6 +123,8 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
         release(desired)
         del desired["metadata"]["creationTimestamp"]
         return desired
+    if is_scheduled(live):
+        return None
     if live["kind"] in TRAININGS:
         return _unsuspended(live) if spec.get("suspend") else None
     if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or pause_undone_by(live) is not None:
@@ -157,6 +169,8 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
 def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
     marked = keys.paused in annotations_of(live)
+    if is_scheduled(live):
+        return _pause_schedule(session, live, keys)
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
@@ -183,6 +197,25 @@ def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
     return PauseResult(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
 
 
+def _pause_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
+    key, is_suspended = key_of(live), bool(live["spec"].get("suspend"))
+    if is_suspended and keys.paused in annotations_of(live):
+        return PauseResult(key, "paused", False, "is paused already")
+    _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
+    running = [item["name"] for item in (live.get("status") or {}).get("active") or []]
+    said = f"; its unfinished run {' and '.join(running)} continues" if running else ""
+    return PauseResult(key, "paused", True, f"is paused: no further run starts until it is resumed{said}")
+
+
+def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
+    key, mark = key_of(live), {"annotations": {keys.paused: None}}
+    if not live["spec"].get("suspend"):
+        return _not_paused(session, live, annotations_of(live).get(keys.paused), keys)
+    _patch(session, live, {"metadata": mark, "spec": {"suspend": False}})
+    # The controller starts the latest missed run, if its deadline has not passed.
+    return PauseResult(key, "resumed", True, "is resumed; if a run was due during the pause, one starts now")
+
+
 def _ends(pods: int) -> str:
     what = "its pod ends" if pods == 1 else f"its {pods} pods end"
     return f"is paused; {what}, which frees the GPUs and removes the logs"
@@ -191,6 +224,8 @@ def _ends(pods: int) -> str:
 def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
     remembered = annotations_of(live).get(keys.paused)
+    if is_scheduled(live):
+        return _resume_schedule(session, live, keys)
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued

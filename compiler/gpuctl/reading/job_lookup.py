@@ -10,9 +10,10 @@ from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.hints import IN_NAMESPACE, ListHint
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import (
     Job,
@@ -227,10 +228,10 @@ def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
     if not legal:
         return []
     selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
-    listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
-    mains = [obj for items in listed[:-1] for obj in items if unhashed_name(obj) in legal]
-    # A JobSet's Jobs carry its labels; controlled objects are not jobs of their own.
-    mains = [obj for obj in mains if not is_controlled(obj)]
+    listed = scope.lists([*WORKLOADS, "Pod"], labels=selector)
+    # A JobSet's Jobs carry its labels.
+    mains = [obj for items in listed[:-1] for obj in items if is_part_of_job(obj)]
+    mains = [obj for obj in mains if is_run(obj) or unhashed_name(obj) in legal]
     return group_by_job(mains, listed[-1], keys)
 
 

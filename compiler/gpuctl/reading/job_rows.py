@@ -12,16 +12,18 @@ from gpuctl.apply.state.authorship import applied_by
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
+from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.node_devices import gpus_of_claims
 from gpuctl.reading.node_gpus import selected_gpu_type
+from gpuctl.reading.schedule_status import schedule_status
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused_status
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -52,6 +54,7 @@ class Identity(NamedTuple):
 class Job:
     """A job: its main object (None if only pods are left) and its pods, oldest first.
 
+    :param runs: the Jobs of a scheduled training, oldest first; ``pods`` are then those of its :func:`current_runs`.
     :param refusal: why its controller cannot create more pods; "" if it can.
     :param in_several_pages: more pods of the job may be in another page of the pod list; ``pods_in_pages`` counts them.
     """
@@ -59,12 +62,29 @@ class Job:
     identity: Identity
     workload: Object | None
     pods: list[Object] = field(default_factory=list)
+    runs: list[Object] = field(default_factory=list)
     refusal: str = ""
     in_several_pages: bool = False
     pods_in_pages: int = 0
 
+    @property
+    def active(self) -> Object | None:
+        """The object that has the job's pods: the newest unfinished run of a scheduled job, else the main object."""
+        unfinished = [run for run in current_runs(self.runs) if end_state(run) is None]
+        return unfinished[-1] if unfinished else self.workload
+
+    def of_newest_run(self) -> Job:
+        """Return the job with its newest run as main object, and that run's pods; without runs, the job itself."""
+        if not self.runs:
+            return self
+        run = self.runs[-1]
+        pods = [pod for pod in self.pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
+        return Job(self.identity, run, pods, refusal=self.refusal)
+
     def status(self, keys: Records) -> Status:
         """Return the status of the job."""
+        if self.workload is not None and is_scheduled(self.workload):
+            return schedule_status(self.workload, self.runs, self.pods, keys, self.refusal)
         if self.workload is not None:
             return job_status(self.workload, self.pods, keys, self.refusal)
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
@@ -212,7 +232,7 @@ def read_jobs(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
     """Return all jobs with all their pods, by namespace and name."""
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     listed = scope.lists([*WORKLOADS, "Pod"], labels=wanted)
-    mains = [item for items in listed[:-1] for item in items if not is_controlled(item)]
+    mains = [item for items in listed[:-1] for item in items if is_part_of_job(item)]
     jobs = group_by_job(mains, listed[-1], keys)
     add_refusals(scope, jobs)
     return jobs
@@ -221,7 +241,7 @@ def read_jobs(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
 def read_jobs_without_pods(scope: Scope, keys: Records) -> list[Job]:
     """Return all jobs that have a main object, without reading pods."""
     listed = scope.lists(WORKLOADS, labels=keys.job_type)
-    return group_by_job([item for items in listed for item in items if not is_controlled(item)], [], keys)
+    return group_by_job([item for items in listed for item in items if is_part_of_job(item)], [], keys)
 
 
 def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
@@ -234,7 +254,7 @@ def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[
     listed = scope.session.begin(lambda kind: scope.all(kind, labels=wanted), WORKLOADS)
     pages = scope.pages("Pod", labels=wanted)
     first, second = next(pages, []), next(pages, None)
-    mains = [item for items in listed() for item in items if not is_controlled(item)]
+    mains = [item for items in listed() for item in items if is_part_of_job(item)]
     if second is None:
         jobs = group_by_job(mains, first, keys)
         add_refusals(scope, jobs)
@@ -243,10 +263,14 @@ def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[
     bare = {job.identity: job for job in group_by_job(mains, [], keys)}
     for page in itertools.chain((first, second), pages):
         jobs = group_by_job([], page, keys)
-        for job in jobs:
+        for job in list(jobs):
             job.in_several_pages = True
             if job.identity in bare:
-                job.workload = bare[job.identity].workload
+                job.workload, job.runs = bare[job.identity].workload, bare[job.identity].runs
+                keep_current_pods(job)
+                if is_idle_schedule(job):
+                    jobs.remove(job)
+                    continue
                 bare[job.identity].pods_in_pages += _made(job)
                 bare[job.identity].in_several_pages = True
         yield jobs
@@ -256,10 +280,15 @@ def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[
 
 
 def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
-    """Group listed objects into jobs with their pods, by namespace and name."""
+    """Group listed objects into jobs with their pods, by namespace and name.
+
+    :param mains: main objects, and the runs of scheduled trainings.
+    """
     jobs: dict[Identity, Job] = {}
+    mains = list(mains)
+    runs = [obj for obj in mains if is_run(obj)]
     for obj in mains:
-        identity = identity_of(obj, keys)
+        identity = identity_of(obj, keys) if not is_run(obj) else None
         if identity is not None:
             jobs[identity] = Job(identity, obj)
     for pod in pods:
@@ -267,8 +296,18 @@ def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records)
         if identity is not None:
             jobs.setdefault(identity, Job(identity, None)).pods.append(pod)
     for job in jobs.values():
+        if job.workload is not None and is_scheduled(job.workload):
+            job.runs = runs_of(job.workload, runs)
+            keep_current_pods(job)
         job.pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
     return [jobs[identity] for identity in sorted(jobs)]
+
+
+def keep_current_pods(job: Job) -> None:
+    """Remove the pods of earlier runs from a scheduled job."""
+    if job.runs:
+        current = {run["metadata"]["uid"] for run in current_runs(job.runs)}
+        job.pods = [pod for pod in job.pods if (controller_of(pod) or {}).get("uid") in current]
 
 
 def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
@@ -281,24 +320,25 @@ def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
     field = ""
     if len(without) == 1:
         (job,) = without.values()
+        main = job.active
         # For other kinds, events are about the object that creates the pods: a ReplicaSet or a Job.
-        if job.workload is not None and job.workload["kind"] in ("Job", "StatefulSet"):
-            field = f",involvedObject.name={job.workload['metadata']['name']}"
+        if main is not None and main["kind"] in ("Job", "StatefulSet"):
+            field = f",involvedObject.name={main['metadata']['name']}"
     events = scope.all_if_allowed(
         "Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown"
     )
     named: dict[tuple[str, str], list[Job]] = {}
     for job in without.values():
-        named.setdefault((job.identity.namespace, job.identity.object_name), []).append(job)
+        named.setdefault((job.identity.namespace, _name_of_pods(job)), []).append(job)
     for event in sorted(events or [], key=event_order):
         about = event.get("involvedObject") or {}
         for name in name_prefixes(about.get("name") or ""):
             for job in named.get((about.get("namespace") or "", name), ()):
-                for found in of_job([event], job.identity.namespace, job.workload, job.pods):
+                for found in of_job([event], job.identity.namespace, job.active, job.pods):
                     job.refusal = found.get("message") or ""
     for job in without.values():
-        assert job.workload is not None
-        failing = condition_message(job.workload, "ReplicaFailure")
+        assert job.active is not None
+        failing = condition_message(job.active, "ReplicaFailure")
         if failing:
             job.refusal = failing
 
@@ -312,9 +352,17 @@ def name_prefixes(name: str) -> Iterator[str]:
 
 def missing_pods(job: Job) -> int:
     """Return the number of pods that a job should have but has not."""
-    if job.workload is None or end_state(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
+    main = job.active
+    if main is None or end_state(main) or main["metadata"].get("deletionTimestamp"):
         return 0
-    return max(0, _wanted(job.workload) - job.pods_in_pages - _made(job))
+    return max(0, _wanted(main) - job.pods_in_pages - _made(job))
+
+
+def _name_of_pods(job: Job) -> str:
+    """Return the name that those of the job's pods begin with."""
+    if job.runs and job.active is not None:
+        return str(job.active["metadata"]["name"])
+    return job.identity.object_name
 
 
 def _wanted(workload: Object) -> int:
@@ -328,9 +376,10 @@ def _made(job: Job) -> int:
     A training's failed pods count: they have rows of their own, and the controller delays the replacement. An array
     replaces ended pods by those of other indexes.
     """
-    if job.workload is not None and is_array(job.workload):
+    main = job.active
+    if main is not None and is_array(main):
         return sum((pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") for pod in job.pods)
-    is_training = job.workload is not None and job.workload["kind"] in ("Job", "JobSet")
+    is_training = main is not None and main["kind"] in ("Job", "JobSet")
     return sum(
         not pod["metadata"].get("deletionTimestamp")
         and (is_training or (pod.get("status") or {}).get("phase") != "Failed")
@@ -341,9 +390,9 @@ def _made(job: Job) -> int:
 def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
     """Return the row for the pods that a job lacks; None if it lacks none."""
     lacking = missing_pods(job)
-    if job.workload is None or not lacking:
+    if job.active is None or not lacking:
         return None
-    wanted = _wanted(job.workload)
+    wanted = _wanted(job.active)
     status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
     said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not created"
     whole = job_row(job, names._replace(claimed={}))
@@ -353,7 +402,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
         node=None,
         ip=None,
         started_at=None,
-        gpu=whole.gpu * lacking // replicas(job.workload),
+        gpu=whole.gpu * lacking // replicas(job.active),
     )
 
 
@@ -398,39 +447,46 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
         gpus = sum(_pod_gpus(pod, names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed"))
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
-    templates = pod_templates(not_started(job.workload))
+    main, pods = job.workload, [] if is_idle_schedule(job) else job.pods
+    templates = pod_templates(not_started(main))
     spec = templates[0][0].get("spec") or {} if templates else {}
-    nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
-    starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
-    main = labels_of(job.workload)
+    nodes = sorted({pod["spec"]["nodeName"] for pod in pods if (pod.get("spec") or {}).get("nodeName")})
+    starts = [pod["status"]["startTime"] for pod in pods if (pod.get("status") or {}).get("startTime")]
     return JobTableRow(
         uid=main_uid(job),
         pod=None,
         identity=job.identity,
         status=job.status(names.keys),
-        ready=str(array_progress(job.workload) or f"{_ready(job)}/{replicas(job.workload) or _done(job)}"),
+        ready=str(array_progress(job.active or main) or f"{_ready(job)}/{replicas(job.active or main) or _done(job)}"),
         node=",".join(nodes) or None,
-        ip=next((pod["status"]["podIP"] for pod in job.pods if (pod.get("status") or {}).get("podIP")), None),
-        created_at=job.workload["metadata"].get("creationTimestamp"),
-        started_at=(job.workload.get("status") or {}).get("startTime") or (min(starts) if starts else None),
-        pool=main.get(names.keys.pool),
+        ip=next((pod["status"]["podIP"] for pod in pods if (pod.get("status") or {}).get("podIP")), None),
+        created_at=main["metadata"].get("creationTimestamp"),
+        started_at=(main.get("status") or {}).get("startTime") or (min(starts) if starts else None),
+        pool=labels_of(main).get(names.keys.pool),
         gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates)
-        + sum(names.claimed.get(pod["metadata"]["uid"], 0) for pod in job.pods),
+        + sum(names.claimed.get(pod["metadata"]["uid"], 0) for pod in pods),
         gpu_type=selected_gpu_type(spec, names.gpu_type),
-        priority=main.get(names.priority),
-        applied_by=applied_by(job.workload, names.keys),
+        priority=labels_of(main).get(names.priority),
+        applied_by=applied_by(main, names.keys),
     )
 
 
 def rows_of_jobs(
     jobs: Iterable[Job], names: PlatformKeys, *, by_job: bool = False, pods_only: bool = False
 ) -> Iterator[JobTableRow]:
-    """Yield one row per pod and one for missing pods (not with ``pods_only``), or with ``by_job`` one row per job."""
+    """Yield one row per pod and one for missing pods (not with ``pods_only``), or with ``by_job`` one row per job.
+
+    A scheduled training has one row while none of its runs is unfinished.
+    """
     for job in jobs:
         if by_job:
             yield job_row(job, names)
             continue
         uid = main_uid(job)
+        if is_idle_schedule(job):
+            if not pods_only:
+                yield job_row(job, names)
+            continue
         for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
             yield pod_row(pod, job.identity, names, uid, job.workload)
         if pods_only or (job.pods and job.in_several_pages):
@@ -441,10 +497,15 @@ def rows_of_jobs(
             yield row
 
 
+def is_idle_schedule(job: Job) -> bool:
+    """Return True for a scheduled training without an unfinished run."""
+    return job.workload is not None and is_scheduled(job.workload) and job.active is job.workload
+
+
 def _ready(job: Job) -> int:
     """Return the number of ready pods; for a training, plus those that have succeeded."""
     through = sum(pod_status(pod).phase == "succeeded" for pod in job.pods)
-    return sum(map(is_ready, job.pods)) + (through if job.workload and job.workload["kind"] in ("Job", "JobSet") else 0)
+    return sum(map(is_ready, job.pods)) + (through if job.active and job.active["kind"] in ("Job", "JobSet") else 0)
 
 
 def _done(job: Job) -> int:
@@ -454,7 +515,9 @@ def _done(job: Job) -> int:
 
 
 def not_started(workload: Object) -> Object:
-    """Return the workload as before its start: not suspended, and with an empty status."""
+    """Return the workload as before its start: not suspended, and with an empty status. Of a CronJob, return a run."""
+    if is_scheduled(workload):
+        return run_of(workload)
     return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}
 
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.job_rows import Job, group_by_job, newest_generation
 from gpuctl.reading.log_streams import (
@@ -134,6 +135,8 @@ class LogFollower:
         self._pods: dict[str, _Pod] = {}
         self._tails: dict[ContainerLog, LogTail] = {}
         self._workload: Object | None = None
+        # The uid of the followed run of a scheduled training.
+        self._run = job.workload["metadata"]["uid"] if job.workload is not None and is_run(job.workload) else None
         self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
         self._absent: float | None = None
@@ -196,6 +199,9 @@ class LogFollower:
             self._unlisted.discard(item.kind)
         elif item.kind == "Pod":
             yield from self._pod_event(item)
+        elif self._run is not None:
+            if item.object["metadata"]["uid"] == self._run:
+                self._workload = None if item.type == "DELETED" else item.object
         elif unhashed_name(item.object) == self._job.identity.name and not is_controlled(item.object):
             self._note(item)
 
@@ -211,6 +217,8 @@ class LogFollower:
     def _pod_event(self, event: Event) -> Iterator[Notice]:
         uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]
         if self._only not in (None, uid):
+            return
+        if self._run is not None and (controller_of(event.object) or {}).get("uid") != self._run:
             return
         pod = self._pods.get(uid)
         container = select_container(event.object, self._options.container)

@@ -9,7 +9,8 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
-from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.reading.job_rows import (
     Identity,
     JobTableRow,
@@ -74,7 +75,7 @@ def _note(objects: dict[Key, Object], event: Event) -> None:
     key = key_of(event.object)
     if event.type == "DELETED":
         objects.pop(key, None)
-    elif key.kind == "Pod" or not is_controlled(event.object):
+    elif key.kind == "Pod" or is_part_of_job(event.object):
         objects[key] = event.object
 
 

@@ -24,11 +24,13 @@ from gpuctl.objects.workload_state import condition, end_state
 _LONGEST = 4096
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
-PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, _TERMINATING, _UNKNOWN)
+SCHEDULED = "scheduled"
+"""Phase of a job that runs at its next scheduled time."""
+PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, SCHEDULED, _TERMINATING, _UNKNOWN)
 """Phases that ``--status`` accepts in addition to status words."""
 WORDS = frozenset(
     {
-        *("Partially Running", "Queued", "Suspended", "ScaledToZero", "QuotaExceeded", "FailedCreate"),
+        *("Partially Running", "Queued", "Suspended", "Scheduled", "ScaledToZero", "QuotaExceeded", "FailedCreate"),
         *("ContainerCreating", "PodInitializing", "Unschedulable", "SchedulingGated", "NodeLost", "Evicted"),
         *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"),
         *(

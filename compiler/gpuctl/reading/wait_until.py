@@ -15,9 +15,10 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import replicas
 from gpuctl.objects.queueing import is_queued
+from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_lookup import JobNotFound, find_job
 from gpuctl.reading.job_rows import Identity, Job, add_refusals, group_by_job, identity_of, newest_generation
@@ -114,9 +115,8 @@ class _Waited:
     def note(self, event: Event, keys: Records) -> None:
         """Update one of its objects from an event."""
         objects = self.pods if event.kind == "Pod" else self.mains
-        if event.kind != "Pod" and (
-            unhashed_name(event.object) != self.job.identity.name or is_controlled(event.object)
-        ):
+        is_named = is_run(event.object) or unhashed_name(event.object) == self.job.identity.name
+        if event.kind != "Pod" and not (is_named and is_part_of_job(event.object)):
             return
         uid = event.object["metadata"]["uid"]
         if event.type == "DELETED":
@@ -263,6 +263,9 @@ class _Wait:
             another = workload["metadata"]["uid"] != item.uid
             return self._outcome(item, "met", f"{title} was deleted, and created again") if another else None
         status = item.job.status(self._keys)
+        if condition != STARTED and item.job.runs:
+            # Of a scheduled training, its newest run.
+            workload = item.job.runs[-1]
         ended = end_state(workload)
         if ended == "failed":
             cause = cause_of(self._scope, item.job, self._keys, self._settings)

@@ -24,6 +24,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.objects.scheduled_jobs import with_runs
 from gpuctl.usecases.change_options import InvalidOptions
 from gpuctl.usecases.compiling import POOL_UNKNOWN
 from gpuctl.usecases.fit_suggestions import suggest as look
@@ -192,7 +193,7 @@ class FitDocuments:
 
     def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
         """Return the verdicts for a snapshot of a cluster."""
-        answers = fit_objects(snapshot, self.compilation.objects)
+        answers = fit_objects(snapshot, with_runs(self.compilation.objects))
         if not suggest:
             return FitResult(answers, snapshot, self.diagnostics)
         found = look(self.compilation, snapshot, answers, _compiled_again)

@@ -29,6 +29,7 @@ from gpuctl.language.resources_block import Resources
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
+from gpuctl.objects.scheduled_jobs import with_runs
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
 """Compile sources with a platform and a namespace; None if they are not valid."""
@@ -106,7 +107,7 @@ class _Trial:
             return False
         verdicts = {
             (item.demand.namespace, item.demand.name): item.verdict
-            for item in fit(self._snapshot, [*self._others, *objects])
+            for item in fit(self._snapshot, with_runs([*self._others, *objects]))
         }
         worse = (name for name, was in self._before.items() if was in STARTS and verdicts.get(name) not in STARTS)
         return verdicts.get(self.name) == "fits" and not any(worse)

@@ -134,7 +134,8 @@ class JobLogs:
         """:raises NotThere: no job or pod matches, or several do."""
         self._reader = reader
         self._query = query
-        self.job, named = find_job(reader.scope, name, reader.keys)
+        found, named = find_job(reader.scope, name, reader.keys)
+        self.job = found.of_newest_run()
         self._pods = select_pods(self.job, query.pod or named)
         self.only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
 

@@ -18,6 +18,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.job_lookup import find_job, workload_of
 from gpuctl.reading.job_rows import Job
 
@@ -48,7 +49,8 @@ def pause_jobs(
 
     def pause(workload: Object) -> PauseResult:
         pausing.check_pause_lasts(workload)
-        if callbacks is None:
+        # The pods of a scheduled training's run are not ended.
+        if callbacks is None or is_scheduled(workload):
             return pausing.pause(scope.session, workload, keys)
         with checkpoint_before(scope.session, workload, keys, callbacks):
             return pausing.pause(scope.session, workload, keys)

@@ -14,7 +14,8 @@ from operator import is_
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
-from gpuctl.objects.ownership_metadata import Records, is_controlled, records
+from gpuctl.objects.ownership_metadata import Records, records
+from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.reading.job_rows import (
     Identity,
     Job,
@@ -224,7 +225,7 @@ def _one_by_one(reader: ReadContext) -> Iterator[Job]:
     apps: dict[tuple[str, str], tuple[list[Object], list[Object]]] = {}
     for kind in (*WORKLOADS, "Pod"):
         for obj in reader.scope.all(kind, labels=reader.keys.job_type):
-            if kind == "Pod" or not is_controlled(obj):
+            if kind == "Pod" or is_part_of_job(obj):
                 key = (obj["metadata"].get("namespace") or "", labels_of(obj).get(APP) or obj["metadata"]["name"])
                 apps.setdefault(key, ([], []))[kind == "Pod"].append(obj)
     for key, (mains, pods) in apps.items():

@@ -25,7 +25,7 @@ from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import SERVING, scaler_of
-from gpuctl.reading.job_rows import Job, identity_of
+from gpuctl.reading.job_rows import Job, identity_of, is_idle_schedule
 from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
@@ -135,7 +135,13 @@ def utc_now() -> datetime:
 
 
 def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidence:
-    """Read what the state of the job requires. Add a note for what may not be read."""
+    """Read what the state of the job requires. Add a note for what may not be read.
+
+    Of a scheduled training, the evidence is about its newest run if that is unfinished or has failed.
+    """
+    newest = job.of_newest_run()
+    if newest.workload is not None and end_state(newest.workload) != "finished" and not _is_paused(job):
+        job = newest
     now = utc_now()
     namespace = job.identity.namespace
     local = Scope(scope.session, namespace)
@@ -170,6 +176,11 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     for note in local.notes:
         scope.note(note)
     return found
+
+
+def _is_paused(job: Job) -> bool:
+    """Return True for a scheduled training without an unfinished run whose schedule is suspended."""
+    return is_idle_schedule(job) and job.workload is not None and bool(job.workload["spec"].get("suspend"))
 
 
 def read_events(scope: Scope, job: Job) -> list[Object] | None:

@@ -19,8 +19,10 @@ from gpuctl.reading.why.finding import Finding, count_text
 from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
 
-WELL = frozenset({"running", "succeeded"})
-_IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
+WELL = frozenset({"running", "scheduled", "succeeded"})
+_IDLE = frozenset(
+    {"scheduled", "succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"}
+)
 
 # Stages whose findings are about pods that exist; crashes and evictions may be in the past.
 _OF_LIVE_PODS = (

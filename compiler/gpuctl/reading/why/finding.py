@@ -10,6 +10,7 @@ CAUSES: dict[str, str] = {
     "running": "nothing is wrong",
     "succeeded": "it has finished",
     "paused": "`gpuctl pause` stopped it",
+    "scheduled": "its next run has not begun",
     "suspended": "it was suspended, or scaled to 0, by other means",
     "queued": "it waits in a queue of Kueue",
     "queue-unusable": "its queue of Kueue does not exist, is stopped, or can never admit it",

@@ -29,6 +29,7 @@ STAGES: tuple[RuleGroup, ...] = (
             stopped_jobs.terminating,
             stopped_jobs.paused,
             stopped_jobs.suspended,
+            stopped_jobs.scheduled,
             never_fits.queued,
             stopped_jobs.deadline_exceeded,
         ),

@@ -6,7 +6,10 @@ from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.queueing import is_held, queue_of
+from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
 from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.schedule_status import run_times
 from gpuctl.reading.status import is_ready, job_status, one_line, pod_status
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
@@ -38,6 +41,8 @@ def how_to_run_again(evidence: Evidence) -> str:
 def _rerun(evidence: Evidence) -> str:
     """Return the command that runs the job again; of an array only the indexes that have not succeeded."""
     workload = evidence.job.workload
+    if workload is not None and is_run(workload):
+        return command("run", evidence)
     return command("rerun", evidence, *(["--failed"] if workload is not None and is_array(workload) else []))
 
 
@@ -106,6 +111,24 @@ def paused(evidence: Evidence) -> Finding | None:
     replicas = annotations_of(workload).get(evidence.keys.paused, "")
     numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
     return Finding("paused", "it was stopped by gpuctl pause", numbers, command("resume", evidence), (told,))
+
+
+def scheduled(evidence: Evidence) -> Finding | None:
+    """No run of a scheduled training is unfinished, and its last one has not failed."""
+    workload = evidence.job.workload
+    if workload is None or not is_scheduled(workload) or workload["spec"].get("suspend"):
+        return None
+    times = run_times(workload, evidence.now)
+    parts = ["nothing is wrong"]
+    parts += [f"its last run was due {evidence.since(times.last)} ago"] if times.last is not None else []
+    parts += [f"the next run is at {times.next}"] if times.next is not None else []
+    skipped = evidence.events_with("JobAlreadyActive", "MissSchedule")
+    if skipped:
+        why = one_line(skipped[-1].get("message"))
+        parts.append(f"a run was skipped {evidence.since(event_time(skipped[-1]))} ago ({why})")
+    told = known_proofs(*(event_proof(event) for event in skipped[-1:]))
+    message = f"{parts[0]}: {'; '.join(parts[1:])}" if parts[1:] else parts[0]
+    return Finding("scheduled", message, sources=told)
 
 
 def suspended(evidence: Evidence) -> Finding | None:
