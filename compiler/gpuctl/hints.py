@@ -69,6 +69,7 @@ JOB_ACTIONS: dict[str, tuple[str, str, str]] = {
     "rerun": ("rerun", "POST", "/rerun"),
     "resume": ("resume", "POST", "/resume"),
     "rollback": ("rollback", "POST", "/rollback"),
+    "run": ("run", "POST", "/run"),
     "why": ("why", "GET", "/why"),
 }
 """Action -> words after `gpuctl`, HTTP method, path below the job's."""

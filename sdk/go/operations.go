@@ -735,6 +735,35 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 	return &answer, nil
 }
 
+// RunJobsOptions are the optional parameters of RunJobs.
+type RunJobsOptions struct {
+	// Namespace of the job; required if the name exists in several.
+	Namespace string
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
+	Queue bool
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+	Timeout *float64
+}
+
+// RunJobs: Start a run of each of some scheduled trainings now.
+func (c *Client) RunJobs(ctx context.Context, body NamesBody, options *RunJobsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &RunJobsOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
+	set(query, "timeout", options.Timeout)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/run", query: query, body: body}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // PauseJobsOptions are the optional parameters of PauseJobs.
 type PauseJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
@@ -862,6 +891,35 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 	set(query, "dryRun", options.DryRun)
 	var answer RerunJob
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rerun"), query: query}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RunJobOptions are the optional parameters of RunJob.
+type RunJobOptions struct {
+	// Namespace of the job; required if the name exists in several.
+	Namespace string
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
+	Queue bool
+	// Check everything and return what would be done. Nothing is written.
+	DryRun bool
+}
+
+// RunJob: Start a run of a scheduled training now.
+func (c *Client) RunJob(ctx context.Context, jobID string, options *RunJobOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &RunJobOptions{}
+	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	set(query, "queue", options.Queue)
+	set(query, "dryRun", options.DryRun)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/run"), query: query}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

@@ -18,6 +18,7 @@ from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.job_lookup import JobNotFound, find_job
 from gpuctl.reading.job_rows import Job, job_row, platform_keys
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl.usecases.scheduled_runs import start_runs
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of
@@ -58,6 +59,15 @@ def rerun_named_jobs(
             return rerun_removed(change, JobRef(names[0], namespace), run)
         except NoHistory:
             raise absent from None
+
+
+def run_named_jobs(change: ChangeRequest, names: Sequence[str], namespace: str | None, run: RunOptions) -> PlanAnswer:
+    """Start a run of each of some scheduled trainings.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
+    start = partial(start_runs, sees=visible_job_filter(change.caller))
+    return _carried_out(change, "update", start, names, namespace, run)
 
 
 def pause_named_jobs(

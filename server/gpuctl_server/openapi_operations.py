@@ -29,6 +29,7 @@ _NAMES = {
     "POST /pools/delete": "deletePools",
     "POST /quotas/delete": "deleteQuotas",
     "POST /jobs/rerun": "rerunJobs",
+    "POST /jobs/run": "runJobs",
     "POST /jobs/pause": "pauseJobs",
     "POST /jobs/resume": "resumeJobs",
     "POST /fit": "fitDocuments",

@@ -46,12 +46,22 @@ PATHS: dict[str, tuple[str, str]] = {
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    "CronJob": ("/apis/batch/v1", "cronjobs"),
     "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
 }
 WORKLOADS = ("Job", "Deployment", "StatefulSet")
 SNAPSHOT = (*WORKLOADS, "Service", "HorizontalPodAutoscaler", "ConfigMap", "Secret", "Lease")
 # Owners come before the objects that they would create again; claims come after the pods that use them.
-_CLEARED = ("JobSet", *WORKLOADS, "HorizontalPodAutoscaler", "Service", "Pod", "PodDisruptionBudget", "ConfigMap")
+_CLEARED = (
+    "JobSet",
+    "CronJob",
+    *WORKLOADS,
+    "HorizontalPodAutoscaler",
+    "Service",
+    "Pod",
+    "PodDisruptionBudget",
+    "ConfigMap",
+)
 _CLEARED += ("Secret", "Lease", "ResourceQuota", "LimitRange", "PersistentVolumeClaim", "RoleBinding")
 # Fields of a spec that the server allocates: another value after a restore is not a difference.
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")

@@ -51,6 +51,8 @@ def writes(place: Place) -> dict[str, Write]:
         "pauseJobs": Write("POST", "/jobs/pause", {"names": ["busy"]}, "would be paused; its pod ends", here),
         "resumeJobs": Write("POST", "/jobs/resume", {"names": ["still"]}, "would be resumed", here),
         "rerunJobs": Write("POST", "/jobs/rerun", {"names": ["over"]}, '"result": "planned"', here),
+        "runJobs": Write("POST", "/jobs/run", {"names": ["nightly"]}, '"result": "planned"', here),
+        "runJob": Write("POST", "/jobs/nightly/run", None, '"result": "planned"', here),
         "updateJob": Write("PUT", "/jobs/busy", changed, "would be replaced", {**here, "confirm": "true"}),
         "deleteJob": Write("DELETE", "/jobs/busy", None, "would be deleted", {**here, "force": "true"}),
         "pauseJob": Write("POST", "/jobs/busy/pause", None, "would be paused; its pod ends", here),
@@ -92,7 +94,8 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
     quota = {"name": "dry", "users": {place.namespace: {"cpu": 900, "memory": "900Gi"}}}
     served.call("POST", "/quotas", status=201, json=quota)
     over = training("over", job=outcome("complete"))
-    first = text_of(training("busy"), training("still"), over, inference("chat"), namespace=place.namespace)
+    nightly = training("nightly", schedule="0 2 29 2 *")
+    first = text_of(training("busy"), training("still"), over, nightly, inference("chat"), namespace=place.namespace)
     served.call("POST", "/jobs", status=201, content=first, headers=YAML)
     second = sent(inference("chat", environment=image("v2")), namespace=place.namespace)
     query = {"namespace": place.namespace, "confirm": "true"}
@@ -110,7 +113,9 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
 
 def cluster_state(plane: ControlPlane) -> dict[str, str]:
     """Return everything that a write of gpuctl could change and no controller changes, by kind, namespace and name."""
-    kinds = "jobs,deployments,statefulsets,services,configmaps,secrets,resourcequotas,namespaces,priorityclasses"
+    kinds = (
+        "jobs,cronjobs,deployments,statefulsets,services,configmaps,secrets,resourcequotas,namespaces,priorityclasses"
+    )
     found = {}
     for obj in plane.get(f"{kinds},nodes,leases,pods", "-A")["items"]:
         metadata = obj["metadata"]
@@ -153,8 +158,11 @@ def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPl
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        *(("POST", path) for path in ("/jobs", "/jobs/batch", "/jobs/x/pause", "/jobs/x/resume", "/jobs/x/rerun")),
-        *(("POST", path) for path in ("/apply", "/delete", "/jobs/delete", "/jobs/rerun", "/jobs/pause")),
+        *(
+            ("POST", path)
+            for path in ("/jobs", "/jobs/batch", "/jobs/x/pause", "/jobs/x/resume", "/jobs/x/rerun", "/jobs/x/run")
+        ),
+        *(("POST", path) for path in ("/apply", "/delete", "/jobs/delete", "/jobs/rerun", "/jobs/run", "/jobs/pause")),
         *(("POST", path) for path in ("/jobs/resume", "/pools/delete", "/quotas/delete")),
         *(("POST", path) for path in ("/jobs/x/rollback", "/jobs/x/wait", "/plan", "/fit", "/recoveries", "/pools")),
         *(

@@ -115,6 +115,7 @@ JOBS: dict[str, Ask] = {
     "pause": at("POST", "/jobs/{}/pause"),
     "resume": at("POST", "/jobs/{}/resume"),
     "rerun": at("POST", "/jobs/{}/rerun"),
+    "run": at("POST", "/jobs/{}/run"),
     "create": documents("/jobs"),
     "dry run of a creation": documents("/jobs", dryRun=True),
     "create together with an own job": lambda name: (

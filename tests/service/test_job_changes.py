@@ -254,6 +254,7 @@ WRITES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/jobs/role-job/pause"): {},
     ("POST", "/jobs/role-job/resume"): {},
     ("POST", "/jobs/role-job/rerun"): {},
+    ("POST", "/jobs/role-job/run"): {},
     ("POST", "/jobs/role-job/rollback"): {},
     ("POST", "/recoveries"): {},
 }

@@ -188,9 +188,10 @@ BY_NAME: dict[str, Ask] = {
     "pause": at("POST", "/jobs/{}/pause"),
     "resume": at("POST", "/jobs/{}/resume"),
     "rerun": at("POST", "/jobs/{}/rerun"),
+    "run": at("POST", "/jobs/{}/run"),
     "rollback": at("POST", "/jobs/{}/rollback", params={"namespace": SPACE, "to": "1"}),
 }
-for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/pause", "/jobs/resume"):
+for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/run", "/jobs/pause", "/jobs/resume"):
     BY_NAME[_path] = lambda name, path=_path: ("POST", path, {"json": {"names": [name]}})  # type: ignore[misc]
 
 

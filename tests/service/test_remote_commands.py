@@ -157,6 +157,7 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     "resume": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
     "rollback": CoveredBy(("test_rollback_equals_that_with_a_kubeconfig",)),
     "rerun": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
+    "run": CoveredBy(("test_run_equals_that_with_a_kubeconfig",)),
     "label node": CoveredBy(("test_label_node_equals_that_with_a_kubeconfig",)),
     "add node": CoveredBy(("test_add_and_remove_node_change_pools",)),
     "remove node": CoveredBy(("test_add_and_remove_node_change_pools",)),
@@ -603,6 +604,18 @@ def test_pause_resume_and_rerun_equal_those_with_a_kubeconfig(remote: Remote) ->
     far = remote.typed("rerun", "far-done", "--yes", "-n", place.namespace)
     assert (_same_but_job_name(near.out, far.out), far.err) == (True, near.err)
     remote.same("rerun", "nope", code=1)
+
+
+def test_run_equals_that_with_a_kubeconfig(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(training("near", schedule="0 2 29 2 *"), training("far", schedule="0 2 29 2 *"))
+    remote.served.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    near = place.gpuctl("run", "near")
+    far = remote.typed("run", "far", "-n", place.namespace)
+    assert near.out.startswith("created   job.batch/near-r")
+    assert (far.out.startswith("created   job.batch/far-r"), far.err) == (True, near.err)
+    remote.same("run", "nope", code=1)
 
 
 def test_rollback_equals_that_with_a_kubeconfig(remote: Remote) -> None:

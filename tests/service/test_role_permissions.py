@@ -319,9 +319,11 @@ ROWS: dict[str, Row] = {
     "pauseJob": Row(method("POST", "/jobs/{job}/pause"), CHANGES_JOBS),
     "resumeJob": Row(method("POST", "/jobs/{job}/resume"), CHANGES_JOBS),
     # The job has not ended, so it cannot be run again.
+    "runJob": Row(method("POST", "/jobs/{job}/run"), CHANGES_JOBS.replace("200", "409")),
     "rerunJob": Row(method("POST", "/jobs/{job}/rerun"), CHANGES_JOBS.replace("200", "409")),
     "pauseJobs": Row(named("/jobs/pause"), CHANGES_JOBS),
     "resumeJobs": Row(named("/jobs/resume"), CHANGES_JOBS),
+    "runJobs": Row(named("/jobs/run"), CHANGES_JOBS.replace("200", "409")),
     "rerunJobs": Row(named("/jobs/rerun"), CHANGES_JOBS.replace("200", "409")),
     "deleteJobs": Row(named("/jobs/delete", dryRun=True), CHANGES_JOBS),
     "deleteDocuments": Row(

@@ -34,6 +34,7 @@ TEAM = "team-a"
 USERS = {"admin": ("admin", None, None), "anna": ("user", (TEAM,), None), "vera": ("viewer", None, None)}
 POOL, QUOTA, USER = "fuzz-pool", "fuzz-quota", "fuzz-user"
 ENDED = "fuzz-done"
+SCHEDULED = "fuzz-nightly"
 _HOME = {"namespace": TEAM}
 _PLACE = {"pool": "training-pool", "cpu": 1, "memory": "1Gi"}
 JOBS = (
@@ -42,6 +43,7 @@ JOBS = (
     notebook("fuzz-note", job=_HOME, resources=_PLACE),
     compute("fuzz-web", job=_HOME, resources=_PLACE),
     training("fuzz-wide", job=_HOME, resources=_PLACE | {"nodes": 2, "gpu": 8}),
+    training(SCHEDULED, job=_HOME, resources=_PLACE, schedule="0 2 29 2 *"),
     training(ENDED, job=_HOME | outcome("complete"), resources=_PLACE),
 )
 """Jobs that there are beside those of the cluster, which are only pods."""
@@ -155,7 +157,7 @@ SOUND: dict[str, st.SearchStrategy[Any]] = {
     "condition": st.sampled_from(("running", "done", "ready", "deleted")),
 }
 """Field of a body -> what it is that can be brought about."""
-NAMED = {"/jobs/rerun": ENDED, "/pools/delete": POOL, "/quotas/delete": USER}
+NAMED = {"/jobs/rerun": ENDED, "/jobs/run": SCHEDULED, "/pools/delete": POOL, "/quotas/delete": USER}
 """Path of several names -> one that exists and can be changed so."""
 _WAITS = 0.2
 """Seconds that a request may wait for a job."""

@@ -28,7 +28,16 @@ JOB_TYPE = f"{DOMAIN}/job-type"
 GPU = "nvidia.com/gpu"
 POOL = "drill"
 """The pool of the documents below; its nodes are there for the whole session."""
-KINDS = ("Job", "Deployment", "StatefulSet", "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota")
+KINDS = (
+    "CronJob",
+    "Job",
+    "Deployment",
+    "StatefulSet",
+    "Service",
+    "ConfigMap",
+    "HorizontalPodAutoscaler",
+    "ResourceQuota",
+)
 KINDS += ("LimitRange",)
 MERGE_PATCH = "application/merge-patch+json"
 _NAMESPACES = itertools.count(1)

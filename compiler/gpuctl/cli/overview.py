@@ -29,6 +29,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
         OverviewLine(("why", "logs", "wait"), "Why a job does not run; its logs; wait for it."),
         OverviewLine(("exec", "port-forward"), "Run a command in a pod; reach a job's port."),
         OverviewLine(("pause", "resume", "rerun"), "Free a job's GPUs; resume it; run it again."),
+        OverviewLine(("run",), "Start a run of a scheduled training now."),
     ),
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; add them to pools; remove them."),),
     "GitOps": (OverviewLine(("build", "impact", "drift"), "Write manifests; impact of a change; drift."),),
@@ -52,7 +53,6 @@ COMMAND_HINTS: dict[str, str] = {
     "restart": "`gpuctl rerun JOB` runs a training again; `gpuctl pause JOB`, then `gpuctl resume JOB`, restarts a "
     "service.",
     "start": "`gpuctl apply -f FILE` starts a job; `gpuctl resume JOB` resumes a paused one.",
-    "run": "`gpuctl apply -f FILE` starts a job.",
     "submit": "`gpuctl apply -f FILE` starts a job.",
     "ps": "`gpuctl get jobs` lists jobs.",
     "ls": "`gpuctl get jobs` lists jobs.",

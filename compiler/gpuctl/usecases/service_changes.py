@@ -95,6 +95,15 @@ def rerun_by_service(
     return ServiceChange(service, "/jobs/rerun", query, {"names": list(names)}, within).carry_out(callbacks)
 
 
+def start_runs_by_service(
+    service: ServiceClient, names: Sequence[str], namespace: str | None, run: RunOptions, callbacks: RunCallbacks
+) -> Plan:
+    """Start runs of scheduled trainings through a service, as ``start_runs``."""
+    query = {"namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
+    within = response_timeout(run, checkpoints=0)
+    return ServiceChange(service, "/jobs/run", query, {"names": list(names)}, within).carry_out(callbacks)
+
+
 def roll_back_by_service(
     service: ServiceClient,
     callbacks: RunCallbacks,

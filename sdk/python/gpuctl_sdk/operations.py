@@ -761,6 +761,46 @@ class Operations(ABC):
         )
         return found
 
+    def run_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Start a run of each of some scheduled trainings now.
+
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/jobs/run",
+                models.PlanAnswer,
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
     def pause_jobs(
         self,
         *,
@@ -900,6 +940,34 @@ class Operations(ABC):
                 query=given(
                     {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "dryRun": dry_run}
                 ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def run_job(
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Start a run of a scheduled training now.
+
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/run",
+                models.PlanAnswer,
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -3095,6 +3163,46 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def run_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Start a run of each of some scheduled trainings now.
+
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/jobs/run",
+                models.PlanAnswer,
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
     async def pause_jobs(
         self,
         *,
@@ -3234,6 +3342,34 @@ class AsyncOperations(ABC):
                 query=given(
                     {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "dryRun": dry_run}
                 ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def run_job(
+        self,
+        job_id: str,
+        *,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        queue: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Start a run of a scheduled training now.
+
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/run",
+                models.PlanAnswer,
+                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
                 repeatable=False,
             )
         )

@@ -183,6 +183,21 @@ def rerun_jobs(
     return named_jobs.rerun_named_jobs(change, body.names, namespace, run, failed=failed)
 
 
+@router.post("/jobs/run", response_model=PlanAnswer, openapi_extra=NAMES)
+def run_jobs(
+    writer: Updates,
+    body: Names,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Start a run of each of some scheduled trainings now."""
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    return named_jobs.run_named_jobs(change, body.names, namespace, change.run_options(timeout, queue=queue))
+
+
 @router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
 def pause_jobs(
     writer: Updates,
@@ -280,6 +295,20 @@ def rerun(
     """Run a finished training again. A deleted training is created from its last document, which must be confirmed."""
     change = writer.change(dry_run=dry_run, confirm=confirm)
     return run_again(change, JobRef(jobId, namespace), queue=queue, failed=failed)
+
+
+@router.post("/jobs/{jobId}/run", response_model=PlanAnswer)
+def run(
+    writer: Updates,
+    jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    queue: Queue = False,
+) -> PlanAnswer:
+    """Start a run of a scheduled training now."""
+    change = writer.change(dry_run=dry_run, confirm=confirm)
+    return named_jobs.run_named_jobs(change, [jobId], namespace, change.run_options(queue=queue))
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
