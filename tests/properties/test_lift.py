@@ -26,6 +26,7 @@ gpu:
   types: {A100: {nvidia.com/gpu.product: [NVIDIA-A100-SXM4-80GB, NVIDIA-A100-PCIE-80GB]}}
   vendors: {nvidia: {resource: nvidia.com/gpu}, amd: {resource: amd.com/gpu}}
 training: {backend: jobset, queue: {train: research}}
+topology: {levels: [{name: rack, label: example.com/rack}]}
 service: {type: ClusterIP}
 routes: {gateway: infra/public, listener: https, tls: true}
 image: {pullSecret: login}
@@ -243,6 +244,8 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             },
         )
     )
+    if document.get("resources", {}).get("nodes", 1) > 1:
+        document["resources"] |= draw(block(topology=st.sampled_from(["host", {"preferred": "host"}])))
     if kind != "training" and draw(st.booleans()):
         service = dict(SERVICE)
         if kind != "notebook":

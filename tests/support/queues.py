@@ -26,7 +26,9 @@ class Queues:
 
     def flavor(self, short: str = "any", labels: Mapping[str, str] | None = None, **spec: Any) -> str:
         """A ResourceFlavor; its name."""
-        return self._cluster("resourceflavors", "ResourceFlavor", short, {"nodeLabels": dict(labels or {}), **spec})
+        return self.cluster_object(
+            "resourceflavors", "ResourceFlavor", short, {"nodeLabels": dict(labels or {}), **spec}
+        )
 
     def cluster_queue(
         self,
@@ -45,7 +47,7 @@ class Queues:
         ]
         flavors = [{"name": flavor or self.flavor(f"of-{short}"), "resources": quotas}]
         groups = [{"coveredResources": list(amounts), "flavors": flavors}]
-        return self._cluster(
+        return self.cluster_object(
             "clusterqueues", "ClusterQueue", short, {"namespaceSelector": {}, "resourceGroups": groups, **spec}
         )
 
@@ -135,7 +137,8 @@ class Queues:
                 return dict(item)
         return None
 
-    def _cluster(self, plural: str, kind: str, short: str, spec: Object) -> str:
+    def cluster_object(self, plural: str, kind: str, short: str, spec: Object) -> str:
+        """Create an object of the cluster; its name."""
         name = self.name(short)
         self.place.api.call(
             "POST", f"{_GROUP}/{plural}", {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -12,6 +12,7 @@ from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod import DEFAULT_GRACE, type_expressions
 from gpuctl.backend.pod_security import lift_security
+from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.backend.variables import lift_sources, lift_variables
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
@@ -26,7 +27,7 @@ from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
-from gpuctl.objects.queueing import is_written_by_kueue, queue_of
+from gpuctl.objects.queueing import TOPOLOGIES, is_written_by_kueue, queue_of
 from gpuctl.objects.scheduled_jobs import run_of
 
 Data = dict[str, Any]
@@ -123,7 +124,11 @@ class LiftedWorkload:
         if labels:
             job["labels"] = labels
         annotations = template.get("annotations", {})
-        annotations = {key: value for key, value in annotations.items() if not is_written_by_kueue(key)}
+        annotations = {
+            key: value
+            for key, value in annotations.items()
+            if not is_written_by_kueue(key) and key not in TOPOLOGIES.values()
+        }
         if annotations:
             job["annotations"] = annotations
         if (checkpoint := parse_checkpoint(self._annotation(CHECKPOINT) or "")) is not None:
@@ -245,6 +250,10 @@ class LiftedWorkload:
         job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.job["spec"]
         if job.get("completionMode") == "Indexed" and not is_array(self.job):
             resources["nodes"] = job["completions"]
+        own = {"app": self.name, self.context.label("job-type"): self.kind}
+        topology = lift_topology(self.context, self.template, own)
+        if topology is not None:
+            resources["topology"] = topology
         return resources
 
     def _array(self) -> Data:

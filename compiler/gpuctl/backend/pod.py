@@ -12,6 +12,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_patches import apply_pod_patches
 from gpuctl.backend.pod_security import container_security, pod_security
+from gpuctl.backend.pod_topology import pod_affinity, topology_annotations
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
 from gpuctl.backend.service_objects import drain_seconds
 from gpuctl.backend.variables import env_source, env_value, env_variable
@@ -103,8 +104,9 @@ def pod_template(
     _check_signal(context, document, model, pod)
 
     template: Object = {"labels": job_labels(context, document, model)}
-    if model.job.annotations:
-        template["annotations"] = dict(model.job.annotations)
+    annotations = {**topology_annotations(context, model), **model.job.annotations}
+    if annotations:
+        template["annotations"] = annotations
     return {"metadata": template, "spec": pod}
 
 
@@ -218,12 +220,15 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     placement: dict[str, Any] = {}
     if node_selector:
         placement["nodeSelector"] = node_selector
+    closeness = pod_affinity(context, document, model)
     if any(terms):
         required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
         affinity: Object = {"requiredDuringSchedulingIgnoredDuringExecution": required}
         if len(types) > 1:
             affinity["preferredDuringSchedulingIgnoredDuringExecution"] = _preferred(list(types.values()))
-        placement["affinity"] = {"nodeAffinity": affinity}
+        placement["affinity"] = {"nodeAffinity": affinity, **closeness}
+    elif closeness:
+        placement["affinity"] = closeness
     gpu = context.settings.gpu_of(model.resources)
     if model.resources.gpu > 0 and gpu is not None:
         placement["tolerations"] = [{"key": gpu.taint, "operator": "Exists", "effect": "NoSchedule"}]

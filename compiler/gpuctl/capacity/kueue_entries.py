@@ -6,18 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.capacity.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.queueing import owner_of_workload
+from gpuctl.objects.queueing import TOPOLOGIES, owner_of_workload
 
 _RESOURCES = ("requests", "limits")
 ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
 """An annotation of jobs and Workloads: Kueue admits nothing with it (feature AdmissionGatedBy)."""
-TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+TOPOLOGY = TOPOLOGIES["required"]
 """An annotation with which pods request a topology; there are several."""
-_TOPOLOGY = (
-    TOPOLOGY,
-    "kueue.x-k8s.io/podset-preferred-topology",
-    "kueue.x-k8s.io/podset-unconstrained-topology",
-)
+_TOPOLOGY = (*TOPOLOGIES.values(), "kueue.x-k8s.io/podset-unconstrained-topology")
 # Source: Kueue's pkg/workload/resources.go, ErrInvalidWLResources and ErrLimitRangeConstraintsUnsatisfiedResources.
 _REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
 _TIMED_OUT = "PodsReadyTimeout"

@@ -247,9 +247,24 @@ def _schedule(document: Document, model: TrainingDocument, settings: Settings) -
         yield document.diagnostic(ERROR, "GPU224", message, ("schedule",), hint, key=True)
 
 
+def _topology(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Report a level of closeness that the platform does not define."""
+    topology, levels = model.resources.topology_block, settings.topology_labels
+    if topology is None or topology.level in levels:
+        return
+    path: tuple[str, ...] = ("resources", "topology")
+    if not isinstance(model.resources.topology, str):
+        path = (*path, "required" if topology.required is not None else "preferred")
+    near = nearest(topology.level, levels)
+    known = f"have the platform define it in `topology.levels`; it has {', '.join(levels)}"
+    message = f"the platform defines no topology level `{topology.level}`"
+    yield document.diagnostic(ERROR, "GPU211", message, path, f"did you mean `{near}`?" if near else known)
+
+
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     if model.resources.nodes == 1:
         return
+    yield from _topology(document, model, settings)
     for target, noun, place in model.storage.targets:
         if target == HOSTFILE_DIRECTORY and uses_deepspeed(model.environment.argv):
             message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this {noun} is mounted too"

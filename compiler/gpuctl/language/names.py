@@ -29,6 +29,8 @@ MAIN_CONTAINER = "main"
 """Container of a pod that runs the document's program."""
 SYSTEM_NAMESPACE = "gpuctl-system"
 """Namespace of the platform's own objects."""
+HOST_LABEL = "kubernetes.io/hostname"
+"""Node label with the name of the node."""
 DEFAULT_DOMAIN = "runwhere.ai"
 """Prefix of labels if the platform sets none."""
 

@@ -38,6 +38,7 @@ from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.route_blocks import RouteSettings
 from gpuctl.language.service_block import ServiceType
 from gpuctl.language.storage_block import ClaimSource, NfsSource
+from gpuctl.language.topology_block import TopologySettings
 from gpuctl.language.workload import Version
 
 DriftKind = Literal[
@@ -500,6 +501,9 @@ class PlatformDocument(Block):
     )
     policy: PolicyBlock = Field(
         default_factory=PolicyBlock.model_construct, description="Limits on the pods of documents."
+    )
+    topology: TopologySettings = Field(
+        default_factory=TopologySettings.model_construct, description="Topology of the nodes."
     )
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(

@@ -17,6 +17,7 @@ from gpuctl.language.fields import (
     Share,
 )
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.topology_block import Topology
 
 
 class Resources(Block):
@@ -95,3 +96,15 @@ class TrainingResources(Resources):
         "that torchrun reads.",
         examples=[2],
     )
+    topology: DnsLabel | Topology | None = Field(
+        None,
+        description="Level of closeness of the nodes, as the platform names it (`topology.levels`), or `host`. `rack` "
+        "is short for `{required: rack}`: all pods run in one rack. In a Kueue queue, Kueue chooses a rack with room "
+        "for all; its flavors need a Topology with the label. Without a queue, the other pods follow the first one.",
+        examples=["rack", {"preferred": "rack"}],
+    )
+
+    @property
+    def topology_block(self) -> Topology | None:
+        """The topology, with the short form expanded."""
+        return Topology(required=self.topology) if isinstance(self.topology, str) else self.topology

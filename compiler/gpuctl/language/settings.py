@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.mig_profiles import slice_resources
-from gpuctl.language.names import DEFAULT_DOMAIN
+from gpuctl.language.names import DEFAULT_DOMAIN, HOST_LABEL
 from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
@@ -173,6 +173,12 @@ class Settings:
     def host_paths(self) -> Sequence[str]:
         """Paths of nodes that jobs may mount; empty: all but system directories."""
         return self._platform.policy.hostPaths if self._platform is not None else []
+
+    @property
+    def topology_labels(self) -> dict[str, str]:
+        """Level of closeness -> node label; `host` exists on every platform."""
+        levels = self._platform.topology.levels if self._platform is not None else []
+        return {"host": HOST_LABEL} | {level.name: level.label for level in levels}
 
     @property
     def service_type(self) -> str:

@@ -122,6 +122,14 @@ class TrainingDocument(Workload):
         return self
 
     @model_validator(mode="after")
+    def _several_pods(self) -> "TrainingDocument":
+        if self.resources.topology is not None and self.resources.nodes == 1:
+            message = "`topology` places the pods of several nodes close to each other, and this training has one node"
+            hint = "remove `topology`, or write `nodes`"
+            raise field_error("GPU213", message, hint, ("resources", "topology"))
+        return self
+
+    @model_validator(mode="after")
     def _share_on_one_card(self) -> "TrainingDocument":
         if self.resources.gpu_share is not None and self.resources.nodes > 1:
             raise field_error(

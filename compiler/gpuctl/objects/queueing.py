@@ -28,8 +28,13 @@ from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates
 
 _KUEUE = "kueue.x-k8s.io/"
-# The only Kueue key that a document may set.
-_OURS = frozenset({f"{_KUEUE}priority-class"})
+TOPOLOGIES = {
+    "required": f"{_KUEUE}podset-required-topology",
+    "preferred": f"{_KUEUE}podset-preferred-topology",
+}
+"""Annotations with which pods request a level of closeness from Kueue; the value is the level's node label."""
+# The only Kueue keys that documents become.
+_OURS = frozenset({f"{_KUEUE}priority-class", *TOPOLOGIES.values()})
 _HELD = ".held-by-gpuctl"
 _JOB_UID = f"{_KUEUE}job-uid"
 
