@@ -222,7 +222,12 @@ REST = {
     "platform": "",
 }
 # A platform with all settings that fields of jobs need.
-SERVES_ALL = "kind: platform\nversion: v0.1\nroutes: {gateway: infra/public}\n"
+SERVES_ALL = """
+kind: platform
+version: v0.1
+routes: {gateway: infra/public}
+topology: {levels: [{name: rack, label: example.com/rack}]}
+"""
 # Fields whose example is valid only together with another field.
 COMPANIONS = {
     **{
@@ -250,6 +255,9 @@ COMPANIONS = {
     "autoscaling.enabled": "autoscaling: {maxReplicas: 4}",
     "autoscaling.targetQueueLength": "autoscaling: {metric: queue}",
     "autoscaling.targetCPUUtilization": "autoscaling: {metric: cpu}",
+    **dict.fromkeys(
+        ("resources.topology", "resources.topology.required", "resources.topology.preferred"), "resources: {nodes: 2}"
+    ),
     **dict.fromkeys(("resources.gpu-profile", "resources.gpu-share"), "resources: {gpu: 1}"),
     **dict.fromkeys(
         (f"priorities.{level}.{key}" for level in ("medium", "low") for key in ("className", "value")),
