@@ -37,6 +37,7 @@ def jobset(plane: ControlPlane) -> None:
     """Install JobSet's and other CRDs, and restart the garbage collector, which discovers new kinds only every 30 s."""
     plane.install_jobset()
     plane.install_definition("gateway-api")
+    plane.install_definition("keda")
     plane.stop_program("kube-controller-manager", kill=True)
     plane.start_program("kube-controller-manager")
 

@@ -33,7 +33,11 @@ image: {pullSecret: login}
 pools:
   - name: train
     podPatch: {tolerations: [{key: dedicated, operator: Exists}], containers: [{name: main, stdin: true}]}
-autoscaling: {metrics: {gpu: gpu_use, memory: gpu_memory, queue: waiting}}
+prometheus: http://prometheus:9090
+autoscaling:
+  metrics: {gpu: gpu_use, memory: gpu_memory, queue: waiting}
+  keda: true
+  scaleToZero: true
 """,
     "claims": "kind: platform\nversion: v0.1\ngpu: {sharing: volcano}\nstorage: {default: {pvc: {claim: shared, subPath: x}}}\n"
     "routes: {ingress: nginx, annotations: {a: b}}\n",
@@ -174,11 +178,18 @@ PATCH = st.one_of(
 )
 SCALING = block(
     {"enabled": st.just(True), "maxReplicas": st.integers(5, 9)},
-    minReplicas=st.integers(1, 5),
+    minReplicas=st.integers(0, 5),
     targetMemoryUtilization=st.integers(1, 100),
     scaleUpDelay=st.sampled_from(["0s", "90s"]),
     scaleDownDelay=st.just("5m"),
-    metric=st.sampled_from(["gpu", "queue"]),
+    metric=st.one_of(
+        st.sampled_from(["gpu", "queue"]),
+        block(
+            {"name": st.sampled_from(["tokens", "gpu_memory"]), "target": st.sampled_from(["5", "500m"])},
+            external=st.booleans(),
+        ),
+        st.just({"query": "sum(waiting)", "target": "1.5"}),
+    ),
 )
 
 

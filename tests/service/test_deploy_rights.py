@@ -44,9 +44,10 @@ UNUSED_RIGHTS: dict[str, dict[str, str]] = {
         "gpuctl-server-keeper: update leases.coordination.k8s.io": "a lease that is held for longer is renewed",
         "gpuctl-server-writer: patch jobs/status.batch in team-a": "used only for the failed indexes of an array",
         **{
-            f"gpuctl-server-writer: {verb} {kind} in team-a": "used only for routes and disruption budgets"
+            f"gpuctl-server-writer: {verb} {kind} in team-a": "used only for routes, disruption budgets and KEDA"
             for kind in (
                 "poddisruptionbudgets.policy",
+                "scaledobjects.keda.sh",
                 "ingresses.networking.k8s.io",
                 "httproutes.gateway.networking.k8s.io",
             )

@@ -226,6 +226,8 @@ SERVES_ALL = """
 kind: platform
 version: v0.1
 routes: {gateway: infra/public}
+prometheus: http://prometheus:9090
+autoscaling: {keda: true, scaleToZero: true}
 topology: {levels: [{name: rack, label: example.com/rack}]}
 """
 # Fields whose example is valid only together with another field.

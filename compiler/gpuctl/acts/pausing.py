@@ -1,9 +1,10 @@
 """Pause and resume: a paused job's pods end and free their GPUs until it is resumed.
 
 A Job or JobSet is suspended (``spec.suspend``). So is a CronJob, which then creates no further runs; its unfinished
-run continues. A Deployment or StatefulSet is scaled to 0, with its replicas recorded in an annotation; an autoscaler
-does nothing until then (it never scales from 0), and Kueue frees its quota. Kueue would unsuspend a Job that another
-client suspends: under it the Workload is deactivated, and a Job without a Workload is kept out of its queue.
+run continues. A Deployment or StatefulSet is scaled to 0, with its replicas recorded in an annotation. An autoscaler
+does nothing until then: it never scales from 0, or is paused too. Kueue frees its quota. Kueue would unsuspend a Job
+that another client suspends: under it the Workload is deactivated, and a Job without a Workload is kept out of its
+queue.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gpuctl.apply.run.remaining_indexes import report_finished_indexes
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
+from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import (
     QUEUE_LABEL,
@@ -30,7 +32,9 @@ from gpuctl.objects.api_resources import (
     annotations_of,
     key_of,
 )
-from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records
+from gpuctl.objects.autoscalers import AUTOSCALERS, pause_patch, resume_patch
+from gpuctl.objects.label_names import MANAGED_BY, MANAGER
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.scheduled_jobs import is_scheduled
@@ -193,6 +197,8 @@ def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
     count = int(spec.get("replicas", 1))
     if not count and marked:
         return PauseResult(key, "paused", False, "is paused already")
+    for scaler in _autoscalers(session, live):
+        _patch_scaler(session, scaler, pause_patch(scaler, keys.paused))
     _patch(session, live, {"metadata": {"annotations": {keys.paused: str(count)}}, "spec": {"replicas": 0}})
     return PauseResult(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
 
@@ -256,6 +262,8 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             f"{key} is managed by {tracker}, which sets its replicas", "it starts with the next sync of its repository"
         )
     if remembered is None:
+        if keys.scales_to_zero in annotations_of(live):
+            raise NotPausable(f"{key} is not paused: its autoscaler has scaled it to 0", "it starts when there is load")
         raise NotPausable(f"{key} has 0 replicas, and not by `gpuctl pause`", "apply its document, which states them")
     count = _replicas_before_pause(live, keys)
     said = _refusal(session, live)
@@ -263,6 +271,8 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         # Kueue's webhook refuses the change until then.
         raise NotPausable(f"the pods of {key} are still ending", "run it again in a moment")
     _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
+    for scaler in _autoscalers(session, live):
+        _patch_scaler(session, scaler, resume_patch(scaler, keys.paused))
     if queue_of(live) and not said:
         waits = waits or _ADMITTED
     if waits and not said:
@@ -270,6 +280,21 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     return PauseResult(
         key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
     )
+
+
+def _autoscalers(session: Session, live: Object) -> list[Object]:
+    """Return the autoscalers of a service that might start it while it is paused, without those that KEDA creates."""
+    scope = Scope(session, live["metadata"]["namespace"])
+    found: list[Object] = []
+    for kind in sorted(AUTOSCALERS) if live["kind"] == "Deployment" else ():
+        # Those that may not be read are not gpuctl's.
+        found += scope.all_if_allowed(kind, labels=f"{MANAGED_BY}={MANAGER},app={live['metadata']['name']}") or []
+    return [scaler for scaler in found if not is_controlled(scaler)]
+
+
+def _patch_scaler(session: Session, scaler: Object, patch: Object | None) -> None:
+    if patch is not None:
+        session.patch(key_of(scaler), patch)
 
 
 def _refusal(session: Session, live: Object) -> str:

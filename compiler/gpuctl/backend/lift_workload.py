@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import dropwhile
 from typing import Any
 
+from gpuctl.backend.autoscaler_objects import lift_autoscaling
 from gpuctl.backend.gpu_resources import lift_gpus
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
@@ -98,9 +99,9 @@ class LiftedWorkload:
             data["security"] = security
         if self.kind != "training":
             data["service"] = self._service()
-        scaler = self.beside.get("HorizontalPodAutoscaler")
+        scaler = self.beside.get("ScaledObject") or self.beside.get("HorizontalPodAutoscaler")
         if scaler is not None:
-            data["autoscaling"] = self._autoscaling(scaler)
+            data["autoscaling"] = lift_autoscaling(self.context, scaler)
         if (placed := self._annotation("placement")) is not None:
             data["placement"] = {"clusters": placed.split(",")}
         return escape_document(data)
@@ -353,26 +354,3 @@ class LiftedWorkload:
         if port.get("protocol", "TCP") != "TCP":
             entry["protocol"] = port["protocol"]
         return entry
-
-    def _autoscaling(self, scaler: Object) -> Data:
-        spec = scaler["spec"]
-        scaling: Data = {"enabled": True, "minReplicas": spec.get("minReplicas", 1), "maxReplicas": spec["maxReplicas"]}
-        names = self.context.settings.platform.autoscaling.metrics
-        for metric in spec.get("metrics", []):
-            if metric["type"] == "Resource":
-                scaling["metric"] = "cpu"
-                scaling["targetCPUUtilization"] = metric["resource"]["target"]["averageUtilization"]
-                continue
-            name, target = metric["pods"]["metric"]["name"], int(metric["pods"]["target"]["averageValue"])
-            if name == names.queue:
-                scaling["metric"] = "queue"
-                scaling["targetQueueLength"] = target
-            elif name == names.memory:
-                scaling["targetMemoryUtilization"] = target
-            elif name == names.gpu:
-                scaling["targetGPUUtilization"] = target
-        for field, direction in (("scaleUpDelay", "scaleUp"), ("scaleDownDelay", "scaleDown")):
-            window = spec.get("behavior", {}).get(direction, {}).get("stabilizationWindowSeconds")
-            if window is not None:
-                scaling[field] = format_duration(window)
-        return scaling

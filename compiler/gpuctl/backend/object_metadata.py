@@ -9,7 +9,15 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, URL
+from gpuctl.objects.label_names import (
+    CHECKPOINT,
+    MANAGED_BY,
+    MANAGER,
+    SCALES_TO_ZERO,
+    SWEEP,
+    SWEEP_VALUES,
+    URL,
+)
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -93,6 +101,8 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         # Commands that read a job show it without reading routes.
         scheme = "https" if context.settings.routes.tls else "http"
         annotations[context.label(URL)] = f"{scheme}://{service.route.host}{service.route.path}"
+    if model.kind == "inference" and model.autoscaled and model.autoscaling and model.autoscaling.minReplicas == 0:
+        annotations[context.label(SCALES_TO_ZERO)] = "true"
     source = getattr(model, "model", None)
     for field in ("source", "name", "version", "format"):
         value = getattr(source, field, None)

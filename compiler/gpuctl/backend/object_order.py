@@ -24,6 +24,7 @@ RANKS: dict[str, int] = {
     "JobSet": 83,
     "CronJob": 84,
     "HorizontalPodAutoscaler": 90,  # scales an existing workload
+    "ScaledObject": 90,
     "HTTPRoute": 91,  # sends requests to a Service
     "Ingress": 92,
 }

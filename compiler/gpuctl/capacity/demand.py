@@ -20,6 +20,7 @@ from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.unknown_reasons import unknown_reasons
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.array_jobs import is_array
+from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import Labels
@@ -113,7 +114,7 @@ def model_demands(
     pods = {id(item): resident_pod(item, namespaces, snapshot, devices) for item in snapshot.pods}
     cluster = build_cluster_model(snapshot, objects, pods, devices)
     classes = _classes(snapshot, objects)
-    scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
+    scalers = {_scaled(obj): replica_range(obj) for obj in objects if obj["kind"] in AUTOSCALERS}
     result: list[Demand] = []
     named = _by_name(snapshot.pods)
     for obj in workloads:
@@ -179,15 +180,14 @@ def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
-def _scaled_to(count: int, scaler: Object | None) -> int:
-    """Return the number of pods of a workload. An autoscaler does not scale a workload with 0 replicas.
+def _scaled_to(count: int, bounds: tuple[int, int] | None) -> int:
+    """Return the number of pods of a workload within the bounds of its autoscaler, which starts none with 0.
 
     Source: ``pkg/controller/podautoscaler/horizontal.go``, reconcileAutoscaler.
     """
-    least = 1 if scaler is None or scaler.get("minReplicas") is None else int(scaler["minReplicas"])
-    if scaler is None or (count == 0 and least):
+    if bounds is None or (count == 0 and bounds[0]):
         return count
-    return min(max(count, least), int(scaler["maxReplicas"]))
+    return min(max(count, bounds[0]), bounds[1])
 
 
 def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
@@ -229,7 +229,7 @@ def is_object_of(workload: Object, entry: Object) -> bool:
 
 def _demand(
     obj: Object,
-    scalers: Mapping[_Target, Object],
+    scalers: Mapping[_Target, tuple[int, int]],
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document, service_of
+from gpuctl.language.autoscaling_block import Autoscaling
 from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.language.kinds import Job
 from gpuctl.language.service_block import ServiceBlock
@@ -24,7 +25,7 @@ def check_service(document: Document, model: Job, settings: Settings) -> Iterato
         yield from _node_ports(document, service)
         yield from _exposure(document, service, settings)
     if model.kind == "inference":
-        yield from _autoscaling(document, model)
+        yield from _autoscaling(document, model, settings)
 
 
 def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
@@ -78,10 +79,11 @@ def _exposure(document: Document, service: ServiceBlock, settings: Settings) -> 
         yield document.diagnostic(WARNING, "GPU444", message, path, hint)
 
 
-def _autoscaling(document: Document, model: InferenceDocument) -> Iterator[Diagnostic]:
+def _autoscaling(document: Document, model: InferenceDocument, settings: Settings) -> Iterator[Diagnostic]:
     scaling = model.autoscaling
     if scaling is None or not scaling.enabled:
         return
+    yield from _own_metric(document, scaling, settings)
     if scaling.metric == "cpu" and model.resources.cpu is None:
         yield document.diagnostic(
             ERROR,
@@ -99,3 +101,24 @@ def _autoscaling(document: Document, model: InferenceDocument) -> Iterator[Diagn
             "use `metric: cpu`",
             key=True,
         )
+
+
+def _own_metric(document: Document, scaling: Autoscaling, settings: Settings) -> Iterator[Diagnostic]:
+    """Report metrics, and a minimum of 0 pods, that the platform does not serve."""
+    own, served = scaling.own_metric, settings.platform.autoscaling
+    if own is None:
+        return
+    path = ("autoscaling", "metric")
+    if own.query is not None and not served.keda:
+        message = "the platform has no KEDA, which would run the query"
+        hint = "have the platform set `autoscaling: {keda: true}`, or use `name` with a metrics adapter"
+        yield document.diagnostic(ERROR, "GPU443", message, (*path, "query"), hint, key=True)
+    elif own.query is not None and settings.platform.prometheus is None:
+        message = "the platform names no Prometheus to run the query on"
+        hint = "have the platform set `prometheus: http://HOST:PORT`"
+        yield document.diagnostic(ERROR, "GPU443", message, (*path, "query"), hint, key=True)
+    elif own.external and scaling.minReplicas == 0 and not served.scaleToZero:
+        message = "HorizontalPodAutoscalers of this platform have 1 pod at least"
+        hint = "have the platform set `autoscaling: {scaleToZero: true}` if the cluster has the feature gate "
+        hint += "HPAScaleToZero, or use `query` with KEDA"
+        yield document.diagnostic(ERROR, "GPU443", message, ("autoscaling", "minReplicas"), hint)

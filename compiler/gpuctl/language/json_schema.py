@@ -172,7 +172,8 @@ class _Builder:
         """Return the rules of a form. A union needs no ``anyOf``: every keyword applies to one type of value."""
         parts: list[Schema] = []
         if form.single is not None:
-            parts.append(_single(form.single, templated=place.templated))
+            is_union = form.item is not None or form.block is not None
+            parts.append(_single(form.single, templated=place.templated, is_union=is_union))
         if form.item is not None:
             parts.append({"type": "array", "items": self._form(form.item, place.below(ITEM))})
         if form.block is not None:
@@ -202,7 +203,10 @@ class _Builder:
         return schema
 
 
-def _single(single: SingleValue, *, templated: bool) -> Schema:
+def _single(single: SingleValue, *, templated: bool, is_union: bool = False) -> Schema:
+    if single.choices and is_union:
+        # An enum would apply to the other forms, too.
+        return {"type": "string", "pattern": f"^(?:{'|'.join(single.choices)})$"}
     if single.choices:
         return {"enum": list(single.choices)}
     if single.scalar is not Scalar.TEXT:

@@ -53,6 +53,7 @@ DriftKind = Literal[
     "Ingress",
     "PodDisruptionBudget",
     "HorizontalPodAutoscaler",
+    "ScaledObject",
     "ResourceQuota",
     "LimitRange",
     "Node",
@@ -287,6 +288,17 @@ class AutoscalingSettings(Block):
 
     metrics: MetricNames = Field(
         default_factory=MetricNames.model_construct, description="Names of the gpu, memory and queue metrics."
+    )
+    keda: Boolean = Field(
+        False,
+        description="If true, the cluster has KEDA, which `autoscaling.metric.query` needs, with `prometheus`.",
+        examples=[True],
+    )
+    scaleToZero: Boolean = Field(  # noqa: N815
+        False,
+        description="If true, the cluster has the feature gate HPAScaleToZero, which `minReplicas: 0` with an "
+        "`external` metric needs.",
+        examples=[True],
     )
 
 

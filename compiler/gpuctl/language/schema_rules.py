@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuctl.language import fields, sweep_block
+from gpuctl.language.autoscaling_block import OwnMetric
 from gpuctl.language.environment_block import EnvSource, EnvVar
 from gpuctl.language.fields import Block
 from gpuctl.language.platform_document import ClusterIdentity
@@ -314,6 +315,10 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
             )
             for index, source in enumerate(_SOURCES)
         ),
+    ),
+    OwnMetric: (
+        BlockRule((), wants=("name", "query")),
+        BlockRule(("query",), bars=("name", "external"), says="A metric has a name or a query, not both."),
     ),
     EnvSource: (
         BlockRule((), wants=("secret", "configMap")),

@@ -65,6 +65,7 @@ _TABLE = (
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("networking.k8s.io", "v1", "ingresses", "Ingress"),
     Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute"),
+    Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False),
     Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False),
@@ -82,7 +83,7 @@ POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet"})
 
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
-OPTIONAL = frozenset({"JobSet", "CronJob", "PodDisruptionBudget", "Ingress", "HTTPRoute"})
+OPTIONAL = frozenset({"JobSet", "CronJob", "PodDisruptionBudget", "Ingress", "HTTPRoute", "ScaledObject"})
 """Kinds that exist only if their controller is installed, or that roles of earlier versions of gpuctl do not list."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -19,6 +19,8 @@ SWEEP_VALUES = "sweep-values"
 """Annotation, under the platform's domain, with the values of a training in its sweep as JSON."""
 URL = "url"
 """Annotation, under the platform's domain, with the address of a service outside the cluster."""
+SCALES_TO_ZERO = "scales-to-zero"
+"""Annotation, under the platform's domain, of a service whose autoscaler may stop all of its pods."""
 
 LABEL_MAX = 63
 """Maximum length of a label's value, and of a label's name, characters."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.objects.hidden_names import prefixed
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SCALES_TO_ZERO
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -46,6 +46,7 @@ class Records(NamedTuple):
     history: str
     applied_by: str
     lowered_from: str
+    scales_to_zero: str
 
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
@@ -62,9 +63,8 @@ class Records(NamedTuple):
 def records(settings: Domain) -> Records:
     """Return the record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(
-        *(settings.label(name) for name in (*names, "idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM))
-    )
+    names += ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
+    return Records(*map(settings.label, names))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

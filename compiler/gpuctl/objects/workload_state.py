@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
+from gpuctl.objects.autoscalers import AUTOSCALERS, keep_paused
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY
@@ -293,7 +294,9 @@ def carried_over(
         metadata.setdefault("annotations", {})[keys.strategy] = strategy
     paused = old_annotations.get(keys.paused)
     kind = desired["kind"]
-    if paused is not None and live["kind"] == kind:
+    if kind in AUTOSCALERS:
+        keep_paused(result, live, keys.paused)
+    elif paused is not None and live["kind"] == kind:
         if kind in _BATCH:
             spec["suspend"] = True
             if again or is_held(live):

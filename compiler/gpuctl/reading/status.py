@@ -224,6 +224,8 @@ def _idle(workload: Object, keys: Records) -> Status | None:
         return Status("Suspended", _PAUSED, f"it is kept out of Kueue's queue {queue_of(workload)} until it is resumed")
     if suspended:
         return Status("Suspended", _PAUSED, "spec.suspend is set, not by `gpuctl pause`")
+    if stopped and keys.scales_to_zero in annotations_of(workload):
+        return Status("ScaledToZero", _PAUSED, "its autoscaler has scaled it to 0; it starts when there is load")
     if stopped:
         return Status("ScaledToZero", _PAUSED, "spec.replicas is 0, not by `gpuctl pause`")
     return None

@@ -10,7 +10,16 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.authorship import applied_by, caller_of
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.objects.api_resources import (
+    OPTIONAL,
+    RESOURCES,
+    WORKLOADS,
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    key_of,
+)
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.workload_state import end_description, lost_work, pod_labels, pods_of_each
 
@@ -138,9 +147,15 @@ def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAu
             continue
         for scaler in scalers:
             key = _target(scaler)
-            if key in wanted and not (is_ours(scaler) and scaler["metadata"]["name"] == key.name):
+            if key in wanted and not _is_of_job(scaler, key.name):
                 found.names[key] = scaler["metadata"]["name"]
     return found
+
+
+def _is_of_job(scaler: Object, name: str) -> bool:
+    """Return True for the autoscaler of a job's document. KEDA's have the labels of its ScaledObject."""
+    owner = controller_of(scaler) or {}
+    return is_ours(scaler) and name in (scaler["metadata"]["name"], owner.get("name"))
 
 
 def _target(scaler: Object) -> Key:

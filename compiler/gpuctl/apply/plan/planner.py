@@ -31,6 +31,7 @@ from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
@@ -144,7 +145,7 @@ def _confirm_scale_down(draft: PlanDraft) -> None:
     """Ask for confirmation if gpuctl's autoscaler gets a maximum below the number of ready pods, which ends some."""
     for step in draft.steps.values():
         if (
-            step.key.kind != "HorizontalPodAutoscaler"
+            step.key.kind not in AUTOSCALERS
             or step.desired is None
             or step.action not in ("create", "update")
             # A step that only joins the set changes no spec.
@@ -152,7 +153,7 @@ def _confirm_scale_down(draft: PlanDraft) -> None:
         ):
             continue
         key = Key(step.desired["spec"]["scaleTargetRef"]["kind"], step.key.namespace, step.key.name)
-        live, most = draft.live.objects.get(key), step.desired["spec"]["maxReplicas"]
+        live, most = draft.live.objects.get(key), replica_range(step.desired)[1]
         ready = ((live or {}).get("status") or {}).get("readyReplicas") or 0
         main = draft.steps.get(key)
         if ready > most and (main is None or not main.deletes):

@@ -15,6 +15,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of, labels_of
+from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
@@ -70,9 +71,10 @@ def _over(
     jobs: Iterable[Step], steps: Iterable[Step], pool: str, most: int, gpu_resources: frozenset[str]
 ) -> Iterable[str]:
     scaled = {
-        step.key[1:]: (step.desired.get("spec") or {}).get("maxReplicas")
+        step.key[1:]: replica_range(step.desired)[1]
         for step in steps
-        if step.key.kind == "HorizontalPodAutoscaler" and step.desired is not None
+        # A step that only joins the set has no spec.
+        if step.key.kind in AUTOSCALERS and step.desired is not None and "spec" in step.desired
     }
     for step in jobs:
         assert step.desired is not None

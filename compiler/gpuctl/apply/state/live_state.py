@@ -12,7 +12,7 @@ from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import is_ours
 
 OURS = f"{MANAGED_BY}=gpuctl"
-_SERVING = ("HorizontalPodAutoscaler", "PodDisruptionBudget", "HTTPRoute", "Ingress")
+_SERVING = ("HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget", "HTTPRoute", "Ingress")
 """Companions that only services have."""
 _SERVERS = frozenset({"Deployment", "StatefulSet"})
 COMPANIONS = ("Service", "ConfigMap", *_SERVING)

@@ -145,6 +145,10 @@ def suspended(evidence: Evidence) -> Finding | None:
         if is_held(workload):
             message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl created it again after its end"
         return Finding("suspended", message, fix=command("resume", evidence), sources=told)
+    if word == "ScaledToZero" and evidence.keys.scales_to_zero in annotations_of(workload):
+        message = "its autoscaler has scaled it to 0, as `minReplicas: 0` in its document allows"
+        fix = "it starts when its metric asks for pods"
+        return Finding("suspended", message, {"replicas": 0}, fix, (Proof("spec", about, "replicas: 0"),))
     if word == "ScaledToZero":
         message = "spec.replicas is 0, and not by gpuctl pause"
         if evidence.scaler is not None:

@@ -1,0 +1,56 @@
+"""Services that KEDA scales, without KEDA: what gpuctl writes, and how it pauses a service that another may start."""
+
+from __future__ import annotations
+
+from support.cluster_tools import PAUSED, Place, inference
+
+KEDA_PAUSE = "autoscaling.keda.sh/paused-replicas"
+PLATFORM = "prometheus: http://prometheus:9090\nautoscaling: {keda: true, scaleToZero: true}"
+QUERY = {"query": "sum(waiting)", "target": 5}
+SCALING = {"enabled": True, "minReplicas": 0, "maxReplicas": 3, "metric": QUERY}
+
+
+def test_paused_service_stays_paused_under_keda(place: Place) -> None:
+    place.platform(PLATFORM)
+    document = inference(autoscaling=SCALING)
+    place.apply(document, flags=("--wait",))
+    assert place.get("ScaledObject", "serve")["spec"]["triggers"][0]["metadata"]["threshold"] == "5"
+    place.gpuctl("pause", "serve")
+    assert place.get("ScaledObject", "serve")["metadata"]["annotations"][KEDA_PAUSE] == "0"
+    assert place.apply(document).out.count("unchanged") == 3
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
+    place.apply(inference(autoscaling={**SCALING, "maxReplicas": 4}))
+    scaler = place.get("ScaledObject", "serve")
+    assert (scaler["spec"]["maxReplicaCount"], scaler["metadata"]["annotations"][KEDA_PAUSE]) == (4, "0")
+    place.gpuctl("resume", "serve")
+    assert KEDA_PAUSE not in place.get("ScaledObject", "serve")["metadata"]["annotations"]
+    place.running("serve")
+
+    # KEDA stops the last pod.
+    place.patch("Deployment", "serve", {"spec": {"replicas": 0}}, manager="keda-operator")
+    place.until(lambda: not place.pods("serve"), "the pod to go")
+    (row,) = place.gpuctl("get", "jobs", "serve", "--jobs", "-o", "json").value["items"]
+    assert (row["status"], row["reason"]) == (
+        "ScaledToZero",
+        "its autoscaler has scaled it to 0; it starts when there is load",
+    )
+    assert "as `minReplicas: 0` in its document allows" in place.gpuctl("why", "serve").out
+    assert "is not paused" in place.gpuctl("resume", "serve", code=1).err
+    assert "unchanged deployment.apps/serve" in place.apply(inference(autoscaling={**SCALING, "maxReplicas": 4})).out
+
+    # Without autoscaling, the HorizontalPodAutoscaler that KEDA made is not another tool's.
+    place.apply(inference(service={"replicas": 1}), flags=("--yes",))
+    assert not place.exists("ScaledObject", "serve")
+    place.running("serve")
+
+
+def test_paused_service_stays_paused_under_an_autoscaler_from_0(place: Place) -> None:
+    place.platform(PLATFORM)
+    metric = {"name": "depth", "external": True, "target": 5}
+    document = inference(autoscaling={**SCALING, "metric": metric, "minReplicas": 1})
+    place.apply(document, flags=("--wait",))
+    place.gpuctl("pause", "serve")
+    scaler = place.get("HorizontalPodAutoscaler", "serve")
+    assert PAUSED not in scaler["metadata"]["annotations"], "an autoscaler with 1 pod at least starts nothing"
+    place.gpuctl("resume", "serve")
+    place.running("serve")
