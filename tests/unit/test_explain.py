@@ -254,6 +254,7 @@ COMPANIONS = {
     "environment.env[].key": "environment: {image: a:1, env: [{name: A, secret: a}]}",
     **dict.fromkeys(("routes.listener", "routes.tls", "routes.annotations"), "routes: {gateway: infra/public}"),
     "routes.secret": "routes: {ingress: nginx, tls: true}",
+    **dict.fromkeys(("autoscaling.metric.external", "autoscaling.metric.target"), "autoscaling: {metric: {name: a}}"),
     "autoscaling.enabled": "autoscaling: {maxReplicas: 4}",
     "autoscaling.targetQueueLength": "autoscaling: {metric: queue}",
     "autoscaling.targetCPUUtilization": "autoscaling: {metric: cpu}",

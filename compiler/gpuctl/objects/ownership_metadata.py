@@ -63,8 +63,8 @@ class Records(NamedTuple):
 def records(settings: Domain) -> Records:
     """Return the record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    names += ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
-    return Records(*map(settings.label, names))
+    more = ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
+    return Records(*map(settings.label, (*names, *more)))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
