@@ -208,6 +208,26 @@ SCHEDULE = block(
     keep=st.integers(0, 4),
     start_deadline=st.just("1h"),
 )
+ROLES = st.lists(
+    block(
+        {"name": NAME},
+        nodes=st.integers(1, 3),
+        image=st.just("registry.example.com/role:v1"),
+        command=COMMAND,
+        args=st.lists(TEXT, max_size=2),
+        env=ENV,
+        ports=st.lists(block({"name": NAME, "port": st.integers(2000, 60000)}), max_size=1),
+        resources=block(
+            gpu=st.integers(0, 8),
+            cpu=st.sampled_from(["2", "250m"]),
+            memory=st.sampled_from(["1Gi", "8Gi"]),
+            shm=st.just("2Gi"),
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda item: item["name"],
+)
 
 
 @st.composite
@@ -225,6 +245,10 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
         resources["nodes"] = st.integers(1, 3)
         fields["array"] = st.one_of(st.integers(1, 9), ARRAY)
         fields["schedule"] = st.one_of(st.sampled_from(["@daily", "0 2 * * MON-FRI"]), SCHEDULE)
+        if draw(st.booleans()):
+            fields = {"roles": ROLES}
+            resources.pop("nodes")
+            resources.pop("gpu-share")
     environment = block(
         {"image": st.just("registry.example.com/app:v1")},
         command=COMMAND,
@@ -267,6 +291,13 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             source=st.just("hub"), name=NAME, version=st.just("v1"), format=st.just("gguf"), cache=st.booleans()
         )
         document |= draw(st.fixed_dictionaries({}, optional={"model": model, "autoscaling": SCALING}))
+    names = [role["name"] for role in document.get("roles", [])]
+    if names:
+        primary = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+        document |= {"primary": primary} if primary else {}
+        for place, role in enumerate(document["roles"][1:], start=1):
+            needed = draw(st.lists(st.sampled_from(names[:place]), max_size=1))
+            role |= {"dependsOn": needed} if needed else {}
     return document
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gpuctl.backend import rendezvous
 from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.lift_roles import has_roles, lift_roles
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.pod_patches import HOST_NETWORK_DNS
-from gpuctl.backend.rendezvous import needs_torchrun
 from gpuctl.backend.training_objects import lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -138,14 +139,16 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
 
 
 def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Data:
-    data = LiftedWorkload(context, obj, ours).document()
+    data = _read_back(context, obj, ours)
     document = _document(context, data)
     if document is None:
         return data
     model = document.model
-    if model.kind == "training" and not needs_torchrun(model):
+    jobs = rendezvous.parts_by_job(model) if model.kind == "training" else []
+    by_user = [job for job, part in jobs if not rendezvous.needs_torchrun(part)]
+    if by_user:
         # The user set FORCE_TORCHRUN, which is the first of the user's variables.
-        restored = LiftedWorkload(context, obj, ours, torchrun_is_ours=False).document()
+        restored = _read_back(context, obj, ours, by_user)
         data, document = restored, _document(context, restored) or document
     for lowered in _lowered_again(context, document, obj["metadata"]["name"]):
         if lowered["kind"] == obj["kind"]:
@@ -157,6 +160,16 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
             if patch:
                 data["podPatch"] = patch
     return data
+
+
+def _read_back(context: Context, obj: Object, ours: Sequence[Object], users_torchrun: Sequence[str] = ()) -> Data:
+    """Return a workload's document without its podPatch.
+
+    :param users_torchrun: the Jobs in which the user has set FORCE_TORCHRUN.
+    """
+    if has_roles(obj):
+        return lift_roles(context, obj, ours, users_torchrun)
+    return LiftedWorkload(context, obj, ours, torchrun_is_ours=not users_torchrun).document()
 
 
 def _remove_implied_dns(patch: Object, pod: Object) -> None:

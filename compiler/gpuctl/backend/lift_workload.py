@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import dropwhile
 from typing import Any
 
@@ -47,6 +47,12 @@ def _child_job(obj: Object) -> Object:
     return child
 
 
+def main_container(pod: Object) -> Object | None:
+    """Return the container that runs the document's program; None if a pod has none."""
+    found: Object | None = next((item for item in pod["containers"] if item["name"] == MAIN_CONTAINER), None)
+    return found
+
+
 def pod_spec(obj: Object) -> Object:
     spec: Object = _template_of(obj)["spec"]
     return spec
@@ -55,7 +61,15 @@ def pod_spec(obj: Object) -> Object:
 class LiftedWorkload:
     """Reads one workload's objects back, block by block."""
 
-    def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
+    def __init__(
+        self,
+        context: Context,
+        obj: Object,
+        ours: Sequence[Object],
+        *,
+        torchrun_is_ours: bool = True,
+        role_variables: Collection[str] = (),
+    ) -> None:
         self.context = context
         self.obj = obj
         # A CronJob is lifted like its runs.
@@ -67,11 +81,12 @@ class LiftedWorkload:
         self.kind = self.labels.get(context.label("job-type"), "")
         self.template = _template_of(obj)
         self.pod = pod_spec(obj)
-        main = [item for item in self.pod["containers"] if item["name"] == MAIN_CONTAINER]
-        if not main:
+        main = main_container(self.pod)
+        if main is None:
             raise ValueError(f"{self.name} has no container {MAIN_CONTAINER}")
-        self.container = main[0]
+        self.container = main
         self.torchrun_is_ours = torchrun_is_ours
+        self.role_variables = frozenset(role_variables)
         self.beside = {
             other["kind"]: other
             for other in ours
@@ -210,7 +225,7 @@ class LiftedWorkload:
 
     def _variables(self) -> list[Data]:
         """Return the user's variables, which follow those of gpuctl."""
-        ours = set(RESERVED_ENV) if self.kind == "training" else set()
+        ours = set(RESERVED_ENV | self.role_variables) if self.kind == "training" else set()
         if self.torchrun_is_ours and self.kind == "training":
             ours.add("FORCE_TORCHRUN")
         if self.kind == "inference":

@@ -26,10 +26,10 @@ from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.platform_restrictions import (
     MODEL_ENV,
-    RESERVED_ENV,
     VISIBLE_DEVICES,
     disallowed_image,
     forbidden_host_path,
+    reserved_variables,
     visible_devices_problem,
 )
 from gpuctl.frontend.templates import expand_patch
@@ -414,7 +414,7 @@ def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
 
 def _main_container_problems(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
     """Yield fields of the main container that a patch may not set."""
-    reserved = set(RESERVED_ENV) if model.kind == "training" else set()
+    reserved = set(reserved_variables(model))
     if model.kind == "inference" and model.model is not None:
         reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
     for position, variable in enumerate(container.get("env", [])):

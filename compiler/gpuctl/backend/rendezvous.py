@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata, selector
 from gpuctl.backend.variables import env_value
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, llama_factory_words, uses_deepspeed
 from gpuctl.frontend.document import Document
+from gpuctl.language.role_block import Role
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import hostfile_name
@@ -16,25 +19,41 @@ REPLICATED_JOB = "node"
 JOB_NAME = "GPUCTL_JOB_NAME"
 """Variable with the name of the Job that a pod belongs to. The CronJob controller chooses it at each run."""
 JOB_NAME_LABEL = "metadata.labels['batch.kubernetes.io/job-name']"
+_HOSTFILE = "hostfile"
 INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def is_jobset(context: Context, model: TrainingDocument) -> bool:
-    """Return True if a training becomes a JobSet: several nodes, and ``training.backend: jobset``."""
-    return model.resources.nodes > 1 and context.settings.training_backend == "jobset"
+    """Return True if a training becomes a JobSet: roles, or several nodes and ``training.backend: jobset``."""
+    return bool(model.roles) or (model.resources.nodes > 1 and context.settings.training_backend == "jobset")
 
 
-def host_name(context: Context, model: TrainingDocument, name: str, index: int) -> str:
-    """Return the DNS name of a pod of a multi-node training. ``name``: name of its main object.
+def host_name(context: Context, model: TrainingDocument, name: str, index: int, job: str = REPLICATED_JOB) -> str:
+    """Return the DNS name of a pod of a training on several nodes.
 
     The namespace is omitted: DNS completes the pod's own, also if an overlay has changed it.
+
+    :param name: name of its main object.
+    :param job: name of the pod's role; without roles, of the JobSet's only Job.
     """
-    job = name if model.schedule is None else f"$({JOB_NAME})"
-    pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{job}-{index}"
+    prefix = name if model.schedule is None else f"$({JOB_NAME})"
+    pod = f"{name}-{job}-0-{index}" if is_jobset(context, model) else f"{prefix}-{index}"
     return f"{pod}.{name}"
 
 
-def environment(context: Context, document: Document, model: TrainingDocument, name: str) -> list[Object]:
+def role_environment(context: Context, model: TrainingDocument, name: str, role: Role) -> list[Object]:
+    """Return the variables by which the pods of a role know their own role and reach all roles."""
+    variables = [env_value("GPUCTL_ROLE", role.name)]
+    for other in model.roles:
+        hosts = [host_name(context, model, name, index, other.name) for index in range(other.nodes)]
+        values = (hosts[0], str(other.nodes), ",".join(hosts))
+        variables += [env_value(key, value) for key, value in zip(other.variable_names, values, strict=False)]
+    return variables
+
+
+def environment(
+    context: Context, document: Document, model: TrainingDocument, name: str, job: str = REPLICATED_JOB
+) -> list[Object]:
     """Return the variables of a training's pods that precede the user's own. ``name``: name of its main object.
 
     PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that ``torchrun train.py``
@@ -42,7 +61,7 @@ def environment(context: Context, document: Document, model: TrainingDocument, n
     """
     nodes, gpus = model.resources.nodes, model.resources.gpu
     cards = max(gpus, 1)
-    address = host_name(context, model, name, 0) if nodes > 1 else "127.0.0.1"
+    address = host_name(context, model, name, 0, job) if nodes > 1 else "127.0.0.1"
     index = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
     rank: Object = index if nodes > 1 else {"value": "0"}
     variables = [
@@ -104,23 +123,38 @@ def headless_service(context: Context, document: Document, model: TrainingDocume
 
 
 def needs_hostfile(model: TrainingDocument) -> bool:
-    """Return True if DeepSpeed's launcher needs a list of hosts."""
+    """Return True if DeepSpeed's launcher needs a list of hosts. ``model``: of one role, if there are any."""
     return model.resources.nodes > 1 and uses_deepspeed(model.environment.argv)
 
 
 def hostfile(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    """Return the ConfigMap with DeepSpeed's hostfile: one line ``HOST slots=N`` per node."""
-    slots = max(model.resources.gpu, 1)
-    hosts = [host_name(context, model, name, index) for index in range(model.resources.nodes)]
+    """Return the ConfigMap with DeepSpeed's hostfile, or that of each role: one line ``HOST slots=N`` per node."""
+    data = {}
+    for job, part in parts_by_job(model):
+        if needs_hostfile(part):
+            slots = max(part.resources.gpu, 1)
+            hosts = [host_name(context, part, name, index, job) for index in range(part.resources.nodes)]
+            data[job if model.roles else _HOSTFILE] = "".join(f"{host} slots={slots}\n" for host in hosts)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(hostfile_name(name), document.namespace, identity_labels(context, document, model)),
-        "data": {"hostfile": "".join(f"{host} slots={slots}\n" for host in hosts)},
+        "data": data,
     }
 
 
-def hostfile_volume(name: str) -> tuple[list[Object], list[Object]]:
-    """Return the volume and the mount of the hostfile, at DeepSpeed's default path /job/hostfile."""
-    volume = {"name": "hostfile", "configMap": {"name": hostfile_name(name)}}
+def parts_by_job(model: TrainingDocument) -> Iterable[tuple[str, TrainingDocument]]:
+    """Return the names of a JobSet's Jobs, each with the training as its pods run it."""
+    return zip([role.name for role in model.roles] or [REPLICATED_JOB], model.parts, strict=True)
+
+
+def hostfile_volume(name: str, role: str | None = None) -> tuple[list[Object], list[Object]]:
+    """Return the volume and the mount of the hostfile, at DeepSpeed's default path /job/hostfile.
+
+    :param role: the role of the pods, whose hostfile it is; None for a training without roles.
+    """
+    source: Object = {"name": hostfile_name(name)}
+    if role is not None:
+        source["items"] = [{"key": role, "path": _HOSTFILE}]
+    volume = {"name": "hostfile", "configMap": source}
     return [volume], [{"name": "hostfile", "mountPath": HOSTFILE_DIRECTORY, "readOnly": True}]

@@ -11,7 +11,9 @@ from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import longest_name
+from gpuctl.frontend.role_views import RoleDocument
 from gpuctl.language.array_block import Array
+from gpuctl.language.role_block import Role
 from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
@@ -53,7 +55,7 @@ def _check_length(context: Context, document: Document, model: TrainingDocument)
 
 def lower_as(context: Context, document: Document, model: TrainingDocument, name: str) -> Iterator[Object]:
     """Yield the objects of a training under a name; labels contain the job's own name."""
-    if rendezvous.needs_hostfile(model):
+    if any(map(rendezvous.needs_hostfile, model.parts)):
         yield rendezvous.hostfile(context, document, model, name)
     if rendezvous.is_jobset(context, model):
         yield _job_set(context, document, model, name)
@@ -124,7 +126,9 @@ def _array_spec(model: TrainingDocument, array: Array) -> Object:
     return spec
 
 
-def _template(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
+def _template(
+    context: Context, document: Document, model: TrainingDocument, name: str, role: Role | None = None
+) -> Object:
     nodes = model.resources.nodes
     pod: Object = {"restartPolicy": "Never"}
     if nodes > 1 and not rendezvous.is_jobset(context, model):
@@ -132,38 +136,76 @@ def _template(context: Context, document: Document, model: TrainingDocument, nam
     if model.job.max_runtime is not None:
         # On the pod: a Job's own deadline also runs while the pod waits for GPUs.
         pod["activeDeadlineSeconds"] = parse_duration(model.job.max_runtime)
-    volumes, mounts = rendezvous.hostfile_volume(name) if rendezvous.needs_hostfile(model) else ([], [])
+    job = rendezvous.REPLICATED_JOB if role is None else role.name
+    env = rendezvous.environment(context, document, model, name, job)
+    ports = []
+    if role is not None:
+        env += rendezvous.role_environment(context, model, name, role)
+        ports += [_port(port.name, port.port) for port in role.ports]
+    if nodes > 1:
+        ports.append(_port(rendezvous.RENDEZVOUS, model.job.master_port))
+    volumes, mounts = (
+        rendezvous.hostfile_volume(name, None if role is None else role.name)
+        if rendezvous.needs_hostfile(model)
+        else ([], [])
+    )
     return pod_template(
         context,
         document,
         model,
-        env=rendezvous.environment(context, document, model, name),
-        ports=[{"name": rendezvous.RENDEZVOUS, "containerPort": model.job.master_port, "protocol": "TCP"}]
-        if nodes > 1
-        else None,
+        env=env,
+        ports=ports,
         volumes=volumes,
         mounts=mounts,
         spec=pod,
     )
 
 
+def _port(name: str, number: int) -> Object:
+    return {"name": name, "containerPort": number, "protocol": "TCP"}
+
+
 def _job_set(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
     """Return a JobSet, which restarts all pods of the training together. A plain Job cannot."""
-    nodes = model.resources.nodes
-    job: Object = {
-        "backoffLimit": 0,
-        "completionMode": "Indexed",
-        "completions": nodes,
-        "parallelism": nodes,
-        "template": _template(context, document, model, name),
-    }
     spec: Object = {"failurePolicy": {"maxRestarts": model.job.retries}}
+    if model.primary:
+        spec["successPolicy"] = {"operator": "All", "targetReplicatedJobs": list(model.primary)}
     if model.job.ttl is not None:
         spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
-    spec["replicatedJobs"] = [{"name": rendezvous.REPLICATED_JOB, "replicas": 1, "template": {"spec": job}}]
+    if model.roles:
+        spec["replicatedJobs"] = _role_jobs(context, document, model, name)
+    else:
+        job = _indexed_job(model.resources.nodes, _template(context, document, model, name))
+        spec["replicatedJobs"] = [{"name": rendezvous.REPLICATED_JOB, "replicas": 1, "template": {"spec": job}}]
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": _metadata(context, document, model, name),
         "spec": spec,
     }
+
+
+def _indexed_job(nodes: int, template: Object) -> Object:
+    return {
+        "backoffLimit": 0,
+        "completionMode": "Indexed",
+        "completions": nodes,
+        "parallelism": nodes,
+        "template": template,
+    }
+
+
+def _role_jobs(context: Context, document: Document, model: TrainingDocument, name: str) -> list[Object]:
+    """Return the replicated Jobs of a JobSet, one for each role."""
+    jobs = []
+    told = len(context.diagnostics)
+    for index, role in enumerate(model.roles):
+        view = RoleDocument(document, model, index)
+        template = _template(context, view, model.in_role(role), name, role)
+        job: Object = {"name": role.name, "replicas": 1}
+        if role.dependsOn:
+            job["dependsOn"] = [{"name": other, "status": "Ready"} for other in role.dependsOn]
+        jobs.append({**job, "template": {"spec": _indexed_job(role.nodes, template)}})
+    # A problem of what the roles share is reported once.
+    context.diagnostics[told:] = list(dict.fromkeys(context.diagnostics[told:]))
+    return jobs

@@ -11,6 +11,7 @@ from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, FieldPath, 
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.launcher_checks import DEEPSPEED, LLAMA_FACTORY, check_launchers
 from gpuctl.frontend.listening_checks import check_servers
+from gpuctl.frontend.role_views import PodCheck, check_pods
 from gpuctl.frontend.shell_checks import check_words
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
@@ -40,16 +41,16 @@ def _programs(argv: Sequence[str]) -> list[Program]:
 
 def command_checks(document: Document, model: Job, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
     """Yield the checks of a workload's command line and variables, each as an iterator of its own."""
-    checks = (
-        check_words(document, model, settings),
-        check_launchers(document, model),
-        check_servers(document, model),
-        check_credentials(document, model),
-        _dollars(document, model),
-    )
+    checks: list[PodCheck] = [
+        lambda view, part: check_words(view, part, settings),
+        check_launchers,
+        check_servers,
+        check_credentials,
+        _dollars,
+    ]
     for check in checks:
         # Further diagnostics are only counted, and each one has to be located in the text.
-        yield islice(check, MAX_DIAGNOSTICS + 1)
+        yield islice(check_pods(document, model, check), MAX_DIAGNOSTICS + 1)
 
 
 def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:

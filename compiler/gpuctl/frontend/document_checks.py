@@ -12,11 +12,12 @@ from gpuctl.frontend.gpu_checks import check_gpus, check_shared_memory
 from gpuctl.frontend.partial_model import until_unknown
 from gpuctl.frontend.platform_restrictions import (
     MODEL_ENV,
-    RESERVED_ENV,
     disallowed_image,
     is_reserved_key,
+    reserved_variables,
     visible_devices_problem,
 )
+from gpuctl.frontend.role_views import check_pods, check_roles
 from gpuctl.frontend.service_checks import check_service
 from gpuctl.frontend.storage_checks import check_storage
 from gpuctl.language import names
@@ -31,7 +32,6 @@ from gpuctl.language.workload import Workload
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
-_SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
 _PORT_VARIABLES = frozenset({"MASTER_PORT", "PET_MASTER_PORT"})
 # k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; the rest is for annotations of gpuctl and other tools.
 MAX_ANNOTATIONS = 200 * 1024
@@ -54,14 +54,15 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
     if isinstance(model, Workload):
         yield _name_length(document, model, settings)
         yield _reserved_labels(document, model, settings)
-        yield _environment(document, model, settings)
+        yield check_pods(document, model, lambda view, part: _environment(view, part, settings))
         yield _helpers(document, model, settings)
-        yield check_gpus(document, model, settings)
-        yield check_shared_memory(document, model)
+        yield check_pods(document, model, lambda view, part: check_gpus(view, part, settings))
+        yield check_pods(document, model, check_shared_memory)
         yield check_storage(document, model, settings)
         yield check_service(document, model, settings)
         if model.kind == "training":
             yield _schedule(document, model, settings)
+            yield check_roles(document, model, settings)
             yield _several_nodes(document, model, settings)
             yield _beside_the_program(document, model, settings)
         yield from command_checks(document, model, settings)
@@ -98,6 +99,8 @@ def longest_name(document: Document, model: Job, settings: Settings) -> tuple[in
     """Return the maximum length of the name of a document's job, and the reason."""
     if model.kind != "training":
         return names.longest_job_name(document.kind)
+    if model.roles:
+        return names.longest_name_with_roles({role.name: role.nodes for role in model.roles})
     array = model.array_block
     size = array.size if array is not None else 0
     return names.longest_job_name(
@@ -118,7 +121,7 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
     environment = model.environment
     reserved: Mapping[str, str] = {}
     if model.kind == "training":
-        reserved = _SET_FOR_TRAININGS
+        reserved = dict.fromkeys(reserved_variables(model), "gpuctl sets it from the document")
     elif model.kind == "inference" and model.model is not None:
         reserved = {
             name: f"gpuctl sets it from model.{field}"
@@ -262,15 +265,15 @@ def _topology(document: Document, model: TrainingDocument, settings: Settings) -
 
 
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
-    if model.resources.nodes == 1:
-        return
-    yield from _topology(document, model, settings)
+    if model.total_nodes > 1:
+        yield from _topology(document, model, settings)
+    several = [part for part in model.parts if part.resources.nodes > 1]
     for target, noun, place in model.storage.targets:
-        if target == HOSTFILE_DIRECTORY and uses_deepspeed(model.environment.argv):
+        if target == HOSTFILE_DIRECTORY and any(uses_deepspeed(part.environment.argv) for part in several):
             message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this {noun} is mounted too"
             hint = f"give it another `{'mountPath' if noun == 'workdir' else 'path'}`"
             yield document.diagnostic(ERROR, "GPU218", message, ("storage", *place, "path"), hint)
-    if settings.training_backend == "jobset":
+    if model.roles or not several or settings.training_backend == "jobset":
         return
     if model.job.retries > 0:
         yield document.diagnostic(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import normal_path
 from gpuctl.language.images import is_from
+from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 
@@ -20,6 +21,7 @@ RESERVED_ENV = frozenset(
         "GPUCTL_GPUS_PER_NODE",
         "GPUCTL_ARRAY_INDEX",
         "GPUCTL_ARRAY_SIZE",
+        "GPUCTL_ROLE",
         "GPUCTL_EPOCHS",
         "GPUCTL_BATCH_SIZE",
         "GPUCTL_GLOBAL_BATCH_SIZE",
@@ -35,6 +37,15 @@ RESERVED_ENV = frozenset(
         "PET_MASTER_PORT",
     }
 )
+
+
+def reserved_variables(model: Job) -> frozenset[str]:
+    """Return the variables that gpuctl sets in the pods of a training; empty for other kinds."""
+    if model.kind != "training":
+        return frozenset()
+    return RESERVED_ENV.union(*(role.variable_names for role in model.roles))
+
+
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 # With these values NVIDIA's runtime gives a container no card.
 _NO_DEVICES = ("void", "none", "")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.gpu_checks import illegal_profile
+from gpuctl.frontend.role_views import pod_documents
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import profiles_of
 from gpuctl.language.names import DEFAULT_POOL
@@ -51,11 +52,18 @@ class DeclaredPool:
 def pod_count(model: Job, *, most: bool = False) -> int:
     """Return the number of pods of a workload; with autoscaling the minimum, or the maximum if ``most``."""
     if model.kind == "training":
-        return model.resources.nodes
+        return model.total_nodes
     if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
         return (model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas
     service = service_of(model)
     return 1 if service is None else service.replicas
+
+
+def amount_of_pods(model: Job, each: Callable[[Job], Fraction]) -> Fraction:
+    """Return an amount for all pods of a workload together, which the roles of a training may request differently."""
+    if model.kind == "training":
+        return sum((each(part) * part.resources.nodes for part in model.parts), Fraction(0))
+    return each(model) * pod_count(model)
 
 
 def declared_pools(documents: Sequence[Document], settings: Settings) -> dict[str, DeclaredPool]:
@@ -99,7 +107,9 @@ def pool_references(
             yield _unknown_type(document, name, declared)
         else:
             wrong = [*_profile_of_no_type(document, model, declared, settings)]
-            yield from wrong or _too_large(document, model, name, declared)
+            yield from wrong
+            for view, part in () if wrong else pod_documents(document, model):
+                yield from _too_large(view, part, name, declared)
         yield from _over_pool_quota(document, model, name, declared)
 
 
@@ -182,7 +192,7 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
     quota = declared.model.quota if declared.model is not None else None
     if quota is None or quota.maxGpuPerJob is None or declared.document is None:
         return
-    total = model.resources.gpu * pod_count(model)
+    total = amount_of_pods(model, lambda part: Fraction(part.resources.gpu))
     if total > quota.maxGpuPerJob:
         yield document.diagnostic(
             ERROR,
@@ -214,7 +224,10 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
         return
     capacity = sum(counts)
     # A share in memory is not counted: no document declares the memory of a card. Slices are of other cards.
-    cards = [(settings.cards_of(model.resources) or Fraction(0)) * pod_count(model) for _, model in declared.jobs]
+    cards = [
+        amount_of_pods(model, lambda part: settings.cards_of(part.resources) or Fraction(0))
+        for _, model in declared.jobs
+    ]
     total = sum(cards, Fraction(0))
     if total > capacity:
         yield document.diagnostic(

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.pool_links import pod_count
+from gpuctl.frontend.pool_links import amount_of_pods, pod_count
 from gpuctl.language.helper_block import HelperResources
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import is_profile
@@ -88,7 +88,9 @@ def _over_quota(
     settings: Settings,
 ) -> Iterator[Diagnostic]:
     assert quota.model.kind == "quota", "called with a quota document"
-    total = sum((_request(model, resource, settings) * pod_count(model) for _, model in jobs), Fraction(0))
+    total = sum(
+        (amount_of_pods(model, lambda part: _request(part, resource, settings)) for _, model in jobs), Fraction(0)
+    )
     name = resource
     if resource not in ("cpu", "memory"):
         name += " slices" if is_profile(resource) else " GPUs"

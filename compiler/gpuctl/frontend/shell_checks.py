@@ -20,7 +20,7 @@ from gpuctl.frontend.command_advice import (
 from gpuctl.frontend.command_lines import Word, command_line, script_of, unwrapped, words_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.platform_restrictions import MODEL_ENV, reserved_variables
 from gpuctl.frontend.shell import is_shell_only
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
@@ -138,7 +138,7 @@ def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
     if model.environment.envFrom:
         return None
     names = {variable.name for variable in model.environment.variables} | {"NVIDIA_VISIBLE_DEVICES", "HF_HOME"}
-    names |= set(RESERVED_ENV) if model.kind == "training" else set(MODEL_ENV)
+    names |= reserved_variables(model) or set(MODEL_ENV)
     pool = settings.external_pools.get(model.resources.pool)
     for patch in (model.podPatch, settings.defaults_of(model.kind).get("podPatch"), pool and pool.podPatch):
         for container in _items(patch.get("containers") if isinstance(patch, dict) else None):

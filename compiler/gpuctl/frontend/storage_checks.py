@@ -143,8 +143,8 @@ def _pods(model: Job) -> tuple[str, str] | None:
     claim = "mount a claim: `pvc: {claim: NAME}`"
     everywhere = f"{claim}; if every node has the same data there, write `type: Directory`"
     if model.kind == "training":
-        if model.resources.nodes > 1:
-            return f"each of the {model.resources.nodes} nodes has its own", everywhere
+        if model.total_nodes > 1:
+            return f"each of the {model.total_nodes} nodes has its own", everywhere
         return None
     if model.kind == "notebook":
         return "it stays there when the notebook starts on another node", f"{claim}, or write its `type` to accept that"

@@ -60,6 +60,7 @@ _SWEEP = "a training can have `sweep: {lr: [1e-5, 2e-5]}` at its top: one job fo
 _AFTER = "there are no dependencies: apply the job after `gpuctl wait NAME --for done` has ended"
 _RDMA = 'ask for the device: `podPatch: {containers: [{name: main, resources: {limits: {rdma/hca: "1"}}}]}`'
 _VOLUMES = "write `storage: {workdirs: [{path: /data, pvc: {claim: NAME}}]}`"
+_ROLES = "write `roles: [{name: head}, {name: worker, nodes: 2}]` at the top of the document"
 _OTHER_TOOLS = {
     fold(name): hint
     for names, hint in (
@@ -67,6 +68,7 @@ _OTHER_TOOLS = {
         ("array arrays tasks", _ARRAY),
         ("sweep matrix grid hyperparameters", _SWEEP),
         ("after depends_on dependencies dependency needs", _AFTER),
+        ("head worker workers launcher master replica_specs", _ROLES),
         ("git code repo repository", _CODE),
         ("setup run script before_script entrypoint", _SCRIPT),
         ("rdma infiniband", _RDMA),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
@@ -14,11 +14,13 @@ from gpuctl.backend.quota_objects import hard_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import pod_count
+from gpuctl.frontend.role_views import pod_documents
 from gpuctl.gitops.document_changes import NamedDocuments, documents_of
 from gpuctl.gitops.object_changes import ObjectKey, by_key
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import parse_quantity
 
 ANY_TYPE = ""
@@ -52,6 +54,7 @@ class JobDemand(NamedTuple):
     - ``gpus``: GPUs of each pod. A fraction of cards if the platform enforces shares; None for a share in memory, whose
       part of a card documents do not define.
     - ``requests``: requests of each pod by quota key. ``cards``: the GPUs among them, which pools limit.
+    - ``is_mixed``: the pods request different amounts; ``gpus``, ``requests`` and ``cards`` are then their means.
     - ``excluded_as``: the job does not count for pools and quotas, because it waits in a Kueue queue or has finished.
     """
 
@@ -63,6 +66,7 @@ class JobDemand(NamedTuple):
     requests: dict[str, Fraction]
     cards: Fraction
     excluded_as: Literal["queued", "finished"] | None = None
+    is_mixed: bool = False
 
     @property
     def total(self) -> Fraction:
@@ -119,13 +123,14 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
     state = DeclaredState(prices=prices, documents=documents_of(compilation))
     state.objects.update(by_key(compilation.objects))
     context = Context(compilation.settings)
-    pods = {id(item.document): spec for item in compilation.lowered for spec in [_pod_of(item.object)] if spec}
+    pods = {id(item.document): specs for item in compilation.lowered for specs in [_pods_of(item.object)] if specs}
     queued = {id(item.document) for item in compilation.lowered if QUEUE_LABEL in labels_of(item.object)}
     for document in compilation.documents:
         model = document.model
         if isinstance(model, Workload):
             name = JobId(document.kind, document.namespace, model.job.name)
-            demand = _demand(context, document, pods[id(document)], pod_requests)
+            parts = zip(pod_documents(document, model), pods[id(document)], strict=True)
+            demand = _together([_demand(context, view, pod, pod_requests) for (view, _), pod in parts])
             state.jobs[name] = demand._replace(excluded_as="queued" if id(document) in queued else None)
         elif model.kind == "pool":
             types = state.nodes.setdefault(model.header.name, {})
@@ -164,18 +169,38 @@ def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
     return found
 
 
-def _pod_of(obj: Object) -> Object | None:
-    """Return the PodSpec in an object of a workload."""
-    spec = obj.get("spec") or {}
-    if obj["kind"] == "JobSet":
-        spec = spec["replicatedJobs"][0]["template"]["spec"]
-    found: Object | None = spec.get("template", {}).get("spec")
-    return found
+def _pods_of(obj: Object) -> list[Object]:
+    """Return the PodSpecs in an object: one for each role, none for an object without pods."""
+    return [template["spec"] for template, _ in pod_templates(obj)]
+
+
+def _together(parts: Sequence[JobDemand]) -> JobDemand:
+    """Return the demand of a job from those of its roles."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    pods = sum(part.pods for part in parts)
+    names = dict.fromkeys(name for part in parts for name in part.requests)
+    typed = next((part for part in parts if part.gpu_type), first)
+    return typed._replace(
+        gpus=sum((part.total for part in parts), Fraction(0)) / pods,
+        pods=pods,
+        most=pods,
+        requests={
+            name: sum((part.requests.get(name, Fraction(0)) * part.pods for part in parts), Fraction(0)) / pods
+            for name in names
+        },
+        cards=sum((part.cards * part.pods for part in parts), Fraction(0)) / pods,
+        is_mixed=True,
+    )
 
 
 def _demand(context: Context, document: Document, pod: Object, pod_requests: PodRequests) -> JobDemand:
     model: Any = document.model
     resources = model.resources
+    pods, most = pod_count(model), pod_count(model, most=True)
+    if model.kind == "training":
+        pods = most = resources.nodes  # Of one role, if there are any.
     settings = context.settings
     gpu = settings.gpu_of(resources)
     requests = pod_requests(pod)
@@ -192,8 +217,8 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,
         gpus,
-        pod_count(model),
-        pod_count(model, most=True),
+        pods,
+        most,
         {_EXTENDED + name: value for name, value in counted.items()},
         sum((value for name, value in requests.items() if name in cards), Fraction(0)),
     )

@@ -10,6 +10,7 @@ compiling all of them would take a tenth of a cold start.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gpuctl.objects.label_names import LABEL_MAX
 
@@ -101,6 +102,24 @@ def nearest_label_value(value: str) -> str | None:
     return text[:LABEL_MAX].rstrip("-_.") or None
 
 
+_LONGEST_JOBSET = 40
+
+
+def longest_name_with_roles(nodes: Mapping[str, int]) -> tuple[int, str]:
+    """Return the maximum length of the name of a training with roles, and the reason.
+
+    JobSet's webhook adds a random suffix of 6 characters to ``NAME-ROLE-0-INDEX``, which is at most 63 characters.
+
+    :param nodes: role -> number of its nodes.
+    """
+    longest = max(nodes, key=lambda role: len(f"{role}{nodes[role] - 1}"))
+    pod = f"-{longest}-0-{nodes[longest] - 1}"
+    limit = LABEL_MAX - len(pod) - 6
+    if limit >= _LONGEST_JOBSET:
+        return longest_job_name("training", nodes=2, backend="jobset")
+    return limit, f"the pods of role `{longest}` are called NAME{pod}, and 6 characters more"
+
+
 def longest_job_name(
     kind: str, nodes: int = 1, backend: str = "job", array: int = 0, *, scheduled: bool = False
 ) -> tuple[int, str]:
@@ -113,7 +132,7 @@ def longest_job_name(
     """
     if kind == "training":
         if nodes > 1 and backend == "jobset":
-            return 40, "a JobSet's name is part of its child Jobs' and pods' names"
+            return _LONGEST_JOBSET, "a JobSet's name is part of its child Jobs' and pods' names"
         pods = max(nodes, array)
         if scheduled:
             # The CronJob controller appends `-` and the minutes since 1970, for which the API server leaves 11.

@@ -16,8 +16,10 @@ from gpuctl.language.fields import (
     PositiveCount,
     PositiveDuration,
     UserKeys,
+    empty_list,
 )
 from gpuctl.language.resources_block import TrainingResources
+from gpuctl.language.role_block import Role, check_roles
 from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.sweep_block import Membership, SweepValues
 from gpuctl.language.workload import PROFILES, JobBlock, Workload
@@ -98,7 +100,35 @@ class TrainingDocument(Workload):
         "its own, such as NAME-29384640; `gpuctl run NAME` starts one now.",
         examples=["0 2 * * *", {"cron": "0 2 * * *", "timezone": "Asia/Shanghai", "concurrency": "replace"}],
     )
+    roles: Annotated[list[Role], Field(max_length=10)] = Field(
+        default_factory=empty_list,
+        description="Groups of nodes with programs of their own, such as the head and the workers of Ray, or trainer "
+        "and rollout of reinforcement learning. Needs `training.backend: jobset` of the platform. All pods start, and "
+        "after a failure restart (`job.retries`), together.",
+        examples=[[{"name": "head"}, {"name": "worker", "nodes": 4, "resources": {"gpu": 8}}]],
+    )
+    primary: list[DnsLabel] = Field(
+        default_factory=empty_list,
+        description="Roles whose end is the end of the training: the pods of the other roles are then deleted. "
+        "Default: all roles.",
+        examples=[["head"]],
+    )
     profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]], UserKeys()] = PROFILES
+
+    def in_role(self, role: Role) -> "TrainingDocument":
+        """Return the training as the pods of one role run it."""
+        environment, resources = role.environment_in(self.environment), role.resources_in(self.resources)
+        return self.model_copy(update={"environment": environment, "resources": resources})
+
+    @property
+    def parts(self) -> list["TrainingDocument"]:
+        """The training as each of its roles runs it; without roles, the training itself."""
+        return [self.in_role(role) for role in self.roles] or [self]
+
+    @property
+    def total_nodes(self) -> int:
+        """The number of nodes of all roles together."""
+        return sum(part.resources.nodes for part in self.parts)
 
     @property
     def array_block(self) -> Array | None:
@@ -123,10 +153,27 @@ class TrainingDocument(Workload):
 
     @model_validator(mode="after")
     def _several_pods(self) -> "TrainingDocument":
-        if self.resources.topology is not None and self.resources.nodes == 1:
+        if self.resources.topology is not None and self.total_nodes == 1:
             message = "`topology` places the pods of several nodes close to each other, and this training has one node"
             hint = "remove `topology`, or write `nodes`"
             raise field_error("GPU213", message, hint, ("resources", "topology"))
+        return self
+
+    @model_validator(mode="after")
+    def _known_roles(self) -> "TrainingDocument":
+        check_roles(self.roles, self.primary)
+        if not self.roles:
+            return self
+        conflicts: list[tuple[object, tuple[str, ...], str]] = [
+            (self.array, ("array",), "the runs of an array are independent"),
+            (self.schedule, ("schedule",), "Kubernetes cannot schedule a JobSet"),
+            (self.resources.nodes > 1, ("resources", "nodes"), "each role has its own `nodes`"),
+            (self.resources.gpu_share, ("resources", "gpu-share"), "`gpu-share` asks for part of a card"),
+        ]
+        for value, path, reason in conflicts:
+            if value:
+                message = f"{reason}, and this training has roles"
+                raise field_error("GPU213", message, f"remove `{'.'.join(path)}`, or `roles`", path)
         return self
 
     @model_validator(mode="after")

@@ -42,6 +42,7 @@ TEMPLATED_BLOCKS = (
     "storage",
     "init",
     "sidecars",
+    "roles",
     "service",
     "autoscaling",
     "podPatch",

@@ -265,4 +265,14 @@ LINKER_CODES = (
         "Allow one pod, or delete the pod by hand before the node is drained.",
         job_document("compute", "service:\n  disruption:\n    maxUnavailable: 0  #!\n"),
     ),
+    CodeRule(
+        "GPU429",
+        "error",
+        "roles without JobSet",
+        "The roles of a training are Jobs that start, restart and end together, which only the controller of JobSet "
+        "does.",
+        "Install JobSet, and have the platform set `training.backend: jobset`. Trainings on several nodes then become "
+        "JobSets, too.",
+        job_document("training", "roles:  #!\n  - name: head\n  - {name: worker, nodes: 2}\n"),
+    ),
 )

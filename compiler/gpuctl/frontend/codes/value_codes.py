@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import JOBSET, CodeRule, job_document
 
 VALUE_CODES = (
     CodeRule(
@@ -246,6 +246,16 @@ VALUE_CODES = (
         "Correct the value that the message names. To limit the jobs at a time, use a Kueue queue with a quota, or an "
         "`array` with `parallelism`.",
         job_document("training", "sweep: {lr: [1e-5, 1e-5]}  #!\n", environment='image: "app:{{sweep.lr}}"'),
+    ),
+    CodeRule(
+        "GPU228",
+        "error",
+        "role that does not exist",
+        "`primary` and `dependsOn` refer to roles of the training by name. A role can depend only on roles listed "
+        "before it: JobSet starts them in this order.",
+        "Correct the name, or list the role earlier.",
+        job_document("training", "roles:\n  - name: head\n  - name: worker\n    dependsOn: [haed]  #!\n"),
+        JOBSET,
     ),
     CodeRule(
         "GPU233",

@@ -1,0 +1,122 @@
+"""A training with roles as each of its roles runs it, with the positions of the fields that the role sets itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.yaml_tree import YamlNode
+from gpuctl.language.environment_block import Environment
+from gpuctl.language.kinds import Job
+from gpuctl.language.role_block import Role
+from gpuctl.language.settings import Settings
+from gpuctl.language.training_document import TrainingDocument
+
+
+class RoleDocument(Document):
+    """The document of one role's pods: diagnostics about a field that the role sets are at the role."""
+
+    __slots__ = ("_places", "_role", "_variables", "_whole")
+
+    def __init__(self, whole: Document, model: TrainingDocument, index: int) -> None:
+        role = model.roles[index]
+        part = model.in_role(role)
+        super().__init__(whole.kind, part, whole.chunk, whole.index, whole.overlay)
+        self._whole = whole
+        self._places = _own_places(role, ("roles", index))
+        self._variables = [*_variable_places(model.environment, role, ("roles", index))]
+        self.namespace = whole.namespace
+        # A pod without GPUs runs on any node of the pool.
+        self.gpu_types = whole.gpu_types if part.resources.gpu else ()
+
+    def diagnostic(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        path: FieldPath = (),
+        hint: str | None = None,
+        *,
+        key: bool = False,
+        related: tuple[Related, ...] = (),
+    ) -> Diagnostic:
+        place = self._written(path)
+        # In a role, the number of nodes is not among the resources.
+        hint = hint and hint.replace("`resources.nodes", "`nodes")
+        return super().diagnostic(severity, code, message, place, hint, key=key, related=related)
+
+    def column(self, path: FieldPath) -> int | None:
+        return super().column(self._written(path))
+
+    def is_written(self, path: FieldPath) -> bool:
+        return super().is_written(self._written(path))
+
+    def span(self, path: FieldPath = (), *, key: bool = False) -> SourceSpan:
+        return super().span(self._written(path), key=key)
+
+    def _tree(self) -> YamlNode:
+        return self._whole._tree()
+
+    def _written(self, path: FieldPath) -> FieldPath:
+        """Return the path at which the document has a field of the role's pods."""
+        if path[:2] == ("environment", "env") and len(path) > 2 and isinstance(path[2], int):
+            variable = self._variables[path[2]]
+            return (*variable, *path[3:]) if isinstance(variable[-1], int) else variable
+        place = self._places.get(path[:2], path[:2])
+        return (*place, *path[2:])
+
+
+def _own_places(role: Role, at: FieldPath) -> dict[FieldPath, FieldPath]:
+    """Return the fields of the job that a role sets, each with its path in the role."""
+    own: list[str] = [name for name in ("image", "command", "args") if getattr(role, name)]
+    places: dict[FieldPath, FieldPath] = {("environment", name): (*at, name) for name in own}
+    for name, value in role.resources:
+        if value is not None:
+            places["resources", name] = (*at, "resources", name)
+    places["resources", "nodes"] = (*at, "nodes")
+    return places
+
+
+def _variable_places(environment: Environment, role: Role, at: FieldPath) -> Iterator[FieldPath]:
+    """Yield the path of each variable of a role's pods, in their order."""
+    own = {variable.name for variable in role.variables}
+    for position, variable in enumerate(environment.variables):
+        if variable.name not in own:
+            yield ("environment", "env", position if isinstance(environment.env, list) else variable.name)
+    for position, variable in enumerate(role.variables):
+        yield (*at, "env", position if isinstance(role.env, list) else variable.name)
+
+
+def pod_documents(document: Document, model: Job) -> list[tuple[Document, Job]]:
+    """Return a job's document and model for each kind of its pods: one for each role, else the document itself."""
+    if model.kind == "training" and model.roles:
+        views = [RoleDocument(document, model, index) for index in range(len(model.roles))]
+        return [(view, view.model) for view in views if view.model.kind == "training"]
+    return [(document, model)]
+
+
+PodCheck = Callable[[Document, Job], Iterator[Diagnostic]]
+
+
+def check_pods(document: Document, model: Job, check: PodCheck) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of a check for the pods of each role, those about a field of the whole job once."""
+    said: set[Diagnostic] = set()
+    for view, part in pod_documents(document, model):
+        for diagnostic in check(view, part):
+            if diagnostic not in said:
+                said.add(diagnostic)
+                yield diagnostic
+
+
+def check_roles(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Report roles that the platform cannot run: only JobSet starts and restarts Jobs together."""
+    if model.roles and settings.training_backend != "jobset":
+        yield document.diagnostic(
+            Severity.ERROR,
+            "GPU429",
+            "roles need JobSet, and the platform's trainings are plain Jobs",
+            ("roles",),
+            "install JobSet in the cluster, and write `training: {backend: jobset}` in the platform file",
+            key=True,
+        )

@@ -1,0 +1,203 @@
+"""The ``roles:`` list of a training: groups of nodes, each with a program of its own."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.environment_block import (
+    Environment,
+    EnvVar,
+    SecretKey,
+    as_entries,
+    refuse_repeated_names,
+)
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    DnsLabel,
+    EnvName,
+    Image,
+    Memory,
+    Port,
+    PortName,
+    PositiveCount,
+    PositiveQuantity,
+    Text,
+    empty_list,
+)
+from gpuctl.language.resources_block import TrainingResources
+
+MOST_NODES = 1000
+"""Maximum number of nodes of all roles together: GPUCTL_ROLE_HOSTS lists them in one variable of at most 128 KiB."""
+
+
+_LONGEST_NAME = 20
+
+
+class RolePort(Block):
+    """A port on which the program of a role listens."""
+
+    name: PortName = Field(description="Name of the port, unique in the role.", examples=["gcs"])
+    port: Port = Field(description="Number of the port.", examples=[6379])
+
+
+class RoleResources(Block):
+    """Resources of each pod of a role. Fields that are not set are those of `resources`."""
+
+    gpu: Count | None = Field(None, description="GPUs of each pod. Default: `resources.gpu`.", examples=[8])
+    cpu: PositiveQuantity | None = Field(
+        None, description="CPU cores. Default: `resources.cpu`. Request and limit.", examples=["16"]
+    )
+    memory: Memory | None = Field(
+        None, description="Memory. Default: `resources.memory`. Request and limit.", examples=["64Gi"]
+    )
+    shm: Memory | None = Field(None, description="Size of /dev/shm. Default: `resources.shm`.", examples=["16Gi"])
+
+
+class Role(Block):
+    """A group of nodes that run one program. What it does not set is the job's: storage, variables, containers."""
+
+    name: DnsLabel = Field(
+        description="Name of the role, at most 20 characters. It is part of its pods' names, and of the variables "
+        "GPUCTL_ROLE_ADDR (host name of its first pod), GPUCTL_ROLE_NODES and, with several nodes, GPUCTL_ROLE_HOSTS "
+        "(separated by commas), with the name in place of ROLE: GPUCTL_REWARD_MODEL_ADDR for `reward-model`. The "
+        "pods of every role have them all.",
+        examples=["head"],
+    )
+    nodes: Annotated[PositiveCount, Field(le=MOST_NODES)] = Field(
+        1,
+        description="Number of nodes, one pod each. NNODES, NODE_RANK, MASTER_ADDR and torchrun's variables are about "
+        "the nodes of the role alone.",
+        examples=[4],
+    )
+    dependsOn: list[DnsLabel] = Field(  # noqa: N815
+        default_factory=empty_list,
+        description="Roles, listed before this one, whose pods must be ready first. Without a queue they hold their "
+        "GPUs while this role waits for room. Default: all roles start together.",
+        examples=[["head"]],
+    )
+    image: Image | None = Field(
+        None, description="Container image. Default: `environment.image`.", examples=["rayproject/ray:2.49.0"]
+    )
+    command: list[Text] = Field(
+        default_factory=empty_list,
+        description="The program and its arguments, one list item each. It replaces `environment.command` and "
+        "`environment.args`.",
+        examples=[["ray", "start", "--head", "--block"]],
+    )
+    args: list[Text] = Field(
+        default_factory=empty_list,
+        description="Arguments after the command. Default: `environment.args`, unless the role has a command.",
+        examples=[["--role", "rollout"]],
+    )
+    env: list[EnvVar] | dict[EnvName, Text | SecretKey] = Field(
+        default_factory=empty_list,
+        description="Environment variables, as in `environment.env`. They replace those of the same name there.",
+        examples=[{"RAY_memory_monitor_refresh_ms": "0"}],
+    )
+    ports: list[RolePort] = Field(
+        default_factory=empty_list,
+        description="Ports on which the program listens. The first is the default of `gpuctl port-forward`. Other "
+        "ports of a pod are open, too.",
+        examples=[[{"name": "gcs", "port": 6379}]],
+    )
+    resources: RoleResources = Field(
+        default_factory=RoleResources,
+        description="Resources of each pod, where they differ from `resources`.",
+        examples=[{"gpu": 0, "cpu": 8, "memory": "32Gi"}],
+    )
+
+    @model_validator(mode="after")
+    def _short_name(self) -> "Role":
+        if len(self.name) > _LONGEST_NAME:
+            message = f"a role's name has at most {_LONGEST_NAME} characters, and `{self.name}` has {len(self.name)}"
+            hint = f"shorten it, for instance to `{self.name[:_LONGEST_NAME].rstrip('-')}`"
+            raise field_error("GPU217", message, hint, ("name",))
+        return self
+
+    @model_validator(mode="after")
+    def _unique_names(self) -> "Role":
+        refuse_repeated_names(self.env)
+        seen: set[str | int] = set()
+        for index, port in enumerate(self.ports):
+            for field, value in (("name", port.name), ("port", port.port)):
+                if value in seen:
+                    message = f"the {'port' if field == 'port' else 'name'} `{value}` is listed twice"
+                    raise field_error("GPU218", message, "remove one", ("ports", index, field))
+                seen.add(value)
+        return self
+
+    @property
+    def variables(self) -> list[EnvVar]:
+        """The role's own variables in the order written, as entries."""
+        return as_entries(self.env)
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the variables about this role: ``GPUCTL_HEAD``."""
+        return f"GPUCTL_{self.name.upper().replace('-', '_')}"
+
+    @property
+    def variable_names(self) -> list[str]:
+        """The names of the variables about this role."""
+        parts = ["ADDR", "NODES", "HOSTS"] if self.nodes > 1 else ["ADDR", "NODES"]
+        return [f"{self.prefix}_{part}" for part in parts]
+
+    def environment_in(self, environment: Environment) -> Environment:
+        """Return the job's environment with what this role sets in its place."""
+        own = self.variables
+        names = {variable.name for variable in own}
+        inherited = [variable for variable in environment.variables if variable.name not in names]
+        return environment.model_copy(
+            update={
+                "image": self.image or environment.image,
+                "command": self.command or environment.command,
+                "args": self.args if self.command or self.args else environment.args,
+                "env": [*inherited, *own],
+            }
+        )
+
+    def resources_in(self, resources: TrainingResources) -> TrainingResources:
+        """Return the job's resources with what this role sets in their place."""
+        own: dict[str, Any] = {name: value for name, value in self.resources if value is not None}
+        if own.get("gpu") == 0:
+            own["gpu_profile"] = None
+        return resources.model_copy(update={**own, "nodes": self.nodes})
+
+
+def check_roles(roles: Sequence[Role], primary: Sequence[str]) -> None:
+    """Raise the error of roles that have one name, do not exist, or are too many."""
+    known: set[str] = set()
+    for index, role in enumerate(roles):
+        if role.name in known:
+            message = f"two roles are called `{role.name}`"
+            raise field_error("GPU218", message, "rename one", ("roles", index, "name"))
+        for position, name in enumerate(role.dependsOn):
+            if name not in known:
+                later = any(other.name == name for other in roles[index + 1 :])
+                message = f"the role `{role.name}` depends on `{name}`, which is {_not_before(name, role.name, later)}"
+                hint = f"list `{name}` before `{role.name}`" if later else _listed([*known])
+                raise field_error("GPU228", message, hint, ("roles", index, "dependsOn", position))
+        known.add(role.name)
+    for position, name in enumerate(primary):
+        if name not in known:
+            message = f"`primary` names the role `{name}`, which does not exist"
+            hint = _listed([role.name for role in roles]) if roles else "remove `primary`, or add `roles`"
+            raise field_error("GPU228", message, hint, ("primary", position))
+    nodes = sum(role.nodes for role in roles)
+    if nodes > MOST_NODES:
+        message = f"the roles have {nodes} nodes together; a training with roles can have {MOST_NODES}"
+        raise field_error("GPU206", message, "use fewer nodes", ("roles",))
+
+
+def _not_before(name: str, role: str, later: bool) -> str:
+    if name == role:
+        return "the role itself"
+    return "listed after it" if later else "not a role before it"
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(f"`{name}`" for name in sorted(names))
+    return f"write one of {listed}" if listed else "remove it: this is the first role"
