@@ -30,6 +30,8 @@ topology: {levels: [{name: rack, label: example.com/rack}]}
 service: {type: ClusterIP}
 routes: {gateway: infra/public, listener: https, tls: true}
 image: {pullSecret: login}
+spot: {labels: {example.com/spot: "true", example.com/zone: a}, taint: example.com/spot}
+network: {rdma: {resource: rdma/hca, count: 2, env: {A: x, NCCL_IB_HCA: mlx5}, annotations: {x.example.com/net: rdma}}}
 pools:
   - name: train
     podPatch: {tolerations: [{key: dedicated, operator: Exists}], containers: [{name: main, stdin: true}]}
@@ -40,7 +42,8 @@ autoscaling:
   scaleToZero: true
 """,
     "claims": "kind: platform\nversion: v0.1\ngpu: {sharing: volcano}\nstorage: {default: {pvc: {claim: shared, subPath: x}}}\n"
-    "routes: {ingress: nginx, annotations: {a: b}}\n",
+    "routes: {ingress: nginx, annotations: {a: b}}\nspot: {labels: {example.com/spot: yes}}\n"
+    "network: {rdma: {resource: rdma/hca}}\n",
 }
 TEXT = st.one_of(
     st.sampled_from(
@@ -137,6 +140,8 @@ RESOURCES = {
     "cpu": st.sampled_from(["1", "500m", 8]),
     "memory": st.sampled_from(["1Gi", "64Gi", "100G", "1.5Gi"]),
     "shm": st.sampled_from(["1Gi", "32Gi"]),
+    "spot": st.booleans(),
+    "network": block(rdma=st.sampled_from(["true", "4"]), hostNetwork=st.booleans()),
 }
 PORTS = st.lists(
     block({"name": NAME, "port": st.integers(2000, 60000)}, targetPort=st.integers(2000, 60000)), max_size=2

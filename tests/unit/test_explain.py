@@ -231,6 +231,8 @@ routes: {gateway: infra/public}
 prometheus: http://prometheus:9090
 autoscaling: {keda: true, scaleToZero: true}
 topology: {levels: [{name: rack, label: example.com/rack}]}
+spot: {labels: {example.com/spot: "true"}}
+network: {rdma: {resource: rdma/hca}}
 """
 # Fields whose example is valid only together with another field.
 COMPANIONS = {

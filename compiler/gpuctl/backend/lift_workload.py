@@ -12,6 +12,7 @@ from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod import DEFAULT_GRACE, type_expressions
+from gpuctl.backend.pod_network import RDMA_CAPABILITY, lift_network
 from gpuctl.backend.pod_security import lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
@@ -87,6 +88,8 @@ class LiftedWorkload:
         self.container = main
         self.torchrun_is_ours = torchrun_is_ours
         self.role_variables = frozenset(role_variables)
+        self.network = lift_network(context, self.pod, self.container)
+        self.rdma = context.settings.rdma if "rdma" in self.network else None
         self.beside = {
             other["kind"]: other
             for other in ours
@@ -110,7 +113,7 @@ class LiftedWorkload:
         if self.obj["kind"] == "CronJob":
             data["schedule"] = self._schedule()
         data |= lift_helpers(self.pod, self.container)
-        if security := lift_security(self.pod, self.container):
+        if security := lift_security(self.pod, self.container, (RDMA_CAPABILITY,) if self.rdma is not None else ()):
             data["security"] = security
         if self.kind != "training":
             data["service"] = self._service()
@@ -140,10 +143,11 @@ class LiftedWorkload:
         if labels:
             job["labels"] = labels
         annotations = template.get("annotations", {})
+        added = self.rdma.annotations.items() if self.rdma is not None else ()
         annotations = {
             key: value
             for key, value in annotations.items()
-            if not is_written_by_kueue(key) and key not in TOPOLOGIES.values()
+            if not is_written_by_kueue(key) and key not in TOPOLOGIES.values() and (key, value) not in added
         }
         if annotations:
             job["annotations"] = annotations
@@ -231,6 +235,8 @@ class LiftedWorkload:
         if self.kind == "inference":
             ours |= {name for name, field in MODEL_ENV.items() if self._annotation(f"model-{field}") is not None}
         values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not lift_gpus(self.context.settings, self.container)[1] else {}
+        if self.rdma is not None:
+            values |= self.rdma.env
         if self._model().get("cache"):
             values["HF_HOME"] = MODEL_CACHE
 
@@ -263,6 +269,11 @@ class LiftedWorkload:
         shm = next((volume for volume in self.pod.get("volumes", []) if volume["name"] == "dshm"), None)
         if shm is not None and shm["emptyDir"].get("sizeLimit") != default_shm(number, limits.get("memory")):
             resources["shm"] = shm["emptyDir"]["sizeLimit"]
+        spot = self.context.settings.spot
+        if spot is not None and spot.labels.items() <= self.pod.get("nodeSelector", {}).items():
+            resources["spot"] = True
+        if self.network:
+            resources["network"] = self.network
         job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.job["spec"]
         if job.get("completionMode") == "Indexed" and not is_array(self.job):
             resources["nodes"] = job["completions"]

@@ -10,6 +10,7 @@ from gpuctl.backend.gpu_resources import gpu_amounts, is_shared
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_labels
+from gpuctl.backend.pod_network import add_network, rdma_amounts, rdma_variables
 from gpuctl.backend.pod_patches import apply_pod_patches
 from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_topology import pod_affinity, topology_annotations
@@ -93,6 +94,8 @@ def pod_template(
         pod["terminationGracePeriodSeconds"] = drain + pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
     if model.security is not None and (shared := pod_security(model.security)):
         pod["securityContext"] = shared
+    annotations = {**topology_annotations(context, model), **model.job.annotations}
+    add_network(context, model, pod, annotations)
     pod.update(_placement(context, document, model))
     pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
     pull_secrets = model.environment.pull_secrets
@@ -104,7 +107,6 @@ def pod_template(
     _check_signal(context, document, model, pod)
 
     template: Object = {"labels": job_labels(context, document, model)}
-    annotations = {**topology_annotations(context, model), **model.job.annotations}
     if annotations:
         template["annotations"] = annotations
     return {"metadata": template, "spec": pod}
@@ -147,7 +149,7 @@ def _in_order(variables: list[EnvVar], defaults: Collection[str]) -> list[EnvVar
 
 
 def _env(context: Context, model: Job, before: list[Object]) -> list[Object]:
-    variables = list(before)
+    variables = [*before, *rdma_variables(context, model)]
     defaults = (context.settings.defaults_of(model.kind).get("environment") or {}).get("env") or {}
     filled_in = {item if isinstance(item, str) else item["name"] for item in defaults}
     own = _in_order(model.environment.variables, filled_in)
@@ -176,6 +178,7 @@ def container_resources(context: Context, model: Job) -> Object:
     gpu = context.settings.gpu_of(resources)
     if resources.gpu > 0 and gpu is not None:
         amounts.update(gpu_amounts(context, model, gpu))
+    amounts.update(rdma_amounts(context, model))
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
 
 
@@ -198,7 +201,7 @@ def _preferred(alternatives: list[list[Object]]) -> list[Object]:
 
 
 def _placement(context: Context, document: Document, model: Job) -> Object:
-    """Return the pod's node selection: pool, GPU type, and the toleration for GPU nodes."""
+    """Return the pod's node selection: pool, GPU type and spot nodes, and the tolerations for their taints."""
     pool_key, type_key = context.label("pool"), context.label("gpu-type")
     node_selector: dict[str, str] = {}
     terms: list[list[Object]] = [[]]
@@ -209,6 +212,9 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
         ]
     else:
         node_selector[pool_key] = model.resources.pool
+    spot = context.settings.spot if model.resources.spot else None
+    if spot is not None:
+        node_selector.update(spot.labels)
     types = {name: type_expressions(context, name) for name in document.gpu_types}
     if context.settings.gpu_types.keys() & types.keys():
         terms = [[*term, *expressions] for term in terms for expressions in types.values()]
@@ -231,7 +237,13 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
         placement["affinity"] = closeness
     gpu = context.settings.gpu_of(model.resources)
     if model.resources.gpu > 0 and gpu is not None:
-        placement["tolerations"] = [{"key": gpu.taint, "operator": "Exists", "effect": "NoSchedule"}]
+        placement["tolerations"] = [_tolerated(gpu.taint)]
         if is_shared(context, model) and context.settings.sharing == "volcano":
             placement["schedulerName"] = "volcano"
+    if spot is not None and spot.taint is not None:
+        placement["tolerations"] = [*placement.get("tolerations", []), _tolerated(spot.taint)]
     return placement
+
+
+def _tolerated(taint: str) -> Object:
+    return {"key": taint, "operator": "Exists", "effect": "NoSchedule"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from gpuctl.language.fields import is_capability
@@ -34,15 +35,22 @@ def container_security(security: Security) -> Object:
     return context
 
 
-def lift_security(pod: Object, container: Object) -> Data:
-    """Return the ``security:`` block; empty if nothing is set."""
+def lift_security(pod: Object, container: Object, added: Collection[str] = ()) -> Data:
+    """Return the ``security:`` block; empty if nothing is set.
+
+    :param added: capabilities that another field of the document adds.
+    """
     context, own = pod.get("securityContext", {}), container.get("securityContext", {})
     data: Data = {field: context[key] for field, key in _POD_FIELDS.items() if key in context}
     if context.get("fsGroupChangePolicy") != _CHANGE_POLICY:
         data.pop("fsGroup", None)
     if own.get("readOnlyRootFilesystem"):
         data["readOnlyRoot"] = True
-    capabilities = own.get("capabilities", {})
+    capabilities = {
+        name: [item for item in names if name != "add" or item not in added]
+        for name, names in own.get("capabilities", {}).items()
+    }
+    capabilities = {name: names for name, names in capabilities.items() if names or not added}
     if capabilities and all(names and all(map(is_capability, names)) for names in capabilities.values()):
         data["capabilities"] = capabilities["add"] if list(capabilities) == ["add"] else dict(capabilities)
     return data

@@ -58,6 +58,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _helpers(document, model, settings)
         yield check_pods(document, model, lambda view, part: check_gpus(view, part, settings))
         yield check_pods(document, model, check_shared_memory)
+        yield check_pods(document, model, lambda view, part: _nodes_and_network(view, part, settings))
         yield check_storage(document, model, settings)
         yield check_service(document, model, settings)
         if model.kind == "training":
@@ -68,6 +69,18 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield from command_checks(document, model, settings)
     elif model.kind == "quota":
         yield _quota(document, model, settings)
+
+
+def _nodes_and_network(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report spot nodes and RDMA devices that the platform does not have."""
+    if model.resources.spot and settings.spot is None:
+        hint = "have the platform set `spot: {labels: {KEY: VALUE}, taint: KEY}`, or remove the line"
+        message = "the platform names no spot nodes"
+        yield document.diagnostic(ERROR, "GPU443", message, ("resources", "spot"), hint, key=True)
+    if model.resources.network.uses_rdma and settings.rdma is None:
+        hint = "have the platform set `network: {rdma: {resource: NAME}}`, or remove the line"
+        message = "the platform names no RDMA devices"
+        yield document.diagnostic(ERROR, "GPU443", message, ("resources", "network", "rdma"), hint, key=True)
 
 
 def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:

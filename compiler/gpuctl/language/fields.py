@@ -227,6 +227,13 @@ def _fraction(value: str) -> str | None:
 
 
 @_cached
+def _device_count(value: str) -> str:
+    if value not in ("true", "false") and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+        message = f"`{shorten(value)}` is neither a number of devices, greater than 0, nor `true` or `false`"
+        raise field_error("GPU206", message, "write `true` for the platform's number, or remove the line")
+    return value
+
+
 def _share(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:
@@ -489,6 +496,7 @@ PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
 Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]
 PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity)]
 Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
+DeviceCount = Annotated[str, Scalar.TEXT, Check(_device_count)]
 Share = Annotated[str, Scalar.TEXT, Check(_share)]
 Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
 PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]

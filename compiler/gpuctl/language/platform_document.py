@@ -35,8 +35,10 @@ from gpuctl.language.fields import (
     empty_list,
 )
 from gpuctl.language.names import DEFAULT_DOMAIN
+from gpuctl.language.network_block import NetworkSettings
 from gpuctl.language.route_blocks import RouteSettings
 from gpuctl.language.service_block import ServiceType
+from gpuctl.language.spot_block import SpotSettings
 from gpuctl.language.storage_block import ClaimSource, NfsSource
 from gpuctl.language.topology_block import TopologySettings
 from gpuctl.language.workload import Version
@@ -507,6 +509,14 @@ class PlatformDocument(Block):
         None,
         description="Controller of `service.route`. Default: none, so that services cannot have routes.",
         examples=[{"gateway": "infra/public", "tls": True}],
+    )
+    spot: SpotSettings | None = Field(
+        None,
+        description="Spot nodes, for jobs with `resources.spot`. Default: none.",
+        examples=[{"labels": {"cloud.google.com/gke-spot": "true"}, "taint": "cloud.google.com/gke-spot"}],
+    )
+    network: NetworkSettings = Field(
+        default_factory=NetworkSettings.model_construct, description="Networks of the nodes."
     )
     storage: StorageSettings = Field(
         default_factory=StorageSettings.model_construct, description="Settings of storage."

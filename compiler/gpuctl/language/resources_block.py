@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gpuctl.language.fields import (
     Block,
+    Boolean,
     Count,
     DnsLabel,
     GpuProfile,
@@ -17,6 +18,7 @@ from gpuctl.language.fields import (
     Share,
 )
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.network_block import Network
 from gpuctl.language.topology_block import Topology
 
 
@@ -76,6 +78,14 @@ class Resources(Block):
         "MiB is "
         "too small for NCCL and data loaders).",
         examples=["16Gi"],
+    )
+    spot: Boolean = Field(
+        False,
+        description="Run on the platform's spot nodes (`spot`), which are cheaper and may be taken away at any time.",
+        examples=[True],
+    )
+    network: Network = Field(
+        default_factory=Network.model_construct, description="Network of each pod.", examples=[{"rdma": True}]
     )
 
     @property

@@ -128,6 +128,10 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
+            fields.DeviceCount,
+            TextRule("^(?:true|false|[1-9][0-9]{0,8})$", None, _ANY, "Not a number of devices, `true` or `false`.", 1),
+        ),
+        (
             fields.Quantity,
             TextRule(
                 rf"^(?:\+?{_AMOUNT}|-(?:0+(?:\.0*)?|\.0+)){_SUFFIX}$",
@@ -210,7 +214,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
         (
             fields.RoutePath,
             TextRule(
-                r"^(?![\s\S]*(?://|/\.{1,2}(?:/|$)|%2[fF]))/[!-\"$->@-~]*$",
+                r"^(?![\s\S]*(?://|/\.{1,2}(?:/|$)|%2[fF]))/[!-\"\x24->@-~]*$",
                 1024,
                 _TEXT,
                 "Not a URL path such as `/v1`.",

@@ -16,6 +16,7 @@ from gpuctl.objects.quantities import parse_quantity
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
     from gpuctl.language.kinds import Job
+    from gpuctl.language.network_block import RdmaSettings
     from gpuctl.language.platform_document import (
         ClusterIdentity,
         ExternalPool,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
     from gpuctl.language.resources_block import Resources
     from gpuctl.language.route_blocks import RouteSettings
+    from gpuctl.language.spot_block import SpotSettings
     from gpuctl.language.storage_block import Workdir
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
@@ -189,6 +191,16 @@ class Settings:
     def routes(self) -> RouteSettings | None:
         """The controller of routes to services; None if the platform has none."""
         return self._platform.routes if self._platform is not None else None
+
+    @property
+    def spot(self) -> SpotSettings | None:
+        """The platform's spot nodes; None if it has none."""
+        return self._platform.spot if self._platform is not None else None
+
+    @property
+    def rdma(self) -> RdmaSettings | None:
+        """The RDMA devices of the nodes; None if the platform has none."""
+        return self._platform.network.rdma if self._platform is not None else None
 
     @property
     def serves_sleep_hooks(self) -> bool:

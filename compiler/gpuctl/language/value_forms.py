@@ -153,6 +153,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Quantity, "Kubernetes quantity"),
         (fields.PositiveQuantity, "Kubernetes quantity > 0"),
         (fields.Memory, "Kubernetes quantity >= 4Mi"),
+        (fields.DeviceCount, "number > 0, true or false"),
         (fields.Share, "GPU memory or fraction of a card"),
         (fields.Duration, "duration"),
         (fields.PositiveDuration, "duration > 0"),

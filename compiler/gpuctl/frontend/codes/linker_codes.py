@@ -252,7 +252,7 @@ LINKER_CODES = (
         "error",
         "field that the platform does not serve",
         "The field needs a part of the cluster that the platform's settings do not mention: a controller of routes, a "
-        "newer Kubernetes, or an autoscaler.",
+        "newer Kubernetes, an autoscaler, spot nodes, or RDMA devices.",
         "If the cluster has it, add the setting that the message names to platform.yaml. Otherwise remove the field.",
         job_document("compute", "service:\n  route: {host: chat.example.com}  #!\n"),
     ),
