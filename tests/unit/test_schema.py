@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.loading import load
 from gpuctl.frontend.source import Source
-from gpuctl.language import fields
+from gpuctl.language import fields, sweep_block
 from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import kind_called
@@ -682,9 +682,10 @@ def test_each_error_is_reported_once() -> None:
 # Never stricter than the binder --------------------------------------------------------------------------------------
 
 TYPES = {
-    name: getattr(fields, name)
-    for name in vars(fields)
-    if name[0].isupper() and getattr(getattr(fields, name), "__metadata__", None)
+    name: alias
+    for module in (fields, sweep_block)
+    for name, alias in vars(module).items()
+    if name[0].isupper() and getattr(alias, "__metadata__", None)
 }
 TEXT_ALIASES = {name: alias for name, alias in TYPES.items() if fields.Scalar.TEXT in alias.__metadata__}
 ALPHABETS = {
@@ -773,6 +774,8 @@ def _texts() -> Iterator[str]:
         "../etc/passwd",
         "Asia/",
     )
+    yield from ("@daily", "@hourly", "*/5 * * * *", "0 2 * * 1-5", "0 2 1 JAN,feb MON", "0 2 * * * *", "60 * * * *")
+    yield from ("1g.5gb", "1g.10gb", "7g.80gb", "1g.10gb+me", "1c.2g.20gb", "g.5gb", "1g.gb")
 
 
 def test_choices_are_never_numbers_or_booleans() -> None:
