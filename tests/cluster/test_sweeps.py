@@ -28,8 +28,10 @@ def test_changed_value_replaces_only_its_job(place: Place) -> None:
 
 def test_apply_asks_before_a_shifted_value_replaces_a_running_job(place: Place) -> None:
     place.apply(sweep(lr=["1e-5", "2e-5"]), flags=("--wait",))
-    refused = place.apply(sweep(lr=["2e-5"]), code=2)
+    refused = place.apply(sweep(lr=["2e-5", "1e-5"]), code=2)
     assert f"replaces training/tune-0 in {place.namespace}: running for" in refused.err
+    moved = f"tune-0 in {place.namespace} has the values of the former tune-1, and starts anew: lr=2e-5"
+    assert moved in place.plan(sweep(lr=["2e-5", "1e-5"])).value["notes"]
     assert place.get("Job", "tune-0")["metadata"]["annotations"]["runwhere.ai/sweep-values"] == '{"lr": "1e-5"}'
 
 
@@ -47,3 +49,49 @@ def test_rollback_of_one_job_keeps_it_in_the_sweep(place: Place) -> None:
     job = place.get("Job", "tune-0")
     assert job["metadata"]["labels"]["runwhere.ai/sweep"] == "tune"
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["--lr=1e-5"]
+
+
+def _end(place: Place, job: str, how: str) -> None:
+    """Let the pod of a job end."""
+    place.running(job)
+    (pod,) = place.pods(job)
+    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": how}}})
+    place.ended(job)
+
+
+def test_sweep_is_listed_waited_for_run_again_and_deleted(place: Place) -> None:
+    place.apply(sweep(lr=["1e-5", "2e-5"]), training("other"), flags=("--wait",))
+    _end(place, "tune-0", "complete")
+    _end(place, "tune-1", "fail")
+
+    listed = place.gpuctl("get", "jobs", "--sweep", "tune", "-o", "json").value
+    assert (listed["sweep"], listed["total"]) == ("tune", 2)
+    assert [(item["name"], item["sweepValues"], item["status"]) for item in listed["items"]] == [
+        ("tune-0", {"lr": "1e-5"}, "Succeeded"),
+        ("tune-1", {"lr": "2e-5"}, "Failed"),
+    ]
+    table = place.gpuctl("get", "jobs", "--sweep", "tune").out.splitlines()
+    assert [line.split()[:4:2] for line in table] == [["NAME", "lr"], ["tune-0", "1e-5"], ["tune-1", "2e-5"]]
+    assert place.gpuctl("get", "jobs", "--sweep", "tune", "-o", "name").out == "training/tune-0\ntraining/tune-1\n"
+    assert "there are no jobs of a sweep nope" in place.gpuctl("wait", "--sweep", "nope", "--for=done", code=1).err
+    assert "not both" in place.gpuctl("delete", "job", "tune-0", "--sweep", "tune", code=2).err
+
+    finished, failed = place.uid("Job", "tune-0"), place.uid("Job", "tune-1")
+    place.gpuctl("rerun", "--sweep", "tune", "--failed")
+    assert place.uid("Job", "tune-0") == finished
+    assert place.uid("Job", "tune-1") != failed
+    _end(place, "tune-1", "complete")
+    waited = place.gpuctl("wait", "--sweep", "tune", "--for=done")
+    assert len(waited.out.splitlines()) == 2
+
+    place.gpuctl("delete", "--sweep", "tune", "--yes")
+    assert not place.exists("Job", "tune-0")
+    assert place.exists("Job", "other")
+
+
+def test_sweep_is_paused_and_resumed(place: Place) -> None:
+    place.apply(sweep(lr=["1e-5", "2e-5"]), flags=("--wait",))
+    place.gpuctl("pause", "--sweep", "tune")
+    assert all(place.get("Job", name)["spec"]["suspend"] for name in ("tune-0", "tune-1"))
+    place.gpuctl("resume", "--sweep", "tune")
+    place.running("tune-0", "tune-1")

@@ -26,6 +26,18 @@ def test_list_equals_that_of_the_command_line(served: Served, place: Place) -> N
     assert served.get("/jobs", namespace=place.namespace, page=2, pageSize=1)["items"] == found["items"][1:]
 
 
+def test_jobs_of_a_sweep_have_their_values(served: Served, place: Place) -> None:
+    document = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5"]})
+    place.apply(document, training("other"))
+    asked = {"namespace": place.namespace, "sweep": "tune", "byJob": "true"}
+    found = served.until("/pods", lambda value: value["total"] == 2, **asked)
+    assert [(item["name"], item["sweepValues"]) for item in found["items"]] == [
+        ("tune-0", {"lr": "1e-5"}),
+        ("tune-1", {"lr": "2e-5"}),
+    ]
+    assert served.get("/pods", namespace=place.namespace, sweep="a,b", status=400)["error"] == "InvalidRequest"
+
+
 def test_users_list_only_their_own_namespaces(served: Served, place: Place) -> None:
     place.apply(training("a"))
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)

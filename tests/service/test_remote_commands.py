@@ -58,7 +58,15 @@ def _with_formats(command: str, formats: tuple[str, ...] = _FORMATS) -> tuple[st
 
 
 TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
-    "get jobs": Same((*_with_formats("get jobs"), "get jobs --jobs", "get jobs b --kind inference", "get jobs nope")),
+    "get jobs": Same(
+        (
+            *_with_formats("get jobs"),
+            "get jobs --jobs",
+            "get jobs b --kind inference",
+            "get jobs nope",
+            "get jobs --sweep s",
+        )
+    ),
     "get pods": Same((*_with_formats("get pods"), "get pods a --status running")),
     "get pools": Same((*_with_formats("get pools"), f"get pools {POOL}", "get pools nope")),
     "get nodes": Same(

@@ -38,6 +38,20 @@ class JobRow(SharedModel):
     reason: str | None = Field(None, examples=[None])
 
 
+class SweepRow(JobRow):
+    """A job of a sweep."""
+
+    sweep_values: dict[str, str] = Field(description="Value of each parameter.", examples=[{"lr": "1e-5", "seed": "1"}])
+
+
+class SweepRows(SharedModel):
+    """``gpuctl get jobs --sweep NAME -o json``."""
+
+    sweep: str
+    items: list[SweepRow]
+    total: int
+
+
 class JobRows(SharedModel):
     """``gpuctl get jobs -o json``."""
 
@@ -57,6 +71,11 @@ class ListedPod(JobRow):
         None,
         description="The uid of the job's main object, or of its oldest pod if only pods are left.",
         examples=["4f0b7a52-6a54-4a7e-9d5b-6b0a8c0c1d2e"],
+    )
+    sweep_values: dict[str, str] | None = Field(
+        None,
+        description="Of a training in a sweep, its value of each parameter; else null.",
+        examples=[{"lr": "1e-5", "seed": "1"}],
     )
 
 
@@ -129,9 +148,16 @@ def job_rows(rows: Iterable[JobTableRow]) -> JobRows:
     return JobRows(items=items, total=len(items))
 
 
+def sweep_rows(sweep: str, rows: Iterable[JobTableRow]) -> SweepRows:
+    """Return the jobs of a sweep in the form of ``-o json``."""
+    items = [SweepRow(**row_fields(row), sweep_values=dict(row.sweep_values or {})) for row in rows]
+    return SweepRows(sweep=sweep, items=items, total=len(items))
+
+
 def listed_pod(row: JobTableRow) -> ListedPod:
     """Return a row in the form of ``GET /pods``."""
-    return ListedPod(**row_fields(row), object_name=row.identity.object_name, uid=row.uid)
+    values = dict(row.sweep_values) if row.sweep_values is not None else None
+    return ListedPod(**row_fields(row), object_name=row.identity.object_name, uid=row.uid, sweep_values=values)
 
 
 def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str | None) -> JobItem:

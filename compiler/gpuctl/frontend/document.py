@@ -63,6 +63,17 @@ class Document:
         return str(header.name) if header is not None else ""
 
     @property
+    def is_first(self) -> bool:
+        """True unless the source document has a sweep, and this is not its first job."""
+        return self.first is None or self.first is self
+
+    @property
+    def written_name(self) -> str:
+        """Its name in the source: for a job of a sweep, the name of the sweep."""
+        membership = self.model.job.sweep if self.first is not None and self.model.kind == "training" else None
+        return membership.name if membership is not None else self.name
+
+    @property
     def names_namespace(self) -> bool:
         """True if the document itself names its job's namespace."""
         return getattr(getattr(self.model, "job", None), "namespace", None) is not None

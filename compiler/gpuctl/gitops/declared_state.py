@@ -163,9 +163,11 @@ def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
     found: dict[JobId, list[str]] = {}
     for span, message in told:
         document = compilation.documents[starts[bisect(starts, (span.file, span.line + 1)) - 1][2]]
-        if isinstance(document.model, Workload):
-            job = JobId(document.kind, document.namespace, document.model.job.name)
-            found.setdefault(job, []).append(message)
+        first = document.first
+        for one in [document] if first is None else [item for item in compilation.documents if item.first is first]:
+            if isinstance(one.model, Workload):
+                job = JobId(one.kind, one.namespace, one.model.job.name)
+                found.setdefault(job, []).append(message)
     return found
 
 

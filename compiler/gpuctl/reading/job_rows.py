@@ -15,6 +15,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
+from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
@@ -112,6 +113,7 @@ class JobTableRow(NamedTuple):
     :param pod: name of the pod; None in the row of a job.
     :param ready: ready containers of all, or ready pods of all, as ``1/2``.
     :param gpu: number of GPUs requested.
+    :param sweep_values: the job's value of each parameter of its sweep; None for a job outside of sweeps.
     """
 
     uid: str
@@ -128,6 +130,7 @@ class JobTableRow(NamedTuple):
     gpu_type: str | None
     priority: str | None
     applied_by: str | None = None
+    sweep_values: Mapping[str, str] | None = None
 
     @property
     def job_id(self) -> str:
@@ -173,12 +176,14 @@ class PlatformKeys(NamedTuple):
     gpu_type: str
     priority: str
     gpus: frozenset[str]
+    sweep_values: str
     claimed: Mapping[str, int] = MappingProxyType({})
 
 
 def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
     """Return the label keys and GPU resources of a platform."""
-    return PlatformKeys(keys, settings.label("gpu-type"), settings.label("priority"), settings.gpu_resources)
+    gpu_type, priority, values = map(settings.label, ("gpu-type", "priority", SWEEP_VALUES))
+    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values)
 
 
 def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
@@ -435,6 +440,7 @@ def pod_row(
         gpu_type=selected_gpu_type(pod["spec"], names.gpu_type),
         priority=labels_of(pod).get(names.priority),
         applied_by=applied_by(workload, names.keys) if workload is not None else None,
+        sweep_values=(sweep_values(workload, names.sweep_values) or None) if workload is not None else None,
     )
 
 
@@ -468,6 +474,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         gpu_type=selected_gpu_type(spec, names.gpu_type),
         priority=labels_of(main).get(names.priority),
         applied_by=applied_by(main, names.keys),
+        sweep_values=sweep_values(main, names.sweep_values) or None,
     )
 
 

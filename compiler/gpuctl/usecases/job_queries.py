@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.objects.label_names import SWEEP
 from gpuctl.reading import job_rows
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, JobTableRow
 from gpuctl.reading.node_devices import read_devices
@@ -34,6 +36,7 @@ class JobQuery(NamedTuple):
     :param selector: label selector as in kubectl.
     :param pods_only: leave out rows of jobs without pods.
     :param reasons: pending rows have the reason that `why` gives.
+    :param sweep: only the jobs of this sweep.
     """
 
     names: tuple[str, ...] = ()
@@ -44,6 +47,12 @@ class JobQuery(NamedTuple):
     by_job: bool = False
     pods_only: bool = False
     reasons: bool = False
+    sweep: str = ""
+
+    def label_selector(self, settings: Settings) -> str:
+        """Return the label selector of the objects to read."""
+        of_sweep = f"{settings.label(SWEEP)}={self.sweep}" if self.sweep else ""
+        return ",".join(filter(None, (self.selector, of_sweep)))
 
     @property
     def filter(self) -> JobFilter:
@@ -60,13 +69,14 @@ class JobQuery(NamedTuple):
             "kind": self.kind,
             "status": self.status,
             "selector": self.selector,
+            "sweep": self.sweep,
             **{name: "true" for name, is_set in flags.items() if is_set},
         }
 
     @property
     def is_narrowed(self) -> bool:
         """Return True if the query does not match all jobs."""
-        return any((self.names, self.pool, self.kind, self.status, self.selector))
+        return any((self.names, self.pool, self.kind, self.status, self.selector, self.sweep))
 
 
 @dataclass
@@ -153,13 +163,14 @@ def _explained(
 
 
 def _batches(reader: ReadContext, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
+    selector = query.label_selector(reader.settings)
     if query.names:
         from gpuctl.reading.job_lookup import find_jobs
 
-        return [find_jobs(reader.scope, query.names, reader.keys, query.selector)]
+        return [find_jobs(reader.scope, query.names, reader.keys, selector)]
     if query.by_job or not in_pages:
-        return [job_rows.read_jobs(reader.scope, reader.keys, query.selector)]
-    return job_rows.read_job_pages(reader.scope, reader.keys, query.selector)
+        return [job_rows.read_jobs(reader.scope, reader.keys, selector)]
+    return job_rows.read_job_pages(reader.scope, reader.keys, selector)
 
 
 def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:
@@ -174,8 +185,19 @@ def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRo
         return
     wanted = query.filter
     shape = {"by_job": query.by_job, "pods_only": query.pods_only}
-    for rows in watch_rows(reader.scope, reader.settings, reader.keys, query.selector, **shape):
+    selector = query.label_selector(reader.settings)
+    for rows in watch_rows(reader.scope, reader.settings, reader.keys, selector, **shape):
         yield [row for row in rows if wanted.matches(row)]
+
+
+def jobs_of_sweep(reader: ReadContext, query: JobQuery) -> list[JobTableRow]:
+    """Return a row for each job of the query's sweep, in the order of their numbers."""
+
+    def number(row: JobTableRow) -> tuple[str, int, str]:
+        _, _, last = row.identity.name.rpartition("-")
+        return row.identity.namespace, int(last) if last.isdecimal() else 0, row.identity.name
+
+    return sorted(list_jobs(reader, query._replace(by_job=True)).rows, key=number)
 
 
 class JobGpuUsage(NamedTuple):

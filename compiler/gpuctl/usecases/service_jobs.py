@@ -77,4 +77,5 @@ def _row(item: Mapping[str, Any]) -> JobTableRow:
         gpu_type=item.get("gpuType"),
         priority=item.get("priority"),
         applied_by=item.get("appliedBy"),
+        sweep_values=item.get("sweepValues"),
     )

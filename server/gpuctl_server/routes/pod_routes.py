@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query
 
 from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
+from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.reading.job_rows import JobTableRow
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller
@@ -56,6 +57,14 @@ def list_of_pods(
     reasons: Annotated[
         bool, Query(description="Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.")
     ] = False,
+    sweep: Annotated[
+        str,
+        Query(
+            max_length=LABEL_MAX,
+            pattern=r"^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
+            description="Only the jobs of this sweep.",
+        ),
+    ] = "",
     page: Page = 1,
     pageSize: Annotated[int, Query(ge=1, le=LARGEST, description="Items per page.")] = 20,  # noqa: N803
 ) -> dict[str, Any]:
@@ -66,7 +75,7 @@ def list_of_pods(
         raise Problem(400, "byJob and podsOnly exclude each other", error="InvalidRequest")
     require_access(caller, AccessRequest("get", "jobs", namespace or None))
     named = tuple(filter(None, names.split(",")))
-    query = JobQuery(named, pool, kind, status, selector, byJob, podsOnly, reasons)
+    query = JobQuery(named, pool, kind, status, selector, byJob, podsOnly, reasons, sweep)
     rows, statuses, notes = _listed(service, caller, query, namespace or None)
     items = list(map(listed_pod, page_of(rows, page, pageSize)))
     return PodPage(total=len(rows), items=items, statuses=statuses, notes=notes).as_json()

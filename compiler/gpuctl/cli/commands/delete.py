@@ -14,6 +14,7 @@ from gpuctl.cli.options.document_options import compile_options, require_inputs
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
+from gpuctl.cli.options.sweep_option import read_named_jobs, sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
@@ -56,6 +57,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 )
 @click.argument("arguments", nargs=-1, metavar="[KIND NAME...] [FILE...]", shell_complete=_complete)
 @click.option("-f", "--filename", "filenames", multiple=True, metavar="FILE", help="A file, a directory, or -.")
+@sweep_option("Delete all jobs of this sweep.")
 @compile_options
 @cluster_options
 @checkpoint_option
@@ -66,6 +68,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 def command(
     arguments: tuple[str, ...],
     filenames: tuple[str, ...],
+    sweep: str,
     platform: str | None,
     namespace: str | None,
     strict: bool,
@@ -92,6 +95,11 @@ def command(
         Invocation(kubeconfig, context, yes, as_json),
         RunOptions(timeout, force, checkpoint=not without_checkpoint),
     )
+    if sweep and (arguments or filenames):
+        raise click.UsageError("Name jobs or files, or a sweep with --sweep; not both")
+    if sweep:
+        found = read_named_jobs((), sweep, kubeconfig, context, platform, namespace, as_json=as_json)
+        arguments = ("job", *found)
     kind = KINDS.get(arguments[0]) if arguments else None
     if namespace_too and kind != "quota":
         raise click.UsageError("--namespace-too goes with `gpuctl delete quota USER`")

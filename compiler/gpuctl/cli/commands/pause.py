@@ -11,6 +11,7 @@ from gpuctl.cli.options.change_runner import checkpoint_callbacks
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.reading_options import open_context
+from gpuctl.cli.options.sweep_option import named_jobs
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import pause_jobs
 from gpuctl.usecases.service_changes import pause_by_service
@@ -21,6 +22,7 @@ from gpuctl.usecases.service_changes import pause_by_service
 @job_arguments
 def command(
     names: tuple[str, ...],
+    sweep: str,
     without_checkpoint: bool,
     namespace: str | None,
     output: str,
@@ -37,6 +39,7 @@ def command(
     """
     as_json = as_json or output == "json"
     with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
+        names = named_jobs(read_context, names, sweep)
         if read_context.service is None:
             with checkpoint_callbacks(without_checkpoint=without_checkpoint) as callbacks:
                 jobs = pause_jobs(read_context.scope, names, read_context.settings, callbacks)

@@ -11,6 +11,7 @@ from gpuctl.cli.options.connection_options import changing_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reading_options, reject_platform
+from gpuctl.cli.options.sweep_option import read_named_jobs, sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory
@@ -25,14 +26,20 @@ from gpuctl.usecases.service_changes import rerun_by_service
     short_help="Run a training again that has ended.",
     epilog="Examples:\n\n  $ gpuctl rerun qwen-sft\n\n  $ gpuctl rerun evaluate --failed",
 )
-@click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
+@click.argument("names", nargs=-1, metavar="[JOB]...", shell_complete=complete_job)
+@sweep_option()
 @namespace_option("Namespace of the jobs.")
 @reading_options
-@click.option("--failed", is_flag=True, help="Of arrays, run only the indexes that have not succeeded.")
+@click.option(
+    "--failed",
+    is_flag=True,
+    help="Of arrays, only the indexes without success; of a sweep, the failed jobs.",
+)
 @queue_option
 @changing_options
 def command(
     names: tuple[str, ...],
+    sweep: str,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -55,6 +62,11 @@ def command(
     """
     as_json = as_json or output == "json"
     invocation = Invocation(kubeconfig, context, yes, as_json)
+    names = read_named_jobs(
+        names, sweep, kubeconfig, context, platform, namespace, as_json=as_json, status="failed" if failed else ""
+    )
+    # The failed jobs of a sweep run again as a whole.
+    failed = failed and not sweep
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)

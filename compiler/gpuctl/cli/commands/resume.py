@@ -11,6 +11,7 @@ from gpuctl.cli.options.change_runner import Invocation, callbacks_of
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.reading_options import open_context
+from gpuctl.cli.options.sweep_option import named_jobs
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.service_changes import resume_by_service
@@ -21,6 +22,7 @@ from gpuctl.usecases.service_changes import resume_by_service
 @job_arguments
 def command(
     names: tuple[str, ...],
+    sweep: str,
     yes: bool,
     namespace: str | None,
     output: str,
@@ -35,6 +37,7 @@ def command(
     """
     as_json = as_json or output == "json"
     with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
+        names = named_jobs(read_context, names, sweep)
         if read_context.service is None:
             callbacks = callbacks_of(Invocation(kubeconfig, context, yes, as_json), Progress())
             resumed = starmap(paused_job, resume_jobs(read_context.scope, names, read_context.settings, callbacks))

@@ -63,7 +63,8 @@ def command(
     elif output == "text":
         text.write(result.diagnostics, result.sources, sys.stdout)
         if result.ok:
-            documents, objects = _plural(len(result.documents), "document"), _plural(len(result.objects), "object")
+            written = sum(document.is_first for document in result.documents)
+            documents, objects = _plural(written, "document"), _plural(len(result.objects), "object")
             click.echo(f"{documents} ok: {objects} for Kubernetes {result.settings.kubernetes_version}")
     else:
         click.echo(import_module(f"gpuctl.cli.output.{output}").render(result.diagnostics), nl=False)

@@ -11,6 +11,7 @@ from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.sweep_option import named_jobs, sweep_option
 from gpuctl.usecases.job_queries import wait_for_jobs
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -29,9 +30,10 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
     "wait",
     short_help="Wait until jobs run, are ready, done or deleted.",
     epilog="Examples:\n\n  $ gpuctl wait llm --for=ready --timeout 10m\n\n"
-    "  $ gpuctl wait sft eval --for=done && echo finished",
+    "  $ gpuctl wait sft eval --for=done && echo finished\n\n  $ gpuctl wait --sweep tune --for=done",
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_job)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_job)
+@sweep_option()
 @click.option(
     "--for",
     "condition",
@@ -48,6 +50,7 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
 @reading_options
 def command(
     names: tuple[str, ...],
+    sweep: str,
     condition: str,
     timeout: float | None,
     namespace: str | None,
@@ -68,6 +71,7 @@ def command(
     outcomes = []
     try:
         with open_context(kubeconfig, context, platform, namespace, as_json=in_json) as read_context:
+            names = named_jobs(read_context, names, sweep)
             for outcome in wait_for_jobs(read_context, names, condition, timeout, progress.wait):
                 outcomes.append(outcome)
                 progress.clear()

@@ -11,16 +11,18 @@ from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reading_options
+from gpuctl.cli.options.sweep_option import sweep_option
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def job_arguments(function: Function) -> Function:
-    """Add the JOB arguments, ``-n``, ``-o`` and the connection options."""
+    """Add the JOB arguments, ``--sweep``, ``-n``, ``-o`` and the connection options."""
     for decorate in (
         json_option,
         namespace_option("Namespace of the jobs. Default: search; a name must be unique."),
-        click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job),
+        sweep_option(),
+        click.argument("names", nargs=-1, metavar="[JOB]...", shell_complete=complete_job),
         reading_options,
     ):
         function = decorate(function)

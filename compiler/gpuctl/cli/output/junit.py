@@ -19,8 +19,8 @@ def render(diagnostics: Iterable[Diagnostic], documents: Iterable[Document]) -> 
     file. Without any of both there is one passed case, because some readers fail on an empty report.
     """
     known: dict[str, list[tuple[range, str]]] = {}
-    for document in documents:
-        title = f"{document.kind}/{document.name}" if document.name else document.kind
+    for document in filter(lambda item: item.is_first, documents):
+        title = f"{document.kind}/{document.written_name}" if document.written_name else document.kind
         known.setdefault(document.file, []).append((_lines(document), title))
     found: dict[tuple[str, str], list[Diagnostic]] = {
         (file, title): []

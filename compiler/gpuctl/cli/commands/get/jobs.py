@@ -12,6 +12,7 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -19,7 +20,7 @@ from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.workload_state import age
 from gpuctl.reading.job_rows import Job, JobTableRow
-from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs, watch_jobs
+from gpuctl.usecases.job_queries import JobQuery, gpu_use, jobs_of_sweep, list_jobs, watch_jobs
 from gpuctl.usecases.pool_queries import pool_names
 from gpuctl.usecases.read_context import ReadContext
 
@@ -29,6 +30,9 @@ WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "APPLIED BY", "REASON")
 _LEFT_OUT_FIRST = ("IP", "NODE")
 _LEFT_OUT_THEN = ("PRIORITY", "APPLIED BY", "GPU-TYPE", "POOL", "GPU", "AGE", "READY", "KIND")
 """Columns that are omitted on a narrow terminal, in this order."""
+
+
+_OF_SWEEP = ("STATUS", "READY", "NODE", "AGE")
 
 
 class JobTableOptions(NamedTuple):
@@ -52,6 +56,7 @@ def _options(function: Function) -> Function:
         click.option(
             "--kind", "--type", "kind", type=click.Choice(WORKLOADS), default=None, help="Only this kind of job."
         ),
+        sweep_option("Only the jobs of this sweep, with their values."),
         list_options,
         namespace_options,
         reading_options,
@@ -72,7 +77,8 @@ def command(pods_only: bool, by_job: bool, **options: Any) -> int:
     """List jobs: a row for each pod, and for each job without pods, with the reason.
 
     All namespaces that you may read are searched. STATUS is the reason why a pod does not run, in kubectl's words; -o
-    wide adds pool, GPUs, priority, the user who applied the job, and the full reason.
+    wide adds pool, GPUs, priority, the user who applied the job, and the full reason. With --sweep, a row for each job
+    with its values.
     """
     if pods_only and by_job:
         raise click.UsageError("--pods shows a row for each pod, --jobs one for each job; not both")
@@ -93,6 +99,7 @@ def _get(
     status: str,
     pool: str,
     kind: str | None,
+    sweep: str,
     output: str,
     as_json: bool,
     no_headers: bool,
@@ -111,7 +118,7 @@ def _get(
     output_form = JobTableOptions(output, not no_headers, by_job, pods_only)
     # Not with --watch: these reasons depend on all pods of the cluster, so rows would be printed again all the time.
     reasons = output == "wide" and not watch
-    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons)
+    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons, sweep)
     machine = output in ("json", "yaml")
     with open_context(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
@@ -129,7 +136,32 @@ def _get(
             raise
 
 
+def _list_sweep(read_context: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
+    """Print the jobs of a sweep with a column for each parameter."""
+    rows = jobs_of_sweep(read_context, query)
+    if output_form.output in ("json", "yaml"):
+        from gpuctl.api.job_list_answers import sweep_rows
+
+        show_value(sweep_rows(query.sweep, rows).as_json(), output_form.output)
+        return 0
+    if not rows:
+        click.echo(_nothing(read_context, query, set()), err=True)
+        return 0
+    names = list(dict.fromkeys(name for row in rows for name in row.sweep_values or ()))
+    headers = ("NAME", "NAMESPACE", *names, *_OF_SWEEP, *(WIDE if output_form.output == "wide" else ()))
+    table = shown_table(headers, headings=output_form.headings, droppable=(*_LEFT_OUT_FIRST, *_LEFT_OUT_THEN))
+    cells = []
+    for row in rows:
+        _, name, namespace, _, word, ready, node, _, since, *wide = _cells(row, output_form)
+        values = row.sweep_values or {}
+        cells.append([name, namespace, *(values.get(key, "") for key in names), word, ready, node, since, *wide])
+    show_rows(table, cells)
+    return 0
+
+
 def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptions) -> int:
+    if query.sweep and not query.pods_only and output_form.output != "name":
+        return _list_sweep(read_context, query, output_form)
     if output_form.output in ("json", "yaml"):
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
         from gpuctl.api.job_list_answers import job_rows
