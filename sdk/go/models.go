@@ -999,6 +999,8 @@ type ListedPod struct {
 	ObjectName *string `json:"objectName"`
 	// The uid of the job's main object, or of its oldest pod if only pods are left.
 	Uid *string `json:"uid"`
+	// Of a training in a sweep, its value of each parameter; else null.
+	SweepValues map[string]string `json:"sweepValues"`
 }
 
 // ListedSnapshot: The allocation of GPUs at one time.

@@ -210,6 +210,8 @@ type ListPodsOptions struct {
 	PodsOnly bool
 	// Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
 	Reasons bool
+	// Only the jobs of this sweep.
+	Sweep string
 	// Page number, from 1.
 	Page int
 	// Items per page.
@@ -232,6 +234,7 @@ func (c *Client) ListPods(ctx context.Context, options *ListPodsOptions) (*PodPa
 	set(query, "byJob", options.ByJob)
 	set(query, "podsOnly", options.PodsOnly)
 	set(query, "reasons", options.Reasons)
+	set(query, "sweep", options.Sweep)
 	set(query, "page", options.Page)
 	set(query, "pageSize", options.PageSize)
 	var answer PodPage

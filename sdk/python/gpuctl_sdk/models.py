@@ -1084,6 +1084,8 @@ class ListedPod(Answer):
     """Name of the job's main object: with a hash if a GitOps controller applies the job."""
     uid: str | None
     """The uid of the job's main object, or of its oldest pod if only pods are left."""
+    sweep_values: dict[str, str] | None
+    """Of a training in a sweep, its value of each parameter; else null."""
 
 
 class ListedSnapshot(Answer):

@@ -211,6 +211,7 @@ class Operations(ABC):
         by_job: bool | None = None,
         pods_only: bool | None = None,
         reasons: bool | None = None,
+        sweep: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.PodPage:
@@ -226,6 +227,7 @@ class Operations(ABC):
         :param by_job: One item per job; `ready` counts its pods.
         :param pods_only: Leave out the items for missing pods.
         :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
+        :param sweep: Only the jobs of this sweep.
         :param page: Page number, from 1.
         :param page_size: Items per page.
         """
@@ -245,6 +247,7 @@ class Operations(ABC):
                         "byJob": by_job,
                         "podsOnly": pods_only,
                         "reasons": reasons,
+                        "sweep": sweep,
                         "page": page,
                         "pageSize": page_size,
                     }
@@ -265,6 +268,7 @@ class Operations(ABC):
         by_job: bool | None = None,
         pods_only: bool | None = None,
         reasons: bool | None = None,
+        sweep: str | None = None,
         page_size: int = 500,
     ) -> Iterator[models.ListedPod]:
         """Iterate over the items of all pages of :meth:`list_pods`, which are requested on demand.
@@ -283,6 +287,7 @@ class Operations(ABC):
                 by_job=by_job,
                 pods_only=pods_only,
                 reasons=reasons,
+                sweep=sweep,
                 page=number,
                 page_size=page_size,
             )
@@ -2612,6 +2617,7 @@ class AsyncOperations(ABC):
         by_job: bool | None = None,
         pods_only: bool | None = None,
         reasons: bool | None = None,
+        sweep: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.PodPage:
@@ -2627,6 +2633,7 @@ class AsyncOperations(ABC):
         :param by_job: One item per job; `ready` counts its pods.
         :param pods_only: Leave out the items for missing pods.
         :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
+        :param sweep: Only the jobs of this sweep.
         :param page: Page number, from 1.
         :param page_size: Items per page.
         """
@@ -2646,6 +2653,7 @@ class AsyncOperations(ABC):
                         "byJob": by_job,
                         "podsOnly": pods_only,
                         "reasons": reasons,
+                        "sweep": sweep,
                         "page": page,
                         "pageSize": page_size,
                     }
@@ -2666,6 +2674,7 @@ class AsyncOperations(ABC):
         by_job: bool | None = None,
         pods_only: bool | None = None,
         reasons: bool | None = None,
+        sweep: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.ListedPod]:
         """Iterate over the items of all pages of :meth:`list_pods`, which are requested on demand.
@@ -2684,6 +2693,7 @@ class AsyncOperations(ABC):
                 by_job=by_job,
                 pods_only=pods_only,
                 reasons=reasons,
+                sweep=sweep,
                 page=number,
                 page_size=page_size,
             )
