@@ -8,8 +8,9 @@ without a large dependency. This tool writes the schemas into ``compiler/gpuctl/
     document as JSON Schema. Only what the kinds in ``KINDS`` can reach is kept. ``jobset.json``
     from the CustomResourceDefinition in the Go module ``sigs.k8s.io/jobset``, at the version pinned in
     ``tests/binaries/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
-    version. ``gateway-api.json`` and ``keda.json``
-    from the CustomResourceDefinitions of HTTPRoute and ScaledObject in the Go modules of ``DEFINITIONS``.
+    version. ``gateway-api.json``, ``keda.json`` and ``kueue.json``
+    from the CustomResourceDefinitions of HTTPRoute, ScaledObject and WorkloadPriorityClass in the Go modules of
+    ``DEFINITIONS``.
 
 All have the same form: ``$defs`` holds the definitions, and ``kinds`` maps each ``apiVersion/kind`` to its definition.
 With ``--check`` nothing is written, and the exit code is 1 if a file differs from what this tool would write.
@@ -78,6 +79,7 @@ class Definition(NamedTuple):
 JOBSET_DEFINITION = Definition("jobset", "sigs.k8s.io/jobset", "config/components/crd/bases/*_jobsets.yaml", "v1alpha2")
 DEFINITIONS = (
     Definition("gateway-api", "sigs.k8s.io/gateway-api", "config/crd/standard/*_httproutes.yaml", "v1"),
+    Definition("kueue", "sigs.k8s.io/kueue", "config/components/crd/bases/*_workloadpriorityclasses.yaml", "v1beta2"),
     Definition("keda", "github.com/kedacore/keda/v2", "config/crd/bases/keda.sh_scaledobjects.yaml", "v1alpha1"),
 )
 """The definitions whose schema needs no reference but that of the metadata."""

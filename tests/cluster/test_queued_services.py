@@ -97,3 +97,31 @@ def test_fit_counts_the_quota_of_services(queue_place: Place, queues: Queues) ->
     word, reason = verdict(documents[1])
     assert (word, "admits each of its pods on its own" in reason) == ("unknown", True)
     assert verdict(served("first", 2))[0] == "fits"
+
+
+def test_priority_becomes_a_workload_priority_class(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    place = queue_place
+    place.platform("queues: {priority: workload}")
+    queues.local_queue("team", queues.cluster_queue("team", 1))
+    first, low, high = served("first"), opened("low"), served("high", job={"priority": "high"})
+    low["job"]["priority"] = "low"
+    place.apply(first)
+    place.running("first")
+    place.apply(low)
+    waits(place, "low")
+    place.apply(high)
+    waits(place, "high")
+    answer = place.gpuctl("why", "low", "-o", "json").value
+    assert answer["numbers"]["position"] == 2
+    found = {item["spec"]["priorityClassRef"]["name"] for item in queues.workloads()}
+    assert found == {"gpuctl-low", "gpuctl-medium", "gpuctl-high"}
+    assert writes_nothing(first, low, high)
+    [fitted] = place.gpuctl(
+        "fit", "-f", place.file(served("next", job={"priority": "low"})), "-o", "json", code=None
+    ).value["jobs"]
+    assert fitted["admitted"] is False
+    # The class of a running job cannot be removed.
+    place.platform("")
+    assert place.plan(first).actions["Deployment/first"] == "unchanged"
+    place.apply(first)
+    assert "kueue.x-k8s.io/priority-class" in place.get("Deployment", "first")["metadata"]["labels"]

@@ -27,6 +27,7 @@ gpu:
   vendors: {nvidia: {resource: nvidia.com/gpu}, amd: {resource: amd.com/gpu}}
 training: {backend: jobset, queue: {train: research}}
 topology: {levels: [{name: rack, label: example.com/rack}]}
+queues: {priority: workload}
 service: {type: ClusterIP}
 routes: {gateway: infra/public, listener: https, tls: true}
 image: {pullSecret: login}

@@ -124,14 +124,17 @@ class Queues:
         path = f"{_GROUP}/clusterqueues/{cluster_queue}"
         self.place.api.call("PATCH", path, {"spec": patch}, "application/merge-patch+json")
 
+    def workloads(self) -> list[Object]:
+        """Return the Workloads of the place."""
+        return list(self.place.api.call("GET", f"{_GROUP}/namespaces/{self.place.namespace}/workloads")["items"])
+
     def remove(self) -> None:
         """Delete the cluster-scoped objects; each goes when it is no longer in use."""
         for path in reversed(self._made):
             self.place.api.request("DELETE", path)
 
     def _workload(self, job: str, kind: str) -> Object | None:
-        path = f"{_GROUP}/namespaces/{self.place.namespace}/workloads"
-        for item in self.place.api.call("GET", path)["items"]:
+        for item in self.workloads():
             owners = item["metadata"].get("ownerReferences") or []
             if any((owner["kind"], owner["name"]) == (kind, job) for owner in owners):
                 return dict(item)

@@ -200,6 +200,15 @@ VALID: dict[str, dict[str, Any]] = {
             "triggers": [{"type": "prometheus", "metadata": {"query": "up"}}],
         },
     ),
+    "CronJob": make_object(
+        "batch/v1",
+        "CronJob",
+        spec={
+            "schedule": "0 2 * * *",
+            "jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "main"}]}}}},
+        },
+    ),
+    "WorkloadPriorityClass": make_object("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", value=100),
     "JobSet": make_object(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
@@ -357,6 +366,7 @@ REQUIRED: list[tuple[str, ObjectPath]] = [
     ("Ingress", ("spec", "rules", 0, "http", "paths", 0, "pathType")),
     ("HTTPRoute", ("spec", "rules", 0, "backendRefs", 0, "name")),
     ("ScaledObject", ("spec", "triggers")),
+    ("WorkloadPriorityClass", ("value",)),
     ("JobSet", (*WORKER, "template")),
     ("JobSet", (*WORKER_POD, "containers")),
     ("JobSet", (*WORKER, "dependsOn", 0, "status")),
@@ -372,7 +382,8 @@ def test_valid_objects_pass(version: str, kind: str) -> None:
 def test_every_kind_has_a_valid_object() -> None:
     kinds = {(obj["apiVersion"], kind) for kind, obj in VALID.items()}
     custom = {("jobset.x-k8s.io/v1alpha2", "JobSet"), ("gateway.networking.k8s.io/v1", "HTTPRoute")}
-    assert kinds == {*kubernetes_schemas.KINDS, *custom, ("keda.sh/v1alpha1", "ScaledObject")}
+    custom |= {("keda.sh/v1alpha1", "ScaledObject"), ("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass")}
+    assert kinds == {*kubernetes_schemas.KINDS, *custom}
 
 
 @pytest.mark.parametrize(
@@ -557,6 +568,7 @@ def test_versions_match_the_schema_files() -> None:
         "jobset.json",
         "gateway-api.json",
         "keda.json",
+        "kueue.json",
         *(f"kubernetes-{version}.json" for version in VERSIONS),
     }
     assert DEFAULT_VERSION in VERSIONS

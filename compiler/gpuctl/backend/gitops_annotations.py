@@ -10,12 +10,11 @@ import json
 
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import PRIORITY_CLASSES, SHARED_KINDS, Object
 
 # Jobs cannot be changed in place: with stable names, controllers must delete and create them.
 _REPLACED = frozenset({"Job", "JobSet"})
 # Other workloads may need them after the last document here that names them is removed.
-_KEPT = frozenset({"Namespace", "PriorityClass", "Node"})
 _LARGE = 200 * 1024
 """Size of objects that need a server-side apply, characters: a client-side apply copies them into an annotation of at
 most 256 KiB. Source: Argo CD's user guide, Sync Options ("Server-Side Apply").
@@ -35,10 +34,10 @@ def annotate(context: Context, obj: Object) -> None:
 def _argocd(obj: Object, *, hashed: bool) -> dict[str, str]:
     kind = obj["kind"]
     annotations = {}
-    if kind == "PriorityClass":
-        # Argo CD sorts kinds that it does not list last, PriorityClass among them.
+    if kind in PRIORITY_CLASSES:
+        # Argo CD sorts kinds that it does not list last, classes of priorities among them.
         annotations["argocd.argoproj.io/sync-wave"] = "-1"
-    if kind in _KEPT:
+    if kind in SHARED_KINDS:
         # Delete=false applies when the Application is deleted, Prune=false when the object is removed from git.
         annotations[_OPTIONS] = "Prune=false,Delete=false" + (",ServerSideApply=true" if kind == "Node" else "")
     elif kind in _REPLACED and not hashed:
@@ -52,7 +51,7 @@ def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
     kind = obj["kind"]
     if kind in _REPLACED and not hashed:
         return {"kustomize.toolkit.fluxcd.io/force": "enabled"}
-    if kind in _KEPT:
+    if kind in SHARED_KINDS:
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
     return {}
 

@@ -23,13 +23,13 @@ from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.schedule_block import DEFAULT_KEEP, DEFAULT_ZONE
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
-from gpuctl.objects.queueing import TOPOLOGIES, is_written_by_kueue, queue_of
+from gpuctl.objects.queueing import POD_PARENT, TOPOLOGIES, is_written_by_kueue, queue_of
 from gpuctl.objects.scheduled_jobs import run_of
 
 Data = dict[str, Any]
@@ -134,6 +134,9 @@ class LiftedWorkload:
             job["description"] = description
         template = self.template["metadata"]
         own = {"app", "app.kubernetes.io/name", MANAGED_BY}
+        if POD_PARENT in template.get("annotations", {}) and self.context.settings.has_queue_priorities:
+            # Kueue copies the class from the object.
+            own.add(QUEUE_PRIORITY_LABEL)
         prefix = self.context.label("")
         labels = {
             key: value

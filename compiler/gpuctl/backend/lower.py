@@ -10,6 +10,7 @@ from typing import Any
 from gpuctl.backend import gitops_annotations, object_order, shared_objects
 from gpuctl.backend.canonical_form import embed
 from gpuctl.backend.lowering_context import Context, Lowered
+from gpuctl.backend.object_metadata import names_queue_priority
 from gpuctl.backend.pool_objects import lower_pool, node_labels
 from gpuctl.backend.quota_objects import lower_quota
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -144,6 +145,8 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
             yield from _namespace(context, document, document.namespace)
         if _is_new(made, "PriorityClass", model.job.priority):
             yield Lowered(shared_objects.priority_class(context, model.job.priority), document, shared=True)
+        if names_queue_priority(context, model) and _is_new(made, "WorkloadPriorityClass", model.job.priority):
+            yield Lowered(shared_objects.workload_priority_class(context, model.job.priority), document, shared=True)
         for obj in _lowering(document.kind)(context, document, model):
             yield Lowered(obj, document)
     elif model.kind == "pool":
@@ -161,6 +164,8 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
         yield Lowered(shared_objects.system_namespace(context), document, shared=True)
         for level in DEFAULT_PRIORITIES:
             yield Lowered(shared_objects.priority_class(context, level), document, shared=True)
+            if context.settings.has_queue_priorities:
+                yield Lowered(shared_objects.workload_priority_class(context, level), document, shared=True)
 
 
 def _is_new(made: set[tuple[str, str]], kind: str, name: str) -> bool:

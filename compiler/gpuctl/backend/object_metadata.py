@@ -8,7 +8,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.label_names import (
     CHECKPOINT,
     MANAGED_BY,
@@ -65,7 +65,16 @@ def workload_labels(context: Context, document: Document, model: Job) -> dict[st
     queue = context.settings.queue_of_job(model)
     if queue is not None:
         labels[QUEUE_LABEL] = queue
+    if names_queue_priority(context, model):
+        labels[QUEUE_PRIORITY_LABEL] = context.settings.priorities[model.job.priority].class_name
     return labels
+
+
+def names_queue_priority(context: Context, model: Job) -> bool:
+    """Return True if a job's priority is a WorkloadPriorityClass, too. A class in `job.labels` takes precedence."""
+    if not context.settings.has_queue_priorities or context.settings.queue_of_job(model) is None:
+        return False
+    return QUEUE_PRIORITY_LABEL not in model.job.labels
 
 
 def placement_annotation(context: Context, model: Job | QuotaDocument) -> dict[str, str]:

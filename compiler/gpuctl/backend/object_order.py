@@ -9,6 +9,7 @@ RANKS: dict[str, int] = {
     "CustomResourceDefinition": 0,  # its objects are rejected without it
     "Namespace": 10,  # contains all namespaced objects
     "PriorityClass": 20,  # a pod that names an absent one is rejected
+    "WorkloadPriorityClass": 21,  # Kueue does not process a job that names an absent one
     "ResourceQuota": 30,  # limits must hold before the first pod
     "LimitRange": 31,
     "Node": 40,  # labels that pods select on

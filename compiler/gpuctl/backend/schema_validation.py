@@ -1,8 +1,8 @@
 """Validates objects against the API of a Kubernetes version, without a cluster.
 
 The compiler checks everything it emits, and every ``podPatch`` it reads, against the schemas in ``schemas/``:
-Kubernetes' own OpenAPI definitions and the CustomResourceDefinitions of JobSet, HTTPRoute (Gateway API) and
-ScaledObject (KEDA), reduced by ``tools/kubernetes_schemas.py``.
+Kubernetes' own OpenAPI definitions and the CustomResourceDefinitions of JobSet, HTTPRoute (Gateway API),
+ScaledObject (KEDA) and WorkloadPriorityClass (Kueue), reduced by ``tools/kubernetes_schemas.py``.
 They reject unknown fields, as ``kubectl`` does by default, and explicit nulls.
 
 The messages are gpuctl's own: the wording of the JSON Schema library changes between versions and describes the schema,
@@ -72,7 +72,7 @@ class SchemaValidator:
         self.version = version
         self._definitions: dict[str, dict[str, Any]] = {}
         self._kinds: dict[str, str] = {}
-        for name in (f"kubernetes-{version}.json", "jobset.json", "gateway-api.json", "keda.json"):
+        for name in (f"kubernetes-{version}.json", "jobset.json", "gateway-api.json", "keda.json", "kueue.json"):
             data = json.loads((_DIRECTORY / name).read_text(encoding="utf-8"))
             self._definitions.update(data["$defs"])
             self._kinds.update(data["kinds"])

@@ -6,7 +6,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import PriorityClass
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.label_names import managed_labels
 
 # Namespaces that every cluster has.
@@ -30,6 +30,18 @@ def priority_class(context: Context, level: str) -> Object:
         "value": priority.value,
         "preemptionPolicy": "PreemptLowerPriority" if priority.preempts else "Never",
         "description": f"gpuctl jobs of {level} priority; {how}.",
+    }
+
+
+def workload_priority_class(context: Context, level: str) -> Object:
+    """Return Kueue's class of a priority, with the name and the value of its PriorityClass."""
+    priority = context.settings.priorities[level]
+    return {
+        "apiVersion": RESOURCES["WorkloadPriorityClass"].api_version,
+        "kind": "WorkloadPriorityClass",
+        "metadata": metadata(priority.class_name, None, managed_labels(), shared_annotations(context)),
+        "value": priority.value,
+        "description": f"gpuctl jobs of {level} priority in Kueue queues.",
     }
 
 

@@ -17,7 +17,6 @@ from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.job_queues import (
     KUEUE_COUNTS,
     MIN_PARALLELISM,
-    PRIORITY_LABEL,
     first_priority,
     is_workload_of,
     queue_name,
@@ -41,7 +40,7 @@ from gpuctl.capacity.queue_state import (
 )
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.objects.api_resources import TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, TRAININGS, Object, key_of, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import selector_matches
 
@@ -127,7 +126,8 @@ class _Builder:
         self._flavors = {item["name"]: item for item in lists["resourceflavors"]}
         self._queues = {item["name"]: item for item in lists["clusterqueues"]}
         self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
-        self._ranks = {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
+        planned = {obj["metadata"]["name"]: obj["value"] for obj in objects if obj["kind"] == "WorkloadPriorityClass"}
+        self._ranks = planned | {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
         self._knows_ranks = "workloadpriorityclasses" in lists
         self._devices = {item["extendedResource"] for item in snapshot.device_classes if "extendedResource" in item}
         self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
@@ -270,7 +270,7 @@ class _Builder:
             return QueuedJobStatus(
                 path, refusal=f"{path} is not active: one of its flavors does not exist, or its cohorts form a cycle"
             )
-        rank = labels_of(obj).get(PRIORITY_LABEL)
+        rank = labels_of(obj).get(QUEUE_PRIORITY_LABEL)
         if rank and rank not in self._ranks:
             if self._knows_ranks:
                 return QueuedJobStatus(

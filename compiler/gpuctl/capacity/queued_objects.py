@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.job_queues import KUEUE_COUNTS, MIN_PARALLELISM, PRIORITY_LABEL
+from gpuctl.capacity.job_queues import KUEUE_COUNTS, MIN_PARALLELISM
 from gpuctl.capacity.kueue_configuration import kueue_configuration
 from gpuctl.capacity.kueue_entries import ADMISSION_GATES, TOPOLOGY
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.quota_charges import format_amount
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object
+from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object
 
 _GROUP = "waiting.gpuctl/v1"
 
@@ -46,7 +46,7 @@ def _rank(item: Object) -> str:
 
 
 def _object(item: Object, created: str, defaults: NamespaceDefaults) -> Object:
-    labels = {QUEUE_LABEL: item["queue"], PRIORITY_LABEL: _rank(item)}
+    labels = {QUEUE_LABEL: item["queue"], QUEUE_PRIORITY_LABEL: _rank(item)}
     metadata = {"namespace": item["namespace"], "name": item["owner"]["name"], "labels": labels}
     metadata["creationTimestamp"] = created
     if any("minCount" in part for part in item["podSets"]):

@@ -150,6 +150,17 @@ class TrainingBlock(Block):
     )
 
 
+class QueueSettings(Block):
+    """Settings of jobs in Kueue queues."""
+
+    priority: Literal["pod", "workload"] = Field(
+        "pod",
+        description="Priority of a job in its queue. `pod`: the value of its PriorityClass. `workload`: a "
+        "WorkloadPriorityClass of the same name and value, which an administrator can give another value.",
+        examples=["workload"],
+    )
+
+
 class ExternalPool(Block):
     """A pool declared elsewhere, for checks of repositories that contain only jobs."""
 
@@ -473,6 +484,9 @@ class PlatformDocument(Block):
     )
     gpu: GpuBlock = Field(default_factory=GpuBlock.model_construct, description="GPUs of the platform.")
     training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="Settings of trainings.")
+    queues: QueueSettings = Field(
+        default_factory=QueueSettings.model_construct, description="Settings of jobs in Kueue queues."
+    )
     pools: list[ExternalPool] = Field(
         default_factory=empty_list,
         description="Pools that are declared elsewhere.",

@@ -311,6 +311,11 @@ class Settings:
         """Return the Kueue LocalQueue of a pool's trainings; None if it has none."""
         return self._platform.training.queue.get(pool) if self._platform is not None else None
 
+    @property
+    def has_queue_priorities(self) -> bool:
+        """True if jobs in queues name a WorkloadPriorityClass."""
+        return self._platform is not None and self._platform.queues.priority == "workload"
+
     def queue_of_job(self, model: Job) -> str | None:
         """Return the Kueue LocalQueue of a document's job: its own, or for a training its pool's; None without one."""
         of_pool = self.queue_of(model.resources.pool) if model.kind == "training" else None

@@ -46,6 +46,7 @@ class Resource(NamedTuple):
 _TABLE = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False),
     Resource("", "v1", "nodes", "Node", namespaced=False),
     Resource("", "v1", "resourcequotas", "ResourceQuota"),
     Resource("", "v1", "limitranges", "LimitRange"),
@@ -76,6 +77,10 @@ _TABLE = (
 RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE}
 """Kind -> resource. Kinds are unique among the objects that gpuctl emits."""
 
+PRIORITY_CLASSES = frozenset({"PriorityClass", "WorkloadPriorityClass"})
+"""Kinds of a priority: the scheduler's, and Kueue's."""
+SHARED_KINDS = frozenset({"Namespace", "Node", *PRIORITY_CLASSES})
+"""Kinds whose objects several documents need; they are read by name, and never pruned."""
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet", "CronJob")
 """Kinds of a job's main object, which runs its pods."""
 POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet"})
@@ -88,6 +93,8 @@ OPTIONAL = frozenset({"JobSet", "CronJob", "PodDisruptionBudget", "Ingress", "HT
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label that puts a workload into a Kueue queue."""
+QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+"""Label with which a workload names its WorkloadPriorityClass."""
 TRAININGS = frozenset({"Job", "JobSet"})
 """Kinds of one run of a training."""
 TRAINING_FORMS = TRAININGS | {"CronJob"}

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from gpuctl.objects.api_resources import (
     DEFAULT_QUEUE,
     QUEUE_LABEL,
+    QUEUE_PRIORITY_LABEL,
     TRAININGS,
     WORKLOADS,
     Object,
@@ -34,7 +35,9 @@ TOPOLOGIES = {
 }
 """Annotations with which pods request a level of closeness from Kueue; the value is the level's node label."""
 # The only Kueue keys that documents become.
-_OURS = frozenset({f"{_KUEUE}priority-class", *TOPOLOGIES.values()})
+_OURS = frozenset({QUEUE_PRIORITY_LABEL, *TOPOLOGIES.values()})
+POD_PARENT = f"{_KUEUE}pod-suspending-parent"
+"""Annotation of pods whose workload is in a queue. Kueue writes it into the templates of services."""
 _HELD = ".held-by-gpuctl"
 _JOB_UID = f"{_KUEUE}job-uid"
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.last_applied import LastApplied, kubectl_record
-from gpuctl.apply.plan.members_without_document import SHARED, find_members_without_document
+from gpuctl.apply.plan.members_without_document import find_members_without_document
 from gpuctl.apply.plan.object_decision import KEPT
 from gpuctl.apply.plan.overwritten_foreign_fields import foreign_fields
 from gpuctl.apply.plan.plan import Step
@@ -35,7 +35,7 @@ from gpuctl.hints import OR_RELOWER
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.drift_rules import BUILT_IN
-from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.objects.api_resources import SHARED_KINDS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import end_state
 
@@ -157,7 +157,7 @@ class _Comparison:
             DriftedField(change.path, change.old, change.new, holders_of(change.path, holdings))
             for change in step.changes
         ]
-        if wanted is not None and step.key.kind not in SHARED:
+        if wanted is not None and step.key.kind not in SHARED_KINDS:
             fields += self._added(live, wanted, [one.path for one in fields], holdings)
         for one in fields:
             (found.expected if self._is_expected(step.key.kind, one) else found.fields).append(one)

@@ -15,14 +15,12 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.pod_templates import job_templates, needed_pods
+from gpuctl.objects.queueing import POD_PARENT
 from gpuctl.objects.scheduled_jobs import KIND
 
 # The number of random characters in generated pod names, and the maximum length of the prefix.
 # Source: apiserver/pkg/storage/names/generate.go.
 _RANDOM, _LONGEST_PREFIX = 5, 58
-# Kueue's webhook reads the owners of a pod without this annotation, and refuses a pod whose owner does not exist. With
-# it, Kueue adds its gates. Source: Kueue 0.19, ``jobs/pod/pod_webhook.go`` (Default).
-_PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 
 
 class DryRunPod(NamedTuple):
@@ -137,7 +135,9 @@ def as_created_by_controller(pod: DryRunPod) -> Object:
         "generateName": prefix,
         "namespace": pod.step.key.namespace,
         "labels": {**(template.get("labels") or {}), **added},
-        "annotations": {_PARENT: pod.step.key.kind.lower(), **(template.get("annotations") or {})},
+        # Otherwise Kueue's webhook reads the owner, and refuses the pod because the owner does not exist. Source: Kueue
+        # 0.19, ``jobs/pod/pod_webhook.go`` (Default).
+        "annotations": {POD_PARENT: pod.step.key.kind.lower(), **(template.get("annotations") or {})},
         "ownerReferences": [{**owner, "uid": str(uuid.uuid4()), "controller": True}],
     }
     if pod.step.key.kind == "StatefulSet":

@@ -12,11 +12,9 @@ from gpuctl.apply.state.provenance import covers, list_sources
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, SHARED_KINDS, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_controlled
 
-SHARED = frozenset({"Namespace", "PriorityClass", "Node"})
-"""Kinds whose objects are not part of sets."""
 _KINDS = (*WORKLOADS, *COMPANIONS, "ResourceQuota", "LimitRange")
 
 
@@ -29,7 +27,7 @@ def find_members_without_document(
 
     :param sources: the inputs of the documents.
     """
-    live = [step.live for step in steps if step.live is not None and step.key.kind not in SHARED]
+    live = [step.live for step in steps if step.live is not None and step.key.kind not in SHARED_KINDS]
     sets = sorted({labels_of(obj)[PART_OF] for obj in live if PART_OF in labels_of(obj)})
     if not sets:
         return [], []

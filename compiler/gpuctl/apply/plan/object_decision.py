@@ -31,7 +31,7 @@ from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
-from gpuctl.objects.api_resources import POSTED, Key, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import POSTED, PRIORITY_CLASSES, Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 from gpuctl.release import __version__
 
@@ -50,9 +50,9 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
     """
     desired, key = target.desired, target.key
     if live is None:
-        method: Method = "post" if key.kind in POSTED or key.kind == "PriorityClass" else "apply"
+        method: Method = "post" if key.kind in POSTED or key.kind in PRIORITY_CLASSES else "apply"
         return Step("create", key, desired=desired, method=method, title=target.title, shared=target.shared)
-    if key.kind == "PriorityClass":
+    if key.kind in PRIORITY_CLASSES:
         return _priority_class(target, live)
     if key.kind == "Namespace":
         return _namespace(target, live)
@@ -109,7 +109,8 @@ def _without_removed(answer: Object, sent: Object, former: Tree) -> Object:
 
 def _priority_class(target: Target, live: Object) -> Step:
     have, want = live.get("value"), target.desired["value"]
-    if have != want:
+    # Administrators may change the value of Kueue's class.
+    if have != want and target.key.kind == "PriorityClass":
         raise DecisionRefused(
             f"PriorityClass {target.key.name} has the value {have} in the cluster and {want} here, and such a "
             "value cannot change: set `priorities` in platform.yaml to the cluster's value, or to another class name"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuctl.apply.plan.decision_inputs import (
     ADOPTED,
     RECORDED,
@@ -21,7 +23,7 @@ from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, in_pla
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
-from gpuctl.objects.api_resources import QUEUE_LABEL, SERVICES, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
 from gpuctl.objects.workload_state import end_state, running_description
@@ -42,10 +44,12 @@ def workload_step(
     settled = queue is None or is_defaulted(live, target.desired)
     moves = [change for change in metadata if steps_of(change.path)[-1] == QUEUE_LABEL]
     stays = settled or not _may_move(live, options)
+    fixed = {QUEUE_LABEL: queue} if queue is not None and stays else {}
+    fixed |= _lasting_priority(target.desired, live)
     as_is = target
-    if queue is not None and stays:
-        as_is = target._replace(desired=_in_queue(target.desired, queue))
-        metadata = [change for change in metadata if change not in moves]
+    if fixed:
+        as_is = target._replace(desired=_with_labels(target.desired, fixed))
+        metadata = [change for change in metadata if steps_of(change.path)[-1] not in fixed]
     if stays and all(change.path in in_place for change in changes):
         # A new gpuctl version alone is not written.
         if not changes and all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata):
@@ -88,10 +92,20 @@ def _may_move(live: Object, options: DecisionOptions) -> bool:
     return options.relower and not is_held(live) and not end_state(live)
 
 
-def _in_queue(desired: Object, queue: str) -> Object:
-    labels = {key: value for key, value in labels_of(desired).items() if key != QUEUE_LABEL}
-    if queue:
-        labels[QUEUE_LABEL] = queue
+def _lasting_priority(desired: Object, live: Object) -> dict[str, str]:
+    """Return the label of the WorkloadPriorityClass, with its live value or "", if it cannot become the wanted one.
+
+    Kueue's webhook refuses to remove it, and to add it to a job that runs.
+    """
+    have, want = (labels_of(obj).get(QUEUE_PRIORITY_LABEL, "") for obj in (live, desired))
+    suspended = bool((live.get("spec") or {}).get("suspend"))
+    changeable = have == want or (bool(want) and (bool(have) or suspended))
+    return {} if changeable else {QUEUE_PRIORITY_LABEL: have}
+
+
+def _with_labels(desired: Object, fixed: Mapping[str, str]) -> Object:
+    """Return the wanted object with labels of the live one; "" removes a label."""
+    labels = {key: value for key, value in {**labels_of(desired), **fixed}.items() if value or key not in fixed}
     return {**desired, "metadata": {**desired["metadata"], "labels": labels}}
 
 

@@ -16,7 +16,7 @@ from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
-from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.objects.api_resources import PRIORITY_CLASSES, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import end_state, is_pod_of, pod_labels
@@ -240,9 +240,9 @@ class StepWrites:
             raise _NameTaken(f"the existing object of this name {whose}")
 
     def _is_same(self, obj: Object, live: Object | None) -> bool:
-        if live is not None and obj["kind"] == "PriorityClass":
-            # A PriorityClass is shared and has no record of a document; only its value counts.
-            return bool(live.get("value") == obj["value"])
+        if live is not None and obj["kind"] in PRIORITY_CLASSES:
+            # A class is shared and has no record of a document; only its value counts.
+            return obj["kind"] != "PriorityClass" or live.get("value") == obj["value"]
         if live is None:
             return False
         keys, mine, theirs = self.keys, annotations_of(obj), annotations_of(live)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, SHARED_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import is_ours
 
@@ -17,7 +17,6 @@ _SERVING = ("HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget", "H
 _SERVERS = frozenset({"Deployment", "StatefulSet"})
 COMPANIONS = ("Service", "ConfigMap", *_SERVING)
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
-_BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 # Up to this many namespaces, one list per namespace is cheaper than one list of the whole cluster.
 _FEW = 4
 # Up to this many jobs, objects are selected by job name: a namespace may hold thousands of other jobs.
@@ -42,7 +41,7 @@ def read_live_state(
     """
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}
-    named = [key for key in sorted(wanted) if key.kind in _BY_NAME]
+    named = [key for key in sorted(wanted) if key.kind in SHARED_KINDS]
     for key, result in zip(named, session.each(lambda key: _get(session, key), named), strict=True):
         if isinstance(result, ApiError):
             unreadable[key] = result.message
@@ -50,7 +49,7 @@ def read_live_state(
             found[key] = result
     needed: dict[str, set[str]] = {}
     for key in sorted(wanted):
-        if key.kind not in _BY_NAME:
+        if key.kind not in SHARED_KINDS:
             needed.setdefault(key.kind, set()).add(key.namespace)
     required = {kind: set(namespaces) for kind, namespaces in needed.items()}
     kinds = [kind for kind in JOB_KINDS if kind not in _SERVING or _SERVERS & needed.keys()]
