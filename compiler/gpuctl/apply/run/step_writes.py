@@ -242,7 +242,7 @@ class StepWrites:
     def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] in PRIORITY_CLASSES:
             # A class is shared and has no record of a document; only its value counts.
-            return obj["kind"] != "PriorityClass" or live.get("value") == obj["value"]
+            return bool(obj["kind"] != "PriorityClass" or live.get("value") == obj["value"])
         if live is None:
             return False
         keys, mine, theirs = self.keys, annotations_of(obj), annotations_of(live)
