@@ -25,7 +25,7 @@ def test_schedule_is_changed_in_place_and_deleted(place: Place) -> None:
     assert "(schedule, successfulJobsHistoryLimit, failedJobsHistoryLimit)" in place.apply(changed).out
     assert place.uid("CronJob", "train") == uid
     assert place.get("CronJob", "train")["spec"]["failedJobsHistoryLimit"] == 1
-    assert "no drift" in place.gpuctl("drift", "-f", place.file(changed)).out
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(changed)).err
 
     assert "no further run starts" in place.gpuctl("pause", "train").out
     assert _status(place) == "Paused"

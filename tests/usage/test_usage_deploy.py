@@ -178,6 +178,8 @@ def test_collector_uses_exactly_its_permissions(
 ) -> None:
     """It collects pods of every kind of owner without a denied request, and every granted permission is used."""
     place.apply(training(resources={"gpu": 1}), inference(resources={"gpu": 1}), notebook(resources={"gpu": 1}))
+    place.apply(training("nightly", schedule="0 2 29 2 *", resources={"gpu": 1}))
+    place.gpuctl("run", "nightly")
     labels = {"app": "each"}
     template = {"metadata": {"labels": labels}, "spec": SPEC}
     made = {
@@ -196,7 +198,7 @@ def test_collector_uses_exactly_its_permissions(
     def kinds() -> set[str]:
         return {item.workload.kind for item in deployed.holdings(place.namespace)}
 
-    every = {"Job", "Deployment", "StatefulSet", "DaemonSet", "JobSet"}
+    every = {"Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "JobSet"}
     deployed.until(lambda: kinds() == every, f"workloads of each kind: {every}")
     asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")) if plane.audit else []
     grants = grants_of(plane, *ACCOUNT)

@@ -11,8 +11,11 @@ from gpuctl.api.base_models import SharedModel
 from gpuctl.api.job_cause_answers import JobCause, job_cause
 from gpuctl.api.job_list_answers import JobRow, row_fields
 from gpuctl.language.masking import masked
+from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.describe_job import JobDetail, JobHistory, RepeatedEvent
 from gpuctl.reading.job_facts import JobFacts
+from gpuctl.reading.job_rows import Job
+from gpuctl.reading.schedule_status import end_time, run_phase, run_times
 from gpuctl.reading.timeline import Stage
 
 
@@ -50,6 +53,31 @@ class JobPod(JobRow):
     restarts: int = Field(examples=[0])
 
 
+class ScheduledRun(SharedModel):
+    """A run of a scheduled training: a Job."""
+
+    name: str = Field(examples=["nightly-eval-29384640"])
+    phase: str = Field(description="succeeded, failed, running or pending.", examples=["succeeded"])
+    created_at: str | None = Field(None, examples=["2026-10-01T02:00:00Z"])
+    ended_at: str | None = Field(None, examples=["2026-10-01T03:10:00Z"])
+
+
+class JobSchedule(SharedModel):
+    """The schedule of a training, and the runs that are kept, newest first."""
+
+    cron: str = Field(examples=["0 2 * * *"])
+    timezone: str | None = Field(None, examples=["Asia/Shanghai"])
+    last_run_at: str | None = Field(
+        None, description="Time of the last scheduled run.", examples=["2026-10-01T02:00:00Z"]
+    )
+    next_run_at: str | None = Field(
+        None,
+        description="Time of the next run; null if the schedule is suspended, or the time zone is unknown here.",
+        examples=["2026-10-02T02:00:00Z"],
+    )
+    runs: list[ScheduledRun] = Field(examples=[[]])
+
+
 class JobBasics(SharedModel):
     """A job from its own objects, without events and nodes."""
 
@@ -79,6 +107,7 @@ class JobBasics(SharedModel):
     started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str] = Field(examples=[["registry.example.com/llama-factory-deepspeed:v0.8.0"]])
+    schedule: JobSchedule | None = Field(None, description="Null for a job without a schedule.", examples=[None])
     pods: list[JobPod]
 
     def as_json(self) -> dict[str, Any]:
@@ -244,8 +273,31 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
             pods=[pod.pod for pod in facts.pods if pod.pod is not None],
         ),
         "images": facts.images,
+        "schedule": _schedule(facts.job),
         "pods": [JobPod(**row_fields(pod), restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
     }
+
+
+def _schedule(job: Job) -> JobSchedule | None:
+    if job.workload is None or not is_scheduled(job.workload):
+        return None
+    spec, times = job.workload["spec"], run_times(job.workload)
+    runs = [
+        ScheduledRun(
+            name=run["metadata"]["name"],
+            phase=run_phase(run),
+            created_at=run["metadata"].get("creationTimestamp"),
+            ended_at=end_time(run),
+        )
+        for run in reversed(job.runs)
+    ]
+    return JobSchedule(
+        cron=spec["schedule"],
+        timezone=spec.get("timeZone"),
+        last_run_at=times.last,
+        next_run_at=times.next,
+        runs=runs,
+    )
 
 
 def _details(detail: JobDetail) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gpuctl.hints import JobHint
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
-from gpuctl.objects.workload_state import end_description, end_state
+from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.cron_times import next_time
 from gpuctl.reading.status import SCHEDULED, Status, job_status
 
@@ -73,11 +73,17 @@ def run_outcome(run: Object) -> str:
     return f"failed: {reason}" if reason else "failed"
 
 
-def run_lines(runs: list[Object], pods: list[Object], keys: Records) -> list[str]:
-    """Return one line for each run, the newest first: its name and state."""
-    lines = []
-    for run in reversed(runs):
-        mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
-        ended = end_description(run)
-        lines.append(f"{run['metadata']['name']}: {ended or job_status(run, mine, keys).word}")
-    return lines
+def run_phase(run: Object) -> str:
+    """Return ``succeeded``, ``failed``, ``running``, or ``pending`` if no pod of the run is active."""
+    ended = end_state(run)
+    if ended is not None:
+        return "succeeded" if ended == "finished" else ended
+    active = (run.get("status") or {}).get("ready") and not run["spec"].get("suspend")
+    return "running" if active else "pending"
+
+
+def end_time(run: Object) -> str | None:
+    """Return the time at which a run ended; None for an unfinished one."""
+    found = condition(run, "Complete") or condition(run, "Failed")
+    time: str | None = (found or {}).get("lastTransitionTime")
+    return time

@@ -2,7 +2,7 @@
 
 Any user who can create the pod can write an owner reference. An owner therefore counts only if it is in the pod's
 namespace and has the uid of the reference; cluster-scoped owners and other uids are ignored. An owner that no longer
-exists or cannot be read is known by its reference only. Jobs of a CronJob are workloads of their own.
+exists or cannot be read is known by its reference only. The Jobs of a CronJob count for it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _BUILT_IN = {
     ("apps/v1", "StatefulSet"): "statefulsets",
     ("apps/v1", "DaemonSet"): "daemonsets",
     ("batch/v1", "Job"): "jobs",
+    ("batch/v1", "CronJob"): "cronjobs",
 }
 
 
@@ -59,9 +60,9 @@ class Owners:
     def of(self, pod: PodFacts) -> Belonging:
         """Return the top-level workload of a pod."""
         belonging = Belonging(WorkloadKey(pod.namespace, "Pod", pod.name, pod.uid))
-        reference, kind = pod.owner, "Pod"
+        reference = pod.owner
         for _ in range(_MAX_DEPTH):
-            if reference is None or (kind, reference.kind) == ("Job", "CronJob"):
+            if reference is None:
                 return belonging
             key = WorkloadKey(pod.namespace, reference.kind, reference.name, reference.uid)
             if time.monotonic() < self._away_until:
@@ -83,7 +84,7 @@ class Owners:
             if found.uid != reference.uid:
                 return belonging._replace(certain=False)
             belonging = Belonging(key, found.labels, found.annotations, found.written)
-            reference, kind = found.owner, key.kind
+            reference = found.owner
         return belonging
 
     def _find(self, resource: Resource, namespace: str, reference: OwnerReference) -> _Owner | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gpuctl.api.job_detail_answers import DescribedJob, JobPod
+from gpuctl.api.job_detail_answers import DescribedJob, JobPod, JobSchedule
 from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.usage_options import configured_backend
@@ -102,6 +102,8 @@ def _usage_lines(usage: UsageView) -> Iterator[str]:
 def _show(job: DescribedJob, usage: UsageView | None) -> None:
     sections.show_facts(_facts(job))
     sections.show_lines("Why", _why(job))
+    if job.schedule is not None:
+        sections.show_section("Runs", ("NAME", "STATUS", "AGE", "ENDED"), _runs(job.schedule), "none")
     sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(job), "none")
     if len(job.pods) > _SHOWN:
         click.echo(f"{sections.INDENT}({len(job.pods) - _SHOWN} more: -o json)")
@@ -140,10 +142,22 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
         ("Resources", ", ".join(part for part in parts if part) + each),
         ("Image", "\n".join(job.images)),
     ]
+    if job.schedule is not None:
+        zone = f" ({job.schedule.timezone})" if job.schedule.timezone else ""
+        facts.insert(4, ("Schedule", job.schedule.cron + zone))
+        facts.insert(5, ("Last run", sections.when(job.schedule.last_run_at)))
+        facts.insert(6, ("Next run", job.schedule.next_run_at or ""))
     if job.description:
         facts.append(("Description", job.description))
     margin = max(len(name) for name, _ in facts) + 4
     return [(name, fit_terminal(value, margin) if name == "Description" else value) for name, value in facts]
+
+
+def _runs(schedule: JobSchedule) -> list[list[str]]:
+    return [
+        [run.name, sections.state(run.phase), age(run.created_at), f"{age(run.ended_at)} ago" if run.ended_at else ""]
+        for run in schedule.runs
+    ]
 
 
 def _why(job: DescribedJob) -> Iterator[str]:
