@@ -24,6 +24,7 @@ from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import Labels
+from gpuctl.objects.workload_state import without_generated_suffix
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
@@ -208,6 +209,9 @@ def owns(workload: Object, pod: Object) -> bool:
     kind, name = workload["kind"], workload["metadata"]["name"]
     labels, owner = pod.get("labels") or {}, pod.get("owner") or {}
     found: str = owner.get("name") or ""
+    if kind == "CronJob":
+        is_run = (owner.get("group", "batch"), owner.get("kind")) == ("batch", "Job")
+        return is_run and without_generated_suffix(found) == name and labels.get("app") == name
     if kind == "JobSet":
         found = labels.get(_JOBSET_LABEL) or ""
     else:

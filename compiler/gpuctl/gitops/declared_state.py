@@ -22,6 +22,7 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import parse_quantity
+from gpuctl.objects.scheduled_jobs import with_runs
 
 ANY_TYPE = ""
 """The GPU type of jobs that take any type, and of nodes without a type."""
@@ -123,8 +124,10 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
     state = DeclaredState(prices=prices, documents=documents_of(compilation))
     state.objects.update(by_key(compilation.objects))
     context = Context(compilation.settings)
-    pods = {id(item.document): specs for item in compilation.lowered for specs in [_pods_of(item.object)] if specs}
-    queued = {id(item.document) for item in compilation.lowered if QUEUE_LABEL in labels_of(item.object)}
+    # A scheduled training needs what one of its runs needs.
+    lowered = list(zip(with_runs(item.object for item in compilation.lowered), compilation.lowered, strict=True))
+    pods = {id(item.document): specs for obj, item in lowered for specs in [_pods_of(obj)] if specs}
+    queued = {id(item.document) for obj, item in lowered if QUEUE_LABEL in labels_of(obj)}
     for document in compilation.documents:
         model = document.model
         if isinstance(model, Workload):

@@ -16,7 +16,7 @@ from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import TRAINING_FORMS, Object
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import (
     CHANGEABLE,
@@ -115,7 +115,7 @@ def _trainings(state: DeclaredState) -> dict[JobId, list[Object]]:
 
 
 def _reason(before: list[Object], after: list[Object]) -> str:
-    old, new = (next(obj for obj in objects if obj["kind"] in CHANGEABLE) for objects in (before, after))
+    old, new = (next(obj for obj in objects if obj["kind"] in TRAINING_FORMS) for objects in (before, after))
     return f"was a {old['kind']}" if old["kind"] != new["kind"] else _fields(old, new)
 
 

@@ -8,6 +8,7 @@ from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
+from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
@@ -60,6 +61,7 @@ def plan_document_deletion(
                         raise
                     plan.notes.append(f"nodes of the pool {pool} keep its label: {error.message}")
             warn_about_users(plan, pool, users_of(session, pool, keys).values())
+    note_unfinished_runs(steps.values(), live.objects.values())
     plan.steps = _in_order(steps.values())
     return plan
 
@@ -95,6 +97,7 @@ def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: 
             "delete its document in the repository",
         )
     steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, job, kind)]
+    note_unfinished_runs(steps, objects)
     return Plan(steps=_in_order(steps))
 
 
