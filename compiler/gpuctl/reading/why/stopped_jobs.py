@@ -126,7 +126,9 @@ def scheduled(evidence: Evidence) -> Finding | None:
     if skipped:
         why = one_line(skipped[-1].get("message"))
         parts.append(f"a run was skipped {evidence.since(event_time(skipped[-1]))} ago ({why})")
-    told = known_proofs(*(event_proof(event) for event in skipped[-1:]))
+    about = f"cronjob/{workload['metadata']['name']}"
+    stated = Proof("spec", about, f"schedule: {workload['spec']['schedule']}")
+    told = known_proofs(*(event_proof(event) for event in skipped[-1:]), stated)
     message = f"{parts[0]}: {'; '.join(parts[1:])}" if parts[1:] else parts[0]
     return Finding("scheduled", message, sources=told)
 

@@ -1,0 +1,117 @@
+"""Scheduled trainings without a cluster: rows, the runs that `gpuctl run` starts, fit, and owners of pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.scheduled_run_plan import NotSchedulable, note_unfinished_runs, plan_run
+from gpuctl.capacity.demand import owns
+from gpuctl.capacity.job_fit import fit
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.scheduled_jobs import run_of, with_runs
+from gpuctl.objects.workload_state import pods_of_each
+from gpuctl.reading.job_rows import group_by_job, platform_keys, rows_of_jobs
+from support.fit_objects import cluster, job, node
+
+Object = dict[str, Any]
+
+KEYS = records(Settings())
+NAMES = platform_keys(Settings(), KEYS)
+LABELS = {"app": "nightly", "runwhere.ai/job-type": "training"}
+
+
+def cron_job(**more: Any) -> Object:
+    """A CronJob whose runs need a GPU each."""
+    template = job("nightly", gpus=1)["spec"]
+    template["template"]["metadata"] = {"labels": dict(LABELS)}
+    metadata = {"name": "nightly", "namespace": "team", "uid": "c", "labels": dict(LABELS)}
+    spec = {"schedule": "0 2 29 2 *", "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid", **more}
+    spec["jobTemplate"] = {"metadata": {"labels": dict(LABELS)}, "spec": template}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
+
+
+def run(name: str, end: str = "", created: str = "2026-11-27T02:00:00Z") -> Object:
+    """A run of the CronJob; ``end``: the type of its condition."""
+    made = run_of(cron_job(), name)
+    made["metadata"] |= {"uid": name, "creationTimestamp": created}
+    conditions = [{"type": end, "status": "True", "reason": "Because", "lastTransitionTime": created}] if end else []
+    return {**made, "status": {"conditions": conditions, **({} if end else {"active": 1, "startTime": created})}}
+
+
+def pod(name: str, of: str) -> Object:
+    owner = {"kind": "Job", "name": of, "uid": of, "controller": True}
+    metadata = {"name": name, "namespace": "team", "uid": name, "labels": dict(LABELS), "ownerReferences": [owner]}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {"phase": "Running"}}
+
+
+def rows(*objects: Object, pods: tuple[Object, ...] = ()) -> list[tuple[str | None, str]]:
+    """The pod and the status of each row."""
+    jobs = group_by_job([cron_job(), *objects], pods, KEYS)
+    return [(row.pod, row.status.word) for row in rows_of_jobs(jobs, NAMES)]
+
+
+def test_idle_schedule_has_one_row_without_the_pods_of_its_runs() -> None:
+    assert rows() == [(None, "Scheduled")]
+    assert rows(run("nightly-1", "Complete"), pods=(pod("p", "nightly-1"),)) == [(None, "Scheduled")]
+
+
+def test_unfinished_run_has_the_rows_of_its_pods() -> None:
+    old, new = run("nightly-1", "Failed"), run("nightly-2", created="2026-11-28T02:00:00Z")
+    assert rows(new, old, pods=(pod("p", "nightly-1"), pod("q", "nightly-2"))) == [("q", "Running")]
+    (found,) = group_by_job([cron_job(), new, old], [], KEYS)
+    assert [one["metadata"]["name"] for one in found.runs] == ["nightly-1", "nightly-2"]
+
+
+def test_status_names_the_last_run() -> None:
+    (found,) = group_by_job([cron_job(), run("nightly-1", "Failed")], [], KEYS)
+    assert found.status(KEYS).reason == "next run at 2028-02-29T02:00:00Z; run nightly-1 failed: Because"
+
+
+def test_run_is_a_job_that_the_cron_job_controls() -> None:
+    (step,) = plan_run(cron_job(), [run("nightly-1", "Complete")], "training/nightly").steps
+    assert step.desired is not None
+    metadata = step.desired["metadata"]
+    assert metadata["name"].startswith("nightly-r")
+    assert len(metadata["name"]) == len("nightly") + 7
+    assert metadata["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
+    assert [owner["uid"] for owner in metadata["ownerReferences"]] == ["c"]
+
+
+@pytest.mark.parametrize("policy", ["Forbid", "Replace"])
+def test_run_is_refused_beside_an_unfinished_one(policy: str) -> None:
+    with pytest.raises(NotSchedulable, match="has the unfinished run nightly-1"):
+        plan_run(cron_job(concurrencyPolicy=policy), [run("nightly-1")], "training/nightly")
+    assert plan_run(cron_job(concurrencyPolicy="Allow"), [run("nightly-1")], "training/nightly").writes
+
+
+def test_run_of_a_plain_training_is_refused() -> None:
+    with pytest.raises(NotSchedulable, match="has no schedule"):
+        plan_run({**job("train"), "metadata": {"name": "train", "namespace": "team"}}, [], "training/train")
+
+
+def test_deletion_loses_the_unfinished_run() -> None:
+    live = cron_job()
+    step = Step("delete", key_of(live), live=live)
+    note_unfinished_runs([step], [run("nightly-1", "Complete"), run("nightly-2")])
+    assert step.running is not None
+    assert step.running.startswith("running for ")
+
+
+def test_fit_counts_one_run() -> None:
+    (answer,) = fit(cluster([node("a", gpus=1)]), with_runs([cron_job()]))
+    assert (answer.verdict, answer.demand.pods) == ("fits", 1)
+
+
+def test_pods_of_a_job_with_a_longer_name_are_not_those_of_the_schedule() -> None:
+    other = pod("p", "nightly-eval")
+    other["metadata"]["labels"] = {**LABELS, "app": "nightly-eval"}
+    mine = pod("q", "nightly-29384640")
+    assert pods_of_each([other, mine], [cron_job()]) == [[mine]]
+    seen = {"namespace": "team", "labels": LABELS, "owner": {"kind": "Job", "name": "nightly-29384640"}}
+    assert owns(cron_job(), seen)
+    assert not owns(cron_job(), {**seen, "labels": {"app": "nightly-eval"}})
