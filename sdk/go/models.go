@@ -574,7 +574,9 @@ type JobDescription struct {
 	StartedAt    *string      `json:"startedAt"`
 	K8sResources JobObjects   `json:"k8sResources"`
 	Images       []string     `json:"images"`
-	Pods         []JobPod     `json:"pods"`
+	// Null for a job without a schedule.
+	Schedule *JobSchedule `json:"schedule"`
+	Pods     []JobPod     `json:"pods"`
 }
 
 // JobDetails: The full description of a job.
@@ -595,17 +597,19 @@ type JobDetails struct {
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
 	// The user who applied it last; null if unknown.
-	AppliedBy    *string             `json:"appliedBy"`
-	Resources    JobResources        `json:"resources"`
-	Metrics      *JobMetrics         `json:"metrics"`
-	CreatedAt    *string             `json:"createdAt"`
-	StartedAt    *string             `json:"startedAt"`
-	K8sResources JobObjects          `json:"k8sResources"`
-	Images       []string            `json:"images"`
-	Pods         []JobPod            `json:"pods"`
-	Timeline     []PodTimeline       `json:"timeline"`
-	Conditions   []WorkloadCondition `json:"conditions"`
-	Access       JobAddresses        `json:"access"`
+	AppliedBy    *string      `json:"appliedBy"`
+	Resources    JobResources `json:"resources"`
+	Metrics      *JobMetrics  `json:"metrics"`
+	CreatedAt    *string      `json:"createdAt"`
+	StartedAt    *string      `json:"startedAt"`
+	K8sResources JobObjects   `json:"k8sResources"`
+	Images       []string     `json:"images"`
+	// Null for a job without a schedule.
+	Schedule   *JobSchedule        `json:"schedule"`
+	Pods       []JobPod            `json:"pods"`
+	Timeline   []PodTimeline       `json:"timeline"`
+	Conditions []WorkloadCondition `json:"conditions"`
+	Access     JobAddresses        `json:"access"`
 	// The cause that keeps the job waiting; null if none.
 	Why *JobCause `json:"why"`
 	// Null if they may not be read.
@@ -760,6 +764,17 @@ type JobRevision struct {
 	// The fields that were overridden for this run, each as `PATH=VALUE`, without credentials.
 	Overrides []string       `json:"overrides"`
 	Document  map[string]any `json:"document"`
+}
+
+// JobSchedule: The schedule of a training, and the runs that are kept, newest first.
+type JobSchedule struct {
+	Cron     string  `json:"cron"`
+	Timezone *string `json:"timezone"`
+	// Time of the last scheduled run.
+	LastRunAt *string `json:"lastRunAt"`
+	// Time of the next run; null if the schedule is suspended, or the time zone is unknown here.
+	NextRunAt *string        `json:"nextRunAt"`
+	Runs      []ScheduledRun `json:"runs"`
 }
 
 // JobState: A deleted, paused or resumed job; with status `validated`, one that would be.
@@ -1627,6 +1642,15 @@ type RightAnswer struct {
 	Allowed bool `json:"allowed"`
 	// The decision and its reason.
 	Message string `json:"message"`
+}
+
+// ScheduledRun: A run of a scheduled training: a Job.
+type ScheduledRun struct {
+	Name string `json:"name"`
+	// succeeded, failed, running or pending.
+	Phase     string  `json:"phase"`
+	CreatedAt *string `json:"createdAt"`
+	EndedAt   *string `json:"endedAt"`
 }
 
 // SetLabel: A label that was set, with notes on the change.

@@ -628,6 +628,8 @@ class JobDescription(Answer):
     started_at: str | None
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
+    schedule: JobSchedule | None
+    """Null for a job without a schedule."""
     pods: list[JobPod]
 
 
@@ -657,6 +659,8 @@ class JobDetails(Answer):
     started_at: str | None
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
+    schedule: JobSchedule | None
+    """Null for a job without a schedule."""
     pods: list[JobPod]
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
@@ -825,6 +829,18 @@ class JobRevision(Answer):
     overrides: list[str] = Field(default_factory=list)
     """The fields that were overridden for this run, each as `PATH=VALUE`, without credentials."""
     document: dict[str, Any]
+
+
+class JobSchedule(Answer):
+    """The schedule of a training, and the runs that are kept, newest first."""
+
+    cron: str
+    timezone: str | None
+    last_run_at: str | None
+    """Time of the last scheduled run."""
+    next_run_at: str | None
+    """Time of the next run; null if the schedule is suspended, or the time zone is unknown here."""
+    runs: list[ScheduledRun]
 
 
 class JobState(Answer):
@@ -1760,6 +1776,16 @@ class RightAnswer(Answer):
     """The decision and its reason."""
 
 
+class ScheduledRun(Answer):
+    """A run of a scheduled training: a Job."""
+
+    name: str
+    phase: str
+    """succeeded, failed, running or pending."""
+    created_at: str | None
+    ended_at: str | None
+
+
 class SetLabel(Answer):
     """A label that was set, with notes on the change."""
 
@@ -2056,6 +2082,7 @@ JobPage.model_rebuild()
 JobPod.model_rebuild()
 JobResources.model_rebuild()
 JobRevision.model_rebuild()
+JobSchedule.model_rebuild()
 JobState.model_rebuild()
 JobTimeline.model_rebuild()
 JobsWaitAnswer.model_rebuild()
@@ -2119,6 +2146,7 @@ RecoveryStep.model_rebuild()
 RelatedPlace.model_rebuild()
 RerunJob.model_rebuild()
 RightAnswer.model_rebuild()
+ScheduledRun.model_rebuild()
 SetLabel.model_rebuild()
 SnapshotPage.model_rebuild()
 Submitted.model_rebuild()
