@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import kubernetes_schemas
 import pytest
 
 from control_plane import ControlPlane
@@ -36,8 +37,8 @@ def world() -> Iterator[ControlPlane]:
 def jobset(plane: ControlPlane) -> None:
     """Install JobSet's and other CRDs, and restart the garbage collector, which discovers new kinds only every 30 s."""
     plane.install_jobset()
-    plane.install_definition("gateway-api")
-    plane.install_definition("keda")
+    for source in kubernetes_schemas.DEFINITIONS:
+        plane.install_definition(kubernetes_schemas.definition_of(source), source.version)
     plane.stop_program("kube-controller-manager", kill=True)
     plane.start_program("kube-controller-manager")
 

@@ -281,7 +281,7 @@ def website(text: bytes) -> Iterator[int]:
 def forwarded_url(command: Command) -> str:
     """Return the URL that a port-forward printed."""
     command.until(b"(Ctrl-C ends it)\n")
-    match = re.match(rb"(http://127\.0\.0\.1:\d+) -> port \d+ of pod \S+ ", command.out)
+    match = re.search(rb"(http://127\.0\.0\.1:\d+) -> port \d+ of pod \S+ ", command.out)
     assert match is not None
     return match[1].decode()
 
@@ -316,6 +316,19 @@ def test_port_forward_serves_a_notebook_locally(note: Place, streams: Streams, s
     command.process.send_signal(2)
     assert command.end() == 130
     assert command.err == b"error: nothing listens on port 8888 of pod note-0\n"
+
+
+def test_open_resumes_a_paused_notebook_and_forwards_its_port(note: Place, streams: Streams, start: Start) -> None:
+    note.gpuctl("pause", "note")
+    note.until(lambda: not note.pods("note"), "the pod to go")
+    with website(b"jupyter") as port:
+        streams.connect(note.namespace, "note-0", 8888, port)
+        command = start("open", "note", "-n", note.namespace)
+        assert fetch(forwarded_url(command)) == b"jupyter"
+        assert b"is resumed with 1 replica" in command.out
+    command.process.send_signal(2)
+    assert command.end() == 130
+    assert note.exists("Pod", "note-0"), "the notebook keeps running"
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import kubernetes_schemas
 import yaml
 
 from control_plane import job_controllers
@@ -290,12 +289,10 @@ class ControlPlane:
         self._wait(lambda: self.requests.request("GET", f"/{path}/jobsets")[0] == http.client.OK, "JobSet's CRD")
         self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], "JobSet's schema")
 
-    def install_definition(self, pin: str) -> None:
-        """Install a CustomResourceDefinition of a pinned Go module, such as HTTPRoute's."""
-        source = next(item for item in kubernetes_schemas.DEFINITIONS if item.pin == pin)
-        definition = kubernetes_schemas.definition_of(source)
+    def install_definition(self, definition: dict[str, Any], version: str) -> None:
+        """Install a CustomResourceDefinition, such as HTTPRoute's, and wait until a version of it is served."""
         spec = definition["spec"]
-        path = f"apis/{spec['group']}/{source.version}"
+        path = f"apis/{spec['group']}/{version}"
         if path in self.requests.call("GET", "/openapi/v3")["paths"]:
             return
         self.create(definition)

@@ -173,6 +173,7 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     "drift": Rejected("drift {file}", _KUBECONFIG, 2),
     "exec": Rejected("exec a -- ls", _KUBECONFIG, 2),
     "port-forward": Rejected("port-forward a 80", _KUBECONFIG, 2),
+    "open": Rejected("open a", _KUBECONFIG, 2),
     "impact": Rejected("impact --from HEAD {file} --server {url}", "leave --server out", 2),
     "init": NeedsNoService("init training"),
     "new": NeedsNoService("new training"),

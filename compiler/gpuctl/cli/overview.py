@@ -22,20 +22,19 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
         OverviewLine(("diff", "apply", "create"), "Preview; apply; submit new documents."),
         OverviewLine(("delete", "recover"), "Delete; finish an interrupted apply."),
         OverviewLine(("history", "rollback"), "List a job's revisions; apply one again."),
-        OverviewLine(("fit", "snapshot"), "Check that jobs fit; save a cluster's state."),
+        OverviewLine(("fit", "snapshot", "usage"), "Check that jobs fit; save a cluster; GPU usage."),
     ),
     "Daily": (
         OverviewLine(("get", "query", "describe"), "List jobs, pools, nodes ...; show one fully."),
         OverviewLine(("why", "logs", "wait"), "Why a job does not run; its logs; wait for it."),
         OverviewLine(("exec", "port-forward"), "Run a command in a pod; reach a job's port."),
-        OverviewLine(("pause", "resume", "rerun"), "Free a job's GPUs; resume it; run it again."),
-        OverviewLine(("run",), "Start a run of a scheduled training now."),
+        OverviewLine(("open", "pause", "resume"), "Reach a notebook; free a job's GPUs; resume it."),
+        OverviewLine(("run", "rerun"), "Start a scheduled run now; run a job again."),
     ),
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; add them to pools; remove them."),),
     "GitOps": (OverviewLine(("build", "impact", "drift"), "Write manifests; impact of a change; drift."),),
     "Other": (
         OverviewLine(("serve", "login", "logout"), "Run the REST API; log in to one; log out."),
-        OverviewLine(("usage",), "GPU usage: who holds GPUs, use, idle, cost."),
         OverviewLine(("completion", "version"), "Shell completion; versions."),
     ),
 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.port_forwarding import forward_port
 from gpuctl.cli.options.reading_options import open_context, reading_options
-from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
+from gpuctl.usecases.pod_access import choose_pod
 
 
 def _ports(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | None, int | None]:
@@ -62,21 +62,4 @@ def command(
     local, remote = ports
     with open_context(kubeconfig, context, platform, namespace) as read_context:
         choice = choose_pod(read_context, name, pod, ready=True)
-        remote = remote or choice.served_port
-        if remote is None:
-            identity = choice.job.identity
-            raise click.UsageError(f"{identity.kind}/{identity.name} has no port: name one")
-        listener = listen(address, remote if local is None else local, free=ports[0] is None)
-        with listener:
-            shown = f"[{address}]" if ":" in address else address
-            click.echo(
-                f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {choice.key.name} (Ctrl-C ends it)"
-            )
-            sys.stdout.flush()
-            try:
-                PortForward(read_context, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
-                    listener
-                )
-            except KeyboardInterrupt:
-                return 130
-    return 0
+        return forward_port(read_context, choice, local, remote, address, free=ports[0] is None)

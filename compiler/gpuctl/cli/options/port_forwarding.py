@@ -1,0 +1,37 @@
+"""A forwarded port in the foreground: prints its address, and serves until Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpuctl.usecases.pod_access import PodChoice, PortForward, listen
+from gpuctl.usecases.read_context import ReadContext
+
+
+def forward_port(
+    read_context: ReadContext, choice: PodChoice, local: int | None, remote: int | None, address: str, *, free: bool
+) -> int:
+    """Forward a local port to a job, and return the exit code after Ctrl-C.
+
+    :param local: None: the same number as ``remote``, which by default is the port of the job.
+    :param free: use any free local port if this one is taken.
+    """
+    remote = remote or choice.served_port
+    if remote is None:
+        identity = choice.job.identity
+        raise click.UsageError(f"{identity.kind}/{identity.name} has no port: name one")
+    with listen(address, remote if local is None else local, free=free) as listener:
+        shown = f"[{address}]" if ":" in address else address
+        click.echo(
+            f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {choice.key.name} (Ctrl-C ends it)"
+        )
+        sys.stdout.flush()
+        try:
+            PortForward(read_context, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
+                listener
+            )
+        except KeyboardInterrupt:
+            return 130
+    return 0
