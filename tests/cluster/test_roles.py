@@ -25,6 +25,10 @@ def pods_by_role(place: Place) -> dict[str, list[str]]:
     return {role: sorted(names) for role, names in found.items()}
 
 
+def _log(place: Place, pod: str) -> str:
+    return place.gpuctl("logs", "ray", "--pod", pod, "--prefix").out
+
+
 def test_training_ends_with_its_primary_role(queue_place: Place, writes_nothing: Judge) -> None:
     place = queue_place
     place.platform(JOBSET)
@@ -40,6 +44,8 @@ def test_training_ends_with_its_primary_role(queue_place: Place, writes_nothing:
     hosts = sorted(f"{spec['hostname']}.{spec['subdomain']}" for spec in workers)
     assert addresses["GPUCTL_WORKER_HOSTS"] == ",".join(hosts)
     assert writes_nothing(ray())
+    for short, name in (("head", pods["head"][0]), ("worker-1", pods["worker"][1])):
+        place.until(lambda: _log(place, short) == _log(place, name), f"the log of {name}")  # noqa: B023 - called here
     place.plane.annotate(place.namespace, pods["head"][0], outcome="complete")
     place.gpuctl("wait", "ray", "--for", "done", "--timeout", "60")
     place.until(lambda: "worker" not in pods_by_role(place), "the workers to end")

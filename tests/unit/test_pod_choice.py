@@ -35,6 +35,17 @@ DEPLOYED: list[Object] = [{"metadata": {"name": f"two-5d8f9c7b6d-{end}"}} for en
 TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-0-0-bbbbb", "two-node-0", "0")]
 
 
+def of_role(role: str, index: str) -> Object:
+    """Return a pod of a training with roles."""
+    made = indexed(f"two-{role}-0-{index}-ddddd", f"two-{role}-0", index)
+    made["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = role
+    env = [{"name": "GPUCTL_ROLE", "value": role}]
+    return {**made, "spec": {"containers": [{"name": "main", "env": env}]}}
+
+
+ROLES = [of_role("head", "0"), of_role("worker", "0"), of_role("worker", "1")]
+
+
 @pytest.mark.parametrize(
     ("pods", "text", "found"),
     [
@@ -51,6 +62,8 @@ TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-
         pytest.param(RETRIED, "1", "two-node-0-1-ccccc", id="retried, the newest"),
         pytest.param(RETRIED, "node-0-1", "two-node-0-1-ccccc", id="retried, by the middle of the name"),
         pytest.param(RETRIED, "bbbbb", "two-node-0-1-bbbbb", id="retried, an older one by its name"),
+        pytest.param(ROLES, "head", "two-head-0-0-ddddd", id="role of one node"),
+        pytest.param(ROLES, "worker-1", "two-worker-0-1-ddddd", id="role and index"),
         pytest.param(STATEFUL, "11", "two-11", id="StatefulSet"),
         pytest.param(DEPLOYED, "24567", "two-5d8f9c7b6d-24567", id="Deployment, a random part of digits"),
     ],
@@ -66,9 +79,10 @@ def test_pod_is_selected_by_index_or_name(pods: list[Object], text: str, found: 
         (RETRIED[:2], "7", "training/two has no pod 7", "it has two-node-0-0-aaaaa, two-node-0-1-bbbbb"),
         (TWO_JOBS, "0", "training/two has several pods 0", "write one of two-head-0-0-aaaaa, two-node-0-0-bbbbb"),
         (DEPLOYED, "5d8f9c7b6d", "training/two has several pods 5d8f9c7b6d", "write one of "),
+        (ROLES, "worker", "training/two has several pods worker", "write one of two-worker-0-0-ddddd, "),
         ([], "0", "training/two has no pod 0", "it has no pods"),
     ],
-    ids=["no such index", "two Jobs of a JobSet", "replicas", "no pods"],
+    ids=["no such index", "two Jobs of a JobSet", "replicas", "role of several nodes", "no pods"],
 )
 def test_no_matching_pod_or_several_is_an_error(pods: list[Object], text: str, message: str, hint: str) -> None:
     with pytest.raises(NotThere) as raised:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gpuctl.backend.lift_workload import Data, LiftedWorkload, main_container
+from gpuctl.backend.lift_workload import Data, LiftedWorkload
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.rendezvous import RENDEZVOUS
 from gpuctl.language.role_block import Role
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.role_jobs import has_role
 
 _OF_ROLE = ("gpu", "cpu", "memory", "shm")
 
@@ -17,8 +18,7 @@ def has_roles(obj: Object) -> bool:
     """Return True for the JobSet of a training with roles."""
     if obj["kind"] != "JobSet":
         return False
-    container = main_container(obj["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"])
-    return any(item["name"] == "GPUCTL_ROLE" for item in (container or {}).get("env", []))
+    return has_role(obj["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"])
 
 
 def lift_roles(context: Context, obj: Object, ours: Sequence[Object], users_torchrun: Collection[str] = ()) -> Data:

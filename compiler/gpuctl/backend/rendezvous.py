@@ -13,6 +13,7 @@ from gpuctl.language.role_block import Role
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import hostfile_name
+from gpuctl.objects.role_jobs import ROLE_VARIABLE
 
 RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"
@@ -43,7 +44,7 @@ def host_name(context: Context, model: TrainingDocument, name: str, index: int, 
 
 def role_environment(context: Context, model: TrainingDocument, name: str, role: Role) -> list[Object]:
     """Return the variables by which the pods of a role know their own role and reach all roles."""
-    variables = [env_value("GPUCTL_ROLE", role.name)]
+    variables = [env_value(ROLE_VARIABLE, role.name)]
     for other in model.roles:
         hosts = [host_name(context, model, name, index, other.name) for index in range(other.nodes)]
         values = (hosts[0], str(other.nodes), ",".join(hosts))

@@ -196,7 +196,9 @@ def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> st
     room_there = format_units(found.scarce, room[found.scarce]).split()[0]
     free = format_units(found.scarce, found.free[found.scarce])
     here = f"{free} free in total, at most {room_there} on one node ({name})"
-    return f"{starts} of {demand.pods} pods ({asked} each) have room now; {here}"
+    # The pods of roles can differ.
+    is_mixed = any(group.incoming.pod.requests != found.per_pod for group, _ in demand.groups)
+    return f"{starts} of {demand.pods} pods{'' if is_mixed else f' ({asked} each)'} have room now; {here}"
 
 
 def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[NodeInfo]) -> str:

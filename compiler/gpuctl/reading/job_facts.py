@@ -91,8 +91,8 @@ def job_facts(
     identity, workload = job.identity, job.workload
     # An autoscaler with another name was not created from the document.
     own = [scaler] if scaler is not None and scaler["metadata"]["name"] == identity.name else []
-    template = _template(job)
-    containers = (template.get("spec") or {}).get("containers") or []
+    templates = _templates(job)
+    images = [item.get("image") for pod in templates for item in (pod.get("spec") or {}).get("containers") or []]
     stages = [stage for pod in job.pods for stage in timeline(pod, ())]
     return JobFacts(
         job,
@@ -102,8 +102,8 @@ def job_facts(
         min((stage.time for stage in stages if stage.name == "started"), default=None),
         None if workload is None else _document(workload, [*services, *own], settings),
         annotations_of(workload).get(settings.label("description")) if workload is not None else None,
-        _resources(job, template, settings, names.gpus, names.gpu_type),
-        list(dict.fromkeys(item["image"] for item in containers if item.get("image"))),
+        _resources(job, next(iter(templates), {}), settings, names.gpus, names.gpu_type),
+        list(dict.fromkeys(filter(None, images))),
     )
 
 
@@ -134,12 +134,12 @@ def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:
     return None
 
 
-def _template(job: Job) -> Object:
-    """Return the pod template with the most replicas."""
+def _templates(job: Job) -> list[Object]:
+    """Return the pod templates, those with the most replicas first."""
     if job.workload is None:
-        return job.pods[-1] if job.pods else {}
+        return job.pods[-1:]
     templates = pod_templates(not_started(job.workload))
-    return max(templates, key=lambda item: item[1])[0] if templates else {}
+    return [template for template, _ in sorted(templates, key=lambda item: -item[1])]
 
 
 def _resources(job: Job, template: Object, settings: Settings, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:

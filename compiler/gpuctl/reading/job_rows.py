@@ -18,6 +18,7 @@ from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
+from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
@@ -394,10 +395,10 @@ def _made(job: Job) -> int:
 
 def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
     """Return the row for the pods that a job lacks; None if it lacks none."""
-    lacking = missing_pods(job)
-    if job.active is None or not lacking:
+    main, lacking = job.active, missing_pods(job)
+    if main is None or not lacking:
         return None
-    wanted = _wanted(job.active)
+    wanted = _wanted(main)
     status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
     said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not created"
     whole = job_row(job, names._replace(claimed={}))
@@ -407,8 +408,17 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
         node=None,
         ip=None,
         started_at=None,
-        gpu=whole.gpu * lacking // replicas(job.active),
+        gpu=sum(
+            _gpus(template.get("spec") or {}, names) * number for template, number in missing_of_roles(main, job.pods)
+        )
+        if has_several_roles(main)
+        else whole.gpu * lacking // replicas(main),
     )
+
+
+def _missing_gpus(job: Job, jobset: Object, names: PlatformKeys) -> int:
+    missing = missing_of_roles(jobset, job.pods)
+    return sum(_gpus(template.get("spec") or {}, names) * number for template, number in missing)
 
 
 def condition_message(workload: Object, kind: str) -> str:
@@ -455,7 +465,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
     main, pods = job.workload, [] if is_idle_schedule(job) else job.pods
     templates = pod_templates(not_started(main))
-    spec = templates[0][0].get("spec") or {} if templates else {}
+    types = (selected_gpu_type(template.get("spec") or {}, names.gpu_type) for template, _ in templates)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods if (pod.get("spec") or {}).get("nodeName")})
     starts = [pod["status"]["startTime"] for pod in pods if (pod.get("status") or {}).get("startTime")]
     return JobTableRow(
@@ -471,7 +481,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         pool=labels_of(main).get(names.keys.pool),
         gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates)
         + sum(names.claimed.get(pod["metadata"]["uid"], 0) for pod in pods),
-        gpu_type=selected_gpu_type(spec, names.gpu_type),
+        gpu_type=next(filter(None, types), None),
         priority=labels_of(main).get(names.priority),
         applied_by=applied_by(main, names.keys),
         sweep_values=sweep_values(main, names.sweep_values) or None,

@@ -15,6 +15,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, Not
 from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
+from gpuctl.objects.role_jobs import role_of
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.log_parsing import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
@@ -172,8 +173,8 @@ class ContainerLog:
 def select_pods(job: Job, text: str | None) -> list[Object]:
     """Return the pods of a job, or only the one that ``text`` means.
 
-    :param text: a pod's name, its index in the job, or the end or middle of its name as `logs` prints it. If several
-        pods have one index, as after retries, the newest is returned.
+    :param text: a pod's name, its index in the job, its role, its role and index as ``worker-1``, or the end or middle
+        of its name as `logs` prints it. If several pods have one index, as after retries, the newest is returned.
     :raises NotThere: no pod or several pods match.
     """
     if text is None:
@@ -182,6 +183,7 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
     tests: tuple[Callable[[Object, str], bool], ...] = (
         lambda pod, name: name == wanted,
         lambda pod, name: _index_of(pod) == (wanted.lstrip("0") or "0") if wanted.isdecimal() else False,
+        lambda pod, name: wanted in _names_in_role(pod),
         lambda pod, name: name.endswith(f"-{wanted}"),
         lambda pod, name: name.startswith(f"{job.identity.object_name}-{wanted}-"),
     )
@@ -205,6 +207,12 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
 def _index_of(pod: Object) -> str | None:
     """Return the index of a pod of an indexed Job or a StatefulSet; None for other pods."""
     return labels_of(pod).get(INDEX) or annotations_of(pod).get(INDEX) or labels_of(pod).get(_POD_INDEX)
+
+
+def _names_in_role(pod: Object) -> tuple[str, ...]:
+    """Return the pod's role, and the role with the pod's index; empty without roles."""
+    role = role_of(pod)
+    return () if role is None else (role, f"{role}-{_index_of(pod)}")
 
 
 def select_container(pod: Object, name: str | None) -> str:

@@ -16,6 +16,7 @@ from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden_names import in_namespace
+from gpuctl.objects.role_jobs import role_of
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.finding import Finding, Proof, count_text
 from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor
@@ -182,6 +183,9 @@ def _fix(pending: PendingPods, resource: str, need: int, most: int, change: str 
 def _over_nodes(pending: PendingPods, need: int, most: int) -> str:
     """Return a fix: spread the GPUs evenly over the fewest nodes that can hold them."""
     nodes = next(number for number in range(2, need + 1) if need % number == 0 and need // number <= most)
+    role = role_of(pending.pod)
+    if role is not None:
+        return f"spread it over {nodes} times the nodes: `nodes` of role `{role}`, each with `gpu: {need // nodes}`"
     total = nodes * max(1, pending.evidence.wanted, pending.number)
     return f"spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {need // nodes}`"
 
