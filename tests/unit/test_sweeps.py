@@ -105,6 +105,14 @@ def test_too_many_jobs_or_none(seeds: str, code: str) -> None:
     assert [item.code for item in found.diagnostics] == [code]
 
 
+def test_name_of_a_sweep_leaves_room_for_the_numbers() -> None:
+    head = HEAD.replace("name: tune", f"name: {'a' * 60}").replace("gpu: 1", "gpu: 8, nodes: 2")
+    found = [item for item in compiled("{lr: [1, 2], seed: [1]}", head).diagnostics if item.code == "GPU217"]
+    (problem,) = found
+    assert problem.message.startswith("the name has 60 characters; a training here can have 59, because its jobs are")
+    assert problem.hint == f"shorten it, for instance to `{'a' * 59}`"
+
+
 def test_huge_sweep_is_refused_at_once() -> None:
     names = ", ".join(f"p{number}: {list(range(100))}" for number in range(20))
     (found,) = compiled(

@@ -96,9 +96,13 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     longest, reason = longest_name(document, model, settings)
-    length = len(model.job.name)
+    name = document.written_name
+    suffix = model.job.name.removeprefix(name)
+    if suffix:
+        longest, reason = longest - len(suffix), f"its jobs are called NAME-0 to NAME-N, and {reason}"
+    length = len(name)
     if length > longest:
-        shorter = model.job.name[:longest].rstrip("-")
+        shorter = name[:longest].rstrip("-")
         yield document.diagnostic(
             ERROR,
             "GPU217",
