@@ -176,7 +176,9 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 env={
                     "PATH": os.environ.get("PATH", ""),
-                    "PYTHONPATH": os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "server"), str(ROOT / "tests")]),
+                    "PYTHONPATH": os.pathsep.join(
+                        str(ROOT / part) for part in ("compiler", "server", "tests", "tools")
+                    ),
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "PYDANTIC_DISABLE_PLUGINS": "__all__",
                 },
