@@ -56,7 +56,7 @@ def too_large(pending: PendingPods) -> Finding | None:
 
 def _narrowed(pending: PendingPods, left: list[NodeInfo], amount: Callable[[NodeInfo, str], int]) -> Finding | None:
     own = {**pending.incoming.pod.requests, PODS: 1}
-    gpus = {gpu.resource: gpu for gpu in pending.evidence.settings.gpus.values()}
+    gpus = pending.evidence.settings.gpu_resources
     order = sorted(own, key=lambda name: (name not in gpus, "/" not in name, name not in ("cpu", "memory"), name))
     passed: list[str] = []
     for resource in order:
@@ -99,11 +99,7 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
         ],
         "smallestChange": change,
     }
-    cause = (
-        "too-many-pods"
-        if resource == PODS
-        else shortage_of(resource, {g.resource: g for g in pending.evidence.settings.gpus.values()})
-    )
+    cause = "too-many-pods" if resource == PODS else shortage_of(resource, pending.evidence.settings.gpu_resources)
     message = _sentence(pending, resource, need, free, most, left, passed)
     holding = tuple(
         Proof(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container
 
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.scheduler_model import units
@@ -81,7 +81,7 @@ _WORDS: tuple[tuple[str, str, str, str], ...] = (
 _SHORTAGES = {"cpu": "cpu-shortage", "memory": "memory-shortage"}
 
 
-def shortage_of(resource: str, gpus: Mapping[str, object]) -> str:
+def shortage_of(resource: str, gpus: Container[str]) -> str:
     """Return the cause for a shortage of a resource."""
     return "gpu-shortage" if resource in gpus else _SHORTAGES.get(resource, "resource-shortage")
 
@@ -98,7 +98,7 @@ def cause_in_message(pending: PendingPods) -> Finding | None:
     """Return the cause in the scheduler's message; of several the one that leaves the pod closest to being
     scheduled.
     """
-    gpus = {gpu.resource: gpu for gpu in pending.evidence.settings.gpus.values()}
+    gpus = pending.evidence.settings.gpu_resources
     lacking = [text.removeprefix("Insufficient ") for text in pending.reason_counts if text.startswith("Insufficient ")]
     for pattern, cause, message, fix in _WORDS:
         if lacking and cause not in BEYOND_NODES:
