@@ -81,7 +81,7 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
     hint = f"write {expected} such as 8" if whole else f"write {expected} such as 12.5"
     if whole and re.match(_FLOAT, bare) and len(bare) < 20 and math.isfinite(float(bare)):
         hint = f"write {int(float(bare))}"
-    elif bare.replace("_", "").replace(",", "").isdigit() and len(bare) < 20:
+    elif bare.replace("_", "").replace(",", "").isdecimal() and len(bare) < 20:
         hint = f"write {int(bare.replace('_', '').replace(',', ''))}"
     elif bare.startswith("$"):
         hint += "; gpuctl reads no variables of the shell"

@@ -211,7 +211,9 @@ class _Expander:
                 value = _field(shape, key, value)
                 shape = inner
                 at.append(key)
-            elif isinstance(shape, ListShape) and step.isdigit() and isinstance(value, list) and int(step) < len(value):
+            elif (
+                isinstance(shape, ListShape) and step.isdecimal() and isinstance(value, list) and int(step) < len(value)
+            ):
                 value, shape = value[int(step)], shape.item
                 at.append(int(step))
             elif isinstance(shape, (MapShape, FreeShape)) and isinstance(value, dict) and step in value:
