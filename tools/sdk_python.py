@@ -43,7 +43,10 @@ def python_files(api: Api) -> dict[Path, str]:
 
 
 def _models(api: Api) -> str:
-    parts = [_HEAD.format(text="Response models. Fields that only a newer service has are ignored."), _IMPORTS]
+    parts = [
+        _HEAD.format(text="Response models. Unknown fields are ignored, and nullable ones may be absent."),
+        _IMPORTS,
+    ]
     parts += [_class(model) for model in api.models]
     # A field may refer to a model defined below it.
     parts += ["\n", *(f"{model.name}.model_rebuild()\n" for model in api.models)]
@@ -62,7 +65,8 @@ def _class(model: Model) -> str:
 def _field(field: Field) -> Iterator[str]:
     kind = type_of(field.shape, "")
     default = ""
-    if not field.required:
+    # A service of the previous minor version does not send new fields, which are nullable.
+    if not field.required or field.shape.nullable:
         default = {"array": " = Field(default_factory=list)", "map": " = Field(default_factory=dict)"}.get(
             field.shape.form if not field.shape.nullable else "", " = None"
         )

@@ -36,7 +36,7 @@ def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
 def test_host_network_sets_cluster_first_dns_policy(kind: str) -> None:
     objects = compiled(kind, "podPatch: {hostNetwork: true}\n")
     assert pod_of(objects)["dnsPolicy"] == "ClusterFirstWithHostNet"
-    assert gpuctl.lift(objects)[0]["podPatch"] == {"hostNetwork": True}
+    assert gpuctl.lift(objects)[0]["resources"]["network"] == {"hostNetwork": True}
     assert "dnsPolicy" not in pod_of(compiled(kind, "podPatch: {hostPID: true}\n"))
     assert "dnsPolicy" not in pod_of(compiled(kind, "podPatch: {hostNetwork: false}\n"))
 

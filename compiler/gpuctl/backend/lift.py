@@ -17,7 +17,7 @@ from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
-from gpuctl.backend.pod_patches import HOST_NETWORK_DNS
+from gpuctl.backend.pod_network import HOST_NETWORK_DNS
 from gpuctl.backend.training_objects import lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.diagnostics import Diagnostic

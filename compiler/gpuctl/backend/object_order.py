@@ -25,9 +25,9 @@ RANKS: dict[str, int] = {
     "JobSet": 83,
     "CronJob": 84,
     "HorizontalPodAutoscaler": 90,  # scales an existing workload
-    "ScaledObject": 90,
-    "HTTPRoute": 91,  # sends requests to a Service
-    "Ingress": 92,
+    "ScaledObject": 91,
+    "HTTPRoute": 92,  # sends requests to a Service
+    "Ingress": 93,
 }
 _LAST = 100
 

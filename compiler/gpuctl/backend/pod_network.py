@@ -12,8 +12,8 @@ from gpuctl.objects.api_resources import Object
 
 RDMA_CAPABILITY = "IPC_LOCK"
 """Lets a process lock the memory that RDMA devices read and write."""
-_OWN_DNS = "ClusterFirstWithHostNet"
-"""Without it, a pod in the node's network cannot resolve the names of Services."""
+HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
+"""DNS policy of a pod with `hostNetwork` and without a policy of its own."""
 
 
 def rdma_of(context: Context, model: Job) -> RdmaSettings | None:
@@ -45,8 +45,7 @@ def add_network(context: Context, model: Job, pod: Object, annotations: Object) 
             capabilities["add"] = [*capabilities["add"], RDMA_CAPABILITY]
         security["capabilities"] = capabilities
     if model.resources.network.hostNetwork:
-        pod["hostNetwork"] = True
-        pod["dnsPolicy"] = _OWN_DNS
+        pod |= {"hostNetwork": True, "dnsPolicy": HOST_NETWORK_DNS}
 
 
 def lift_network(context: Context, pod: Object, container: Object) -> dict[str, Any]:
@@ -56,6 +55,6 @@ def lift_network(context: Context, pod: Object, container: Object) -> dict[str, 
     if rdma is not None and rdma.resource in limits:
         number = limits[rdma.resource]
         found["rdma"] = "true" if number == str(rdma.count) else number
-    if pod.get("hostNetwork") and pod.get("dnsPolicy") == _OWN_DNS:
+    if pod.get("hostNetwork") and pod.get("dnsPolicy") == HOST_NETWORK_DNS:
         found["hostNetwork"] = True
     return found

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from gpuctl.backend.container_rules import no_volume
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.backend.pod_network import HOST_NETWORK_DNS
 from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.backend.pod_rules import check_pod
 from gpuctl.frontend.command_advice import advise_args, advise_command
@@ -47,8 +48,6 @@ SHARES = frozenset(
 )
 """Extended resources of HAMi and Volcano that ``gpu-share`` sets."""
 
-HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
-"""DNS policy of a pod with `hostNetwork` and without a policy of its own."""
 _NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
 _FORBIDDEN = {
     "hostname": "the pod's host name belongs to its controller",

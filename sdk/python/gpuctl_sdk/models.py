@@ -1,5 +1,5 @@
 # Written by tools/sdk.py from schemas/rest/openapi.json: `make schemas`.
-"""Response models. Fields that only a newer service has are ignored."""
+"""Response models. Unknown fields are ignored, and nullable ones may be absent."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BatchFailure(Answer):
     """A failed entry of a batch: its index (from 0), the error's name and message."""
 
     index: int
-    name: str | None
+    name: str | None = None
     error: str
     message: str
     details: list[Any] = Field(default_factory=list)
@@ -91,7 +91,7 @@ class BatchItem(Answer):
     """Notes that do not stop the request, such as a pool or a Secret that does not exist."""
     questions: list[str] = Field(default_factory=list)
     """Only in a dry run: what the real request must confirm with `?confirm=true`."""
-    job_id: str | None
+    job_id: str | None = None
     name: str
     message: str
     warnings: list[DocumentWarning] = Field(default_factory=list)
@@ -112,13 +112,13 @@ class BatchReport(Answer):
 class ChangedJob(Answer):
     """A changed job with the plan; with status ``validated``, one that would be changed."""
 
-    job_id: str | None
+    job_id: str | None = None
     name: str
-    namespace: str | None
+    namespace: str | None = None
     kind: str
-    pool: str | None
+    pool: str | None = None
     status: str
-    created_at: str | None
+    created_at: str | None = None
     message: str
     plan: PlanAnswer
     warnings: list[DocumentWarning] = Field(default_factory=list)
@@ -159,24 +159,24 @@ class ClusterHour(Answer):
     """
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
-    avg_utilization: float | None = Field(alias="avg_utilization")
+    avg_utilization: float | None = Field(default=None, alias="avg_utilization")
     """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
-    max_utilization: float | None = Field(alias="max_utilization")
+    max_utilization: float | None = Field(default=None, alias="max_utilization")
     """Highest one-minute average utilization, percent."""
-    min_utilization: float | None = Field(alias="min_utilization")
-    p50_utilization: float | None = Field(alias="p50_utilization")
+    min_utilization: float | None = Field(default=None, alias="min_utilization")
+    p50_utilization: float | None = Field(default=None, alias="p50_utilization")
     """Median of the one-minute averages, rounded to a whole percent."""
-    p95_utilization: float | None = Field(alias="p95_utilization")
-    coverage: float | None
+    p95_utilization: float | None = Field(default=None, alias="p95_utilization")
+    coverage: float | None = None
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
     """Time of the last computation."""
-    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
+    total_gpu_capacity: float | None = Field(default=None, alias="total_gpu_capacity")
     """Average number of GPUs."""
-    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    allocated_gpu_count: float | None = Field(default=None, alias="allocated_gpu_count")
     """Average number of held GPUs."""
-    allocation_rate: float | None = Field(alias="allocation_rate")
+    allocation_rate: float | None = Field(default=None, alias="allocation_rate")
     """Held part of the capacity, percent."""
     sample_count: int = Field(alias="sample_count")
     """Number of five-minute intervals with a measurement."""
@@ -197,7 +197,7 @@ class ClusterHoursAfter(Answer):
     """One page of cluster hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
-    next_cursor: str | None = Field(alias="next_cursor")
+    next_cursor: str | None = Field(default=None, alias="next_cursor")
     """The `cursor` of the next page; null after the last row."""
     data: list[ClusterHour]
 
@@ -230,8 +230,8 @@ class DatedLabel(Answer):
 
     key: str
     value: str
-    created_at: str | None
-    last_updated_at: str | None
+    created_at: str | None = None
+    last_updated_at: str | None = None
 
 
 class DeletedLabel(Answer):
@@ -256,7 +256,7 @@ class DocumentCommit(Answer):
     id: str
     dirty: bool
     """True if the files differed from the commit."""
-    repository: str | None
+    repository: str | None = None
 
 
 class DocumentWarning(Answer):
@@ -265,13 +265,13 @@ class DocumentWarning(Answer):
     severity: str
     code: str
     message: str
-    file: str | None
-    line: int | None
-    column: int | None
-    end_line: int | None
-    end_column: int | None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
     path: str
-    hint: str | None
+    hint: str | None = None
     related: list[RelatedPlace]
 
 
@@ -303,7 +303,7 @@ class FitEnding(Answer):
 
     namespace: str
     job: str
-    ends_by: str | None
+    ends_by: str | None = None
     """The latest time by which it has left its nodes; null if several jobs are merged."""
 
 
@@ -320,7 +320,7 @@ class FitJob(Answer):
     """True if exactly these pods are evicted."""
     certain: bool
     """True if no choice of the scheduler changes the verdict, the pods or the victims."""
-    likelihood: float | None
+    likelihood: float | None = None
     """1 if no other order of pods changes the verdict; null if unknown."""
     pods: int
     starting_pods: int
@@ -329,16 +329,16 @@ class FitJob(Answer):
     need: dict[str, Any]
     """Resources of all pods; those of one pod are in `perPod`."""
     free: dict[str, float]
-    largest_node: dict[str, Any] | None
+    largest_node: dict[str, Any] | None = None
     """The node with the most free resources: `name`, and the free amounts."""
     held_by: list[dict[str, Any]]
     """The holders of the scarce resource: `namespace`, `job`, `priority`, `pods`, and the amounts."""
     reason: str
-    admitted: bool | None
+    admitted: bool | None = None
     """True if its Kueue queue admits it now; null without a queue, or if that is unknown."""
-    opening: FitOpening | None
+    opening: FitOpening | None = None
     """When the job will fit; null if unknown."""
-    smallest_change: str | None
+    smallest_change: str | None = None
     suggestions: list[FitSuggestion] = Field(default_factory=list)
     """With `suggest`, for a job that does not fit: the smallest change of each kind."""
 
@@ -370,11 +370,11 @@ class FitVictim(Answer):
     namespace: str
     name: str
     job: str
-    node: str | None
+    node: str | None = None
     """null if several pods on different nodes are merged."""
-    priority: int | None
+    priority: int | None = None
     """null if several pods are merged."""
-    likelihood: float | None
+    likelihood: float | None = None
     """1 if this pod is evicted in any case; null if another pod may be evicted instead."""
 
 
@@ -390,7 +390,7 @@ class GpuLabels(Answer):
 
     node_name: str
     gpu_labels: list[LabelPair]
-    gpu_type: str | None
+    gpu_type: str | None = None
     bound_pools: list[str]
 
 
@@ -408,9 +408,9 @@ class GpuTypeItem(Answer):
     """`unknown` for GPUs of nodes without a label for it."""
     vendors: list[str]
     gpu_total: int
-    gpu_used: int | None
+    gpu_used: int | None = None
     """GPUs that pods request."""
-    gpu_free: int | None
+    gpu_free: int | None = None
     """GPUs that no pod requests."""
     nodes: list[str]
     bound_pools: list[str]
@@ -428,7 +428,7 @@ class GpusOfJobs(Answer):
 
     allocated: int
     """GPUs of the jobs' pods that are on nodes."""
-    total: int | None
+    total: int | None = None
     """GPUs of all nodes; null for a single namespace, or if nodes may not be read."""
     waiting: int
     """GPUs that jobs wait for."""
@@ -452,7 +452,7 @@ class HeldByWorkload(Answer):
     namespace: str
     kind: str
     allocated_gpu: float = Field(alias="allocated_gpu")
-    utilization: float | None
+    utilization: float | None = None
     """Mean utilization, percent; null if not measured."""
 
 
@@ -468,10 +468,10 @@ class HeldIdle(Answer):
     """Utilization below which an hour is idle, percent."""
     idle_after_hours: float = Field(alias="idle_after_hours")
     """Minimum number of idle hours of a listed workload."""
-    currency: str | None
-    total_idle_gpu_hours: float | None = Field(alias="total_idle_gpu_hours")
+    currency: str | None = None
+    total_idle_gpu_hours: float | None = Field(default=None, alias="total_idle_gpu_hours")
     """Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces."""
-    total_idle_cost: float | None = Field(alias="total_idle_cost")
+    total_idle_cost: float | None = Field(default=None, alias="total_idle_cost")
     """Cost of these GPU-hours; null under the same condition."""
     workloads: list[IdleGpus]
 
@@ -480,7 +480,7 @@ class HeldInNamespace(Answer):
     """The GPUs that a namespace holds at the time of a snapshot."""
 
     allocated_gpu: float = Field(alias="allocated_gpu")
-    utilization: float | None
+    utilization: float | None = None
     workload_count: int = Field(alias="workload_count")
     workloads: list[HeldByWorkload]
 
@@ -530,10 +530,10 @@ class HoldingPod(Answer):
     name: str
     """Name of its job."""
     namespace: str
-    kind: str | None
+    kind: str | None = None
     """Null for a pod that gpuctl does not manage."""
     gpu: int
-    node_name: str | None
+    node_name: str | None = None
 
 
 class IdleGpus(Answer):
@@ -544,7 +544,7 @@ class IdleGpus(Answer):
     """The workload's kind."""
     workload_name: str = Field(alias="workload_name")
     owner_uid: str = Field(alias="owner_uid")
-    owner: str | None
+    owner: str | None = None
     """The owner: the first of its labels, then annotations, team, creator, project, app."""
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -557,17 +557,17 @@ class IdleGpus(Answer):
     idle_since: str = Field(alias="idle_since")
     idle_hours: float = Field(alias="idle_hours")
     """Consecutive idle hours until now."""
-    avg_utilization: float | None = Field(alias="avg_utilization")
+    avg_utilization: float | None = Field(default=None, alias="avg_utilization")
     """Mean utilization in the idle hours, percent."""
-    idle_gpu_hours: float | None = Field(alias="idle_gpu_hours")
+    idle_gpu_hours: float | None = Field(default=None, alias="idle_gpu_hours")
     """GPU-hours of the requested time that were measured and not used; null if none was measured."""
     allocated_gpu_hours: float = Field(alias="allocated_gpu_hours")
     """GPU-hours held in the requested time."""
-    coverage: float | None
+    coverage: float | None = None
     """Measured part of the held GPU-hours, 0 to 1."""
-    idle_cost: float | None = Field(alias="idle_cost")
+    idle_cost: float | None = Field(default=None, alias="idle_cost")
     """Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set."""
-    pause: str | None
+    pause: str | None = None
     """The job that holds them, by its name for `gpuctl pause`; null if it cannot be paused, or not by the caller.
     """
 
@@ -575,13 +575,13 @@ class IdleGpus(Answer):
 class JobAddresses(Answer):
     """The addresses of a job's route and ports; of ports as ``host:port``."""
 
-    route: str | None
+    route: str | None = None
     """The URL of the job's route, from outside the cluster; null if it has none."""
     node_ports: list[str]
     load_balancers: list[str]
     cluster_dns: list[str]
     pod_ips: list[str]
-    port_forward: str | None
+    port_forward: str | None = None
     """The command that forwards a local port; null if nothing listens."""
 
 
@@ -593,11 +593,11 @@ class JobCause(Answer):
     kind: str
     cause: str
     message: str
-    pod: str | None
+    pod: str | None = None
     numbers: dict[str, Any]
     """The numbers behind the cause; each cause has its own."""
     ruled_out: list[str]
-    fix: str | None
+    fix: str | None = None
     evidence: list[WhyEvidence]
     also: list[OtherCause]
 
@@ -609,26 +609,26 @@ class JobDescription(Answer):
     name: str
     namespace: str
     kind: str
-    version: str | None
-    description: str | None
-    yaml_content: str | None
+    version: str | None = None
+    description: str | None = None
+    yaml_content: str | None = None
     """The document, without credentials; null if no document describes the changed objects."""
     status: str
     phase: str
-    reason: str | None
+    reason: str | None = None
     ready: str
     """Ready pods, of the pods that the job should have."""
-    pool: str | None
-    priority: str | None
-    applied_by: str | None
+    pool: str | None = None
+    priority: str | None = None
+    applied_by: str | None = None
     """The user who applied it last; null if unknown."""
     resources: JobResources
     metrics: JobMetrics
-    created_at: str | None
-    started_at: str | None
+    created_at: str | None = None
+    started_at: str | None = None
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
-    schedule: JobSchedule | None
+    schedule: JobSchedule | None = None
     """Null for a job without a schedule."""
     pods: list[JobPod]
 
@@ -640,36 +640,36 @@ class JobDetails(Answer):
     name: str
     namespace: str
     kind: str
-    version: str | None
-    description: str | None
-    yaml_content: str | None
+    version: str | None = None
+    description: str | None = None
+    yaml_content: str | None = None
     """The document, without credentials; null if no document describes the changed objects."""
     status: str
     phase: str
-    reason: str | None
+    reason: str | None = None
     ready: str
     """Ready pods, of the pods that the job should have."""
-    pool: str | None
-    priority: str | None
-    applied_by: str | None
+    pool: str | None = None
+    priority: str | None = None
+    applied_by: str | None = None
     """The user who applied it last; null if unknown."""
     resources: JobResources
-    metrics: JobMetrics | None
-    created_at: str | None
-    started_at: str | None
+    metrics: JobMetrics | None = None
+    created_at: str | None = None
+    started_at: str | None = None
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
-    schedule: JobSchedule | None
+    schedule: JobSchedule | None = None
     """Null for a job without a schedule."""
     pods: list[JobPod]
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
     access: JobAddresses
-    why: JobCause | None
+    why: JobCause | None = None
     """The cause that keeps the job waiting; null if none."""
-    events: list[EventsAlike] | None
+    events: list[EventsAlike] | None = None
     """Null if they may not be read."""
-    uid: str | None
+    uid: str | None = None
     """The uid of the job's main object; null if only pods are left."""
     notes: list[str]
     """Notes about objects that could not be read."""
@@ -680,14 +680,14 @@ class JobDocument(Answer):
 
     revision: int
     kind: str
-    created_at: str | None
-    who: str | None
-    commit: DocumentCommit | None
+    created_at: str | None = None
+    who: str | None = None
+    commit: DocumentCommit | None = None
     gpuctl: str
     """The gpuctl version that applied it."""
     cause: str
     """`applied`, `rolled back`, or `found` in the cluster."""
-    to: int | None
+    to: int | None = None
     """The revision that was applied again; null for other causes."""
     changes: list[dict[str, Any]]
     """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
@@ -717,18 +717,18 @@ class JobItem(Answer):
     name: str
     namespace: str
     kind: str
-    pool: str | None
+    pool: str | None = None
     status: str
-    reason: str | None
+    reason: str | None = None
     """Details of the status; null without any."""
     gpu: int
     """Total GPUs of its pods."""
-    gpu_type: str | None
-    created_at: str | None
-    started_at: str | None
-    applied_by: str | None
+    gpu_type: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    applied_by: str | None = None
     """The user who applied it last; null if unknown."""
-    progress: int | None
+    progress: int | None = None
     """Progress from the training's log, percent; null if the log has none."""
     object_name: str
     """Name of its main object: with a hash if a GitOps controller applies the job."""
@@ -737,27 +737,27 @@ class JobItem(Answer):
 class JobMetrics(Answer):
     """The latest measurements; null if not measured."""
 
-    gpu_utilization: float | None
-    memory_usage: str | None
-    network_latency: str | None
-    throughput: str | None
+    gpu_utilization: float | None = None
+    memory_usage: str | None = None
+    network_latency: str | None = None
+    throughput: str | None = None
 
 
 class JobObjects(Answer):
     """The Kubernetes objects of a job."""
 
-    kind: str | None
-    job_name: str | None
+    kind: str | None = None
+    job_name: str | None = None
     pods: list[str]
 
 
 class JobOnNodes(Answer):
     """A job with pods in a pool or on a node. `jobId` and `kind` are null for pods that gpuctl does not manage."""
 
-    job_id: str | None
+    job_id: str | None = None
     name: str
     namespace: str
-    kind: str | None
+    kind: str | None = None
     gpu: int
     """GPUs that it holds in the pool or on the node."""
 
@@ -782,17 +782,17 @@ class JobPod(Answer):
     status: str
     phase: str
     ready: str
-    node: str | None
-    ip: str | None
-    created_at: str | None
-    started_at: str | None
-    pool: str | None
+    node: str | None = None
+    ip: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    pool: str | None = None
     gpu: int
-    gpu_type: str | None
-    priority: str | None
-    applied_by: str | None
+    gpu_type: str | None = None
+    priority: str | None = None
+    applied_by: str | None = None
     """The user who applied the job last; null if unknown."""
-    reason: str | None
+    reason: str | None = None
     restarts: int
 
 
@@ -800,10 +800,10 @@ class JobResources(Answer):
     """The resource requests of one pod."""
 
     gpu: int
-    gpu_type: str | None
-    cpu: float | None
-    memory: str | None
-    memory_bytes: int | None
+    gpu_type: str | None = None
+    cpu: float | None = None
+    memory: str | None = None
+    memory_bytes: int | None = None
 
 
 class JobRevision(Answer):
@@ -811,14 +811,14 @@ class JobRevision(Answer):
 
     revision: int
     kind: str
-    created_at: str | None
-    who: str | None
-    commit: DocumentCommit | None
+    created_at: str | None = None
+    who: str | None = None
+    commit: DocumentCommit | None = None
     gpuctl: str
     """The gpuctl version that applied it."""
     cause: str
     """`applied`, `rolled back`, or `found` in the cluster."""
-    to: int | None
+    to: int | None = None
     """The revision that was applied again; null for other causes."""
     changes: list[dict[str, Any]]
     """The fields that differ from the previous revision, each with `path`, `from` and `to`."""
@@ -835,10 +835,10 @@ class JobSchedule(Answer):
     """The schedule of a training, and the runs that are kept, newest first."""
 
     cron: str
-    timezone: str | None
-    last_run_at: str | None
+    timezone: str | None = None
+    last_run_at: str | None = None
     """Time of the last scheduled run."""
-    next_run_at: str | None
+    next_run_at: str | None = None
     """Time of the next run; null if the schedule is suspended, or the time zone is unknown here."""
     runs: list[ScheduledRun]
 
@@ -858,7 +858,7 @@ class JobTimeline(Answer):
 
     timeline: list[PodTimeline]
     conditions: list[WorkloadCondition]
-    events: list[EventsAlike] | None
+    events: list[EventsAlike] | None = None
     """Null if they may not be read."""
 
 
@@ -866,7 +866,7 @@ class JobsWaitAnswer(Answer):
     """The jobs for which the wait has ended; repeat the request for the others."""
 
     items: list[WaitedItem]
-    message: str | None
+    message: str | None = None
     """The condition for which the other jobs are waited for; null if there are no others."""
 
 
@@ -893,12 +893,12 @@ class LabelHour(Answer):
     """
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
-    avg_utilization: float | None = Field(alias="avg_utilization")
+    avg_utilization: float | None = Field(default=None, alias="avg_utilization")
     """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
-    max_utilization: float | None = Field(alias="max_utilization")
+    max_utilization: float | None = Field(default=None, alias="max_utilization")
     """Highest one-minute average utilization, percent."""
-    min_utilization: float | None = Field(alias="min_utilization")
-    coverage: float | None
+    min_utilization: float | None = Field(default=None, alias="min_utilization")
+    coverage: float | None = None
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
@@ -907,7 +907,7 @@ class LabelHour(Answer):
     dimension_key: str = Field(alias="dimension_key")
     dimension_value: str = Field(alias="dimension_value")
     """`__unset__` stands for workloads without the label, so that the values add up to the cluster."""
-    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    allocated_gpu_count: float | None = Field(default=None, alias="allocated_gpu_count")
     """Average number of held GPUs."""
     active_workload_count: int = Field(alias="active_workload_count")
     """Number of workloads that held GPUs."""
@@ -928,7 +928,7 @@ class LabelHoursAfter(Answer):
     """One page of label hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
-    next_cursor: str | None = Field(alias="next_cursor")
+    next_cursor: str | None = Field(default=None, alias="next_cursor")
     """The `cursor` of the next page; null after the last row."""
     data: list[LabelHour]
 
@@ -974,8 +974,8 @@ class LatestSnapshot(Answer):
     cluster_name: str = Field(alias="cluster_name")
     snapshot_time: str = Field(alias="snapshot_time")
     dimension_type: str = Field(alias="dimension_type")
-    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
-    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    total_gpu_capacity: float | None = Field(default=None, alias="total_gpu_capacity")
+    allocated_gpu_count: float | None = Field(default=None, alias="allocated_gpu_count")
     """GPUs held in the namespaces that the caller may see; null if unknown."""
     allocation_details: AllocationDetails = Field(alias="allocation_details")
     created_at: str = Field(alias="created_at")
@@ -1031,7 +1031,7 @@ class LedgerRow(Answer):
     """The namespace of a workload; "" for other groups."""
     kind: str | None = None
     name: str | None = None
-    capacity_gpu_seconds: float | None = Field(alias="capacity_gpu_seconds")
+    capacity_gpu_seconds: float | None = Field(default=None, alias="capacity_gpu_seconds")
     """GPU-seconds available in the step; null for groups that own no GPUs."""
     allocated_gpu_seconds: float = Field(alias="allocated_gpu_seconds")
     """GPU-seconds allocated to pods."""
@@ -1041,23 +1041,23 @@ class LedgerRow(Answer):
     """Measured GPU-seconds that were not used."""
     held_unobserved_gpu_seconds: float = Field(alias="held_unobserved_gpu_seconds")
     """Held GPU-seconds that were not measured."""
-    free_gpu_seconds: float | None = Field(alias="free_gpu_seconds")
+    free_gpu_seconds: float | None = Field(default=None, alias="free_gpu_seconds")
     """GPU-seconds not held, on nodes that take pods."""
-    unusable_gpu_seconds: float | None = Field(alias="unusable_gpu_seconds")
+    unusable_gpu_seconds: float | None = Field(default=None, alias="unusable_gpu_seconds")
     """GPU-seconds not held, on nodes that take no pods."""
-    unsized_gpu_seconds: float | None = Field(alias="unsized_gpu_seconds")
+    unsized_gpu_seconds: float | None = Field(default=None, alias="unsized_gpu_seconds")
     """GPU-seconds, allocated to pods with a share of unknown size or free, on nodes with such pods. Null for groups
     that own no GPUs.
     """
-    allowed_gpu_seconds: float | None = Field(alias="allowed_gpu_seconds")
+    allowed_gpu_seconds: float | None = Field(default=None, alias="allowed_gpu_seconds")
     """Only for namespaces: GPU-seconds that its quotas allow; without a quota, those of the cluster."""
     by_process_gpu_seconds: float = Field(alias="by_process_gpu_seconds")
     """Part of the measured GPU-seconds that comes from per-process metrics of shared cards."""
     beyond_held_gpu_seconds: float = Field(alias="beyond_held_gpu_seconds")
     """Utilization of shared cards beyond the share of their pods, GPU-seconds. Not part of `busy`."""
-    avg_utilization: float | None = Field(alias="avg_utilization")
+    avg_utilization: float | None = Field(default=None, alias="avg_utilization")
     """Mean utilization of the measured GPU-seconds, percent."""
-    coverage: float | None
+    coverage: float | None = None
     """Measured part of the allocated GPU-seconds, 0 to 1."""
     closes: bool
     """True if the parts add up. If not, this is an error of the service."""
@@ -1067,7 +1067,7 @@ class LedgerRowsAfter(Answer):
     """One page of ledger rows, in cursor order."""
 
     page_size: int = Field(alias="page_size")
-    next_cursor: str | None = Field(alias="next_cursor")
+    next_cursor: str | None = Field(default=None, alias="next_cursor")
     """The `cursor` of the next page; null after the last row."""
     data: list[LedgerRow]
 
@@ -1077,7 +1077,7 @@ class ListedPod(Answer):
 
     job_id: str
     """Id of the job."""
-    pod: str | None
+    pod: str | None = None
     """Name of the pod; null in the row of a job."""
     name: str
     namespace: str
@@ -1085,22 +1085,22 @@ class ListedPod(Answer):
     status: str
     phase: str
     ready: str
-    node: str | None
-    ip: str | None
-    created_at: str | None
-    started_at: str | None
-    pool: str | None
+    node: str | None = None
+    ip: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    pool: str | None = None
     gpu: int
-    gpu_type: str | None
-    priority: str | None
-    applied_by: str | None
+    gpu_type: str | None = None
+    priority: str | None = None
+    applied_by: str | None = None
     """The user who applied the job last; null if unknown."""
-    reason: str | None
-    object_name: str | None
+    reason: str | None = None
+    object_name: str | None = None
     """Name of the job's main object: with a hash if a GitOps controller applies the job."""
-    uid: str | None
+    uid: str | None = None
     """The uid of the job's main object, or of its oldest pod if only pods are left."""
-    sweep_values: dict[str, str] | None
+    sweep_values: dict[str, str] | None = None
     """Of a training in a sweep, its value of each parameter; else null."""
 
 
@@ -1111,8 +1111,8 @@ class ListedSnapshot(Answer):
     cluster_name: str = Field(alias="cluster_name")
     snapshot_time: str = Field(alias="snapshot_time")
     dimension_type: str = Field(alias="dimension_type")
-    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
-    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    total_gpu_capacity: float | None = Field(default=None, alias="total_gpu_capacity")
+    allocated_gpu_count: float | None = Field(default=None, alias="allocated_gpu_count")
     """GPUs held in the namespaces that the caller may see; null if unknown."""
     allocation_details: AllocationDetails = Field(alias="allocation_details")
     created_at: str = Field(alias="created_at")
@@ -1130,7 +1130,7 @@ class LogLineValue(Answer):
 class LogProblemValue(Answer):
     """The reason why a log, or a part of it, is missing. ``pod`` is null if the reason concerns no particular pod."""
 
-    pod: str | None
+    pod: str | None = None
     message: str
 
 
@@ -1139,7 +1139,7 @@ class LogsValue(Answer):
 
     logs: list[str]
     """The texts of the lines, ordered by time."""
-    last_timestamp: str | None
+    last_timestamp: str | None = None
     """The time of the last line."""
     lines: list[LogLineValue]
     """The same lines, with pod and container."""
@@ -1158,14 +1158,14 @@ class NamespaceDetail(Answer):
     """A namespace with its quotas and pods."""
 
     name: str
-    status: str | None
+    status: str | None = None
     jobs: int
     """Unfinished jobs."""
     pods: int
     gpu_used: int
     quotas: list[NamespaceQuota]
-    created_at: str | None
-    labels: dict[str, str] | None
+    created_at: str | None = None
+    labels: dict[str, str] | None = None
     running_jobs: list[HoldingPod]
     """Number of pods on nodes."""
     waiting_jobs: list[HoldingPod]
@@ -1190,22 +1190,22 @@ class NamespaceHour(Answer):
     """
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
-    avg_utilization: float | None = Field(alias="avg_utilization")
+    avg_utilization: float | None = Field(default=None, alias="avg_utilization")
     """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
-    max_utilization: float | None = Field(alias="max_utilization")
+    max_utilization: float | None = Field(default=None, alias="max_utilization")
     """Highest one-minute average utilization, percent."""
-    min_utilization: float | None = Field(alias="min_utilization")
-    coverage: float | None
+    min_utilization: float | None = Field(default=None, alias="min_utilization")
+    coverage: float | None = None
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
     """Time of the last computation."""
     namespace: str
-    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
+    total_gpu_capacity: float | None = Field(default=None, alias="total_gpu_capacity")
     """Average GPUs that its quota allowed; without a quota, those of the cluster; null if unknown."""
-    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    allocated_gpu_count: float | None = Field(default=None, alias="allocated_gpu_count")
     """Average number of held GPUs."""
-    allocation_rate: float | None = Field(alias="allocation_rate")
+    allocation_rate: float | None = Field(default=None, alias="allocation_rate")
     """Held part of the capacity, percent; more than 100 if a quota was reduced below the held GPUs."""
     active_workload_count: int = Field(alias="active_workload_count")
     """Number of workloads that held GPUs."""
@@ -1226,7 +1226,7 @@ class NamespaceHoursAfter(Answer):
     """One page of namespace hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
-    next_cursor: str | None = Field(alias="next_cursor")
+    next_cursor: str | None = Field(default=None, alias="next_cursor")
     """The `cursor` of the next page; null after the last row."""
     data: list[NamespaceHour]
 
@@ -1235,13 +1235,13 @@ class NamespaceItem(Answer):
     """A namespace."""
 
     name: str
-    status: str | None
+    status: str | None = None
     jobs: int
     """Unfinished jobs."""
     pods: int
     gpu_used: int
     quotas: list[str]
-    created_at: str | None
+    created_at: str | None = None
 
 
 class NamespaceList(Answer):
@@ -1256,20 +1256,20 @@ class NamespaceQuota(Answer):
 
     name: str
     namespace: str
-    description: str | None
+    description: str | None = None
     status: str
-    cpu_total: float | None
-    cpu_used: float | None
-    memory_total_bytes: float | None
-    memory_used_bytes: float | None
-    gpu_total: float | None
-    gpu_used: float | None
-    max_jobs: float | None
-    jobs_used: float | None
+    cpu_total: float | None = None
+    cpu_used: float | None = None
+    memory_total_bytes: float | None = None
+    memory_used_bytes: float | None = None
+    gpu_total: float | None = None
+    gpu_used: float | None = None
+    max_jobs: float | None = None
+    jobs_used: float | None = None
     resources: list[QuotaLimit]
     default_request: dict[str, str]
     """The requests of containers that set none."""
-    created_at: str | None
+    created_at: str | None = None
     is_managed: bool
     """False for a ResourceQuota that gpuctl has not created."""
 
@@ -1288,10 +1288,10 @@ class NodeAmount(Answer):
     """A resource of a node: cores, bytes or a count. `vendor` is null for resources other than GPUs."""
 
     resource: str
-    vendor: str | None
+    vendor: str | None = None
     total: float
     """Allocatable amount."""
-    used: float | None
+    used: float | None = None
     """Amount that pods request; null if pods may not be read."""
 
 
@@ -1302,11 +1302,11 @@ class NodeConditions(Answer):
     schedulable: bool
     taints: list[dict[str, Any]]
     addresses: list[dict[str, Any]]
-    kernel_version: str | None
-    os_image: str | None
-    architecture: str | None
-    kubelet_version: str | None
-    container_runtime_version: str | None
+    kernel_version: str | None = None
+    os_image: str | None = None
+    architecture: str | None = None
+    kubelet_version: str | None = None
+    container_runtime_version: str | None = None
 
 
 class NodeDetail(Answer):
@@ -1314,16 +1314,16 @@ class NodeDetail(Answer):
 
     node_name: str
     status: str
-    gpu_type: str | None
+    gpu_type: str | None = None
     k8s_status: NodeConditions = Field(alias="k8sStatus")
     resources: NodeResources
     gpu_detail: list[NodeGpu]
     labels: list[LabelPair]
     bound_pools: list[str]
-    running_jobs: list[JobOnNodes] | None
+    running_jobs: list[JobOnNodes] | None = None
     """Jobs on it that the caller may see."""
-    created_at: str | None
-    last_updated_at: str | None
+    created_at: str | None = None
+    last_updated_at: str | None = None
     gpu_labels: list[LabelPair] = Field(default_factory=list)
     """Labels of the node that name a GPU type; jobs select by the first one."""
     amounts: list[NodeAmount] = Field(default_factory=list)
@@ -1347,7 +1347,7 @@ class NodeGpu(Answer):
     """A GPU of a node. `utilization` (percent) and `memoryUsage` are null if not measured."""
 
     gpu_id: str
-    type: str | None
+    type: str | None = None
     status: str
     utilization: float | None = None
     memory_usage: str | None = None
@@ -1359,15 +1359,15 @@ class NodeItem(Answer):
     node_name: str
     status: str
     gpu_total: int
-    gpu_used: int | None
-    gpu_free: int | None
+    gpu_used: int | None = None
+    gpu_free: int | None = None
     bound_pools: list[str]
     cpu: str
     """Allocatable CPU, cores."""
     memory: str
     """Allocatable memory."""
-    gpu_type: str | None
-    created_at: str | None
+    gpu_type: str | None = None
+    created_at: str | None = None
     address: str | None = None
     """Internal address of the node."""
     k8s_state: str | None = Field(default=None, alias="k8sState")
@@ -1393,14 +1393,14 @@ class NodeResources(Answer):
     """The resources of a node: total, requested by pods, and free. Cores are numbers, memory is a quantity."""
 
     cpu_total: float
-    cpu_used: float | None
-    cpu_free: float | None
+    cpu_used: float | None = None
+    cpu_free: float | None = None
     memory_total: str
-    memory_used: str | None
-    memory_free: str | None
+    memory_used: str | None = None
+    memory_free: str | None = None
     gpu_total: int
-    gpu_used: int | None
-    gpu_free: int | None
+    gpu_used: int | None = None
+    gpu_free: int | None = None
     gpu_unhealthy: int
 
 
@@ -1409,8 +1409,8 @@ class OtherCause(Answer):
 
     cause: str
     message: str
-    pod: str | None
-    fix: str | None
+    pod: str | None = None
+    fix: str | None = None
 
 
 class PausedJobAnswer(Answer):
@@ -1474,14 +1474,14 @@ class PlanStep(Answer):
     """create, update, replace, delete, unchanged and others."""
     api_version: str
     kind: str
-    namespace: str | None
+    namespace: str | None = None
     name: str
-    reason: str | None
+    reason: str | None = None
     changes: list[dict[str, Any]]
     """The fields that change, each with `path`, `from` and `to`."""
     document_changes: list[dict[str, Any]] = Field(default_factory=list)
     """The fields of the job's document that change, each with `path`, `from` and `to`."""
-    verdict: str | None
+    verdict: str | None = None
     """The verdict of `fit` on its pods; null if it was not checked."""
     victims: list[PlanVictim]
     """Jobs whose pods its pods would evict."""
@@ -1493,17 +1493,17 @@ class PlanStep(Answer):
     """Objects that garbage collection deletes with it."""
     unseen: list[str]
     """Kinds that may not be listed, so that dependents of them are unknown."""
-    running: str | None
+    running: str | None = None
     """How long the work that the step ends has been running; null if it ends none."""
-    finished: str | None
+    finished: str | None = None
     """When the training finished that runs again or is pruned; null for other steps."""
-    applied_by: str | None
+    applied_by: str | None = None
     """The user who last applied the job that ends or runs again; null if the caller or unknown."""
-    checkpoint: str | None
+    checkpoint: str | None = None
     """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
     """`planned` until the step was executed."""
-    error: str | None
+    error: str | None = None
     title: str | None = None
     """The job, pool or quota that the object belongs to; "" without any."""
     shared: bool | None = None
@@ -1519,13 +1519,13 @@ class PlanStep(Answer):
 class PlanVictim(Answer):
     """A job whose pods would be evicted. For a job that the caller may not see, only priority and runtime are set."""
 
-    namespace: str | None
-    job: str | None
+    namespace: str | None = None
+    job: str | None = None
     priority: int
     pods: list[str]
-    runtime: str | None
+    runtime: str | None = None
     """How long its pods have been running."""
-    owner: str | None
+    owner: str | None = None
     """The owner: its label `team`, `creator` or `project`."""
 
 
@@ -1535,7 +1535,7 @@ class PlanWait(Answer):
     cause: str
     """`quota`, `queue` or `room`."""
     message: str
-    likelihood: float | None
+    likelihood: float | None = None
     """1 if they wait in any case; null if that depends on the order in which pods are created."""
 
 
@@ -1569,24 +1569,24 @@ class PoolDetail(Answer):
     """A pool."""
 
     name: str
-    description: str | None
+    description: str | None = None
     gpu_total: int
-    gpu_used: int | None
+    gpu_used: int | None = None
     """GPUs that pods on its nodes request."""
-    gpu_free: int | None
+    gpu_free: int | None = None
     """GPUs that no pod requests."""
-    gpu_unavailable: int | None
+    gpu_unavailable: int | None = None
     """Free GPUs of nodes that are cordoned or not ready."""
     gpu_type: dict[str, int]
     """GPU type -> number of GPUs."""
     status: str
     nodes: list[str]
     quota: PoolQuota
-    jobs: list[JobOnNodes] | None
+    jobs: list[JobOnNodes] | None = None
     """Jobs in it that the caller may see."""
     missing_nodes: list[str]
     """Nodes of its definition that are not in the pool."""
-    waiting_jobs: list[JobOnNodes] | None
+    waiting_jobs: list[JobOnNodes] | None = None
     """Jobs of the pool that wait."""
     is_defined: bool
     """True if it has a definition; false if it only has nodes."""
@@ -1600,13 +1600,13 @@ class PoolItem(Answer):
     """A pool of a list. GPUs are null if pods may not be read."""
 
     name: str
-    description: str | None
+    description: str | None = None
     gpu_total: int
-    gpu_used: int | None
+    gpu_used: int | None = None
     """GPUs that pods on its nodes request."""
-    gpu_free: int | None
+    gpu_free: int | None = None
     """GPUs that no pod requests."""
-    gpu_unavailable: int | None
+    gpu_unavailable: int | None = None
     """Free GPUs of nodes that are cordoned or not ready."""
     gpu_type: list[str]
     status: str
@@ -1622,8 +1622,8 @@ class PoolList(Answer):
 class PoolQuota(Answer):
     """The limits of a pool; null: no limit."""
 
-    max_jobs: int | None
-    max_gpu_per_job: int | None
+    max_jobs: int | None = None
+    max_gpu_per_job: int | None = None
 
 
 class Quota(Answer):
@@ -1631,20 +1631,20 @@ class Quota(Answer):
 
     name: str
     namespace: str
-    description: str | None
+    description: str | None = None
     status: str
-    cpu_total: float | None
-    cpu_used: float | None
-    memory_total_bytes: float | None
-    memory_used_bytes: float | None
-    gpu_total: float | None
-    gpu_used: float | None
-    max_jobs: float | None
-    jobs_used: float | None
+    cpu_total: float | None = None
+    cpu_used: float | None = None
+    memory_total_bytes: float | None = None
+    memory_used_bytes: float | None = None
+    gpu_total: float | None = None
+    gpu_used: float | None = None
+    max_jobs: float | None = None
+    jobs_used: float | None = None
     resources: list[QuotaLimit]
     default_request: dict[str, str]
     """The requests of containers that set none."""
-    created_at: str | None
+    created_at: str | None = None
 
 
 class QuotaLimit(Answer):
@@ -1652,12 +1652,12 @@ class QuotaLimit(Answer):
 
     resource: str
     name: str
-    vendor: str | None
+    vendor: str | None = None
     unit: str
     total: float
-    used: float | None
-    free: float | None
-    used_percent: float | None
+    used: float | None = None
+    free: float | None = None
+    used_percent: float | None = None
 
 
 class QuotaList(Answer):
@@ -1697,9 +1697,9 @@ class Recoveries(Answer):
 class RecoveryFailure(Answer):
     """An object that could not be recovered, and the reason."""
 
-    namespace: str | None
+    namespace: str | None = None
     message: str
-    hint: str | None
+    hint: str | None = None
     refused: bool | None = None
     """True if gpuctl decided so; false after a failure of the cluster."""
 
@@ -1711,14 +1711,14 @@ class RecoveryStep(Answer):
     """create, update, replace, delete, unchanged and others."""
     api_version: str
     kind: str
-    namespace: str | None
+    namespace: str | None = None
     name: str
-    reason: str | None
+    reason: str | None = None
     changes: list[dict[str, Any]]
     """The fields that change, each with `path`, `from` and `to`."""
     document_changes: list[dict[str, Any]] = Field(default_factory=list)
     """The fields of the job's document that change, each with `path`, `from` and `to`."""
-    verdict: str | None
+    verdict: str | None = None
     """The verdict of `fit` on its pods; null if it was not checked."""
     victims: list[PlanVictim]
     """Jobs whose pods its pods would evict."""
@@ -1730,17 +1730,17 @@ class RecoveryStep(Answer):
     """Objects that garbage collection deletes with it."""
     unseen: list[str]
     """Kinds that may not be listed, so that dependents of them are unknown."""
-    running: str | None
+    running: str | None = None
     """How long the work that the step ends has been running; null if it ends none."""
-    finished: str | None
+    finished: str | None = None
     """When the training finished that runs again or is pruned; null for other steps."""
-    applied_by: str | None
+    applied_by: str | None = None
     """The user who last applied the job that ends or runs again; null if the caller or unknown."""
-    checkpoint: str | None
+    checkpoint: str | None = None
     """How running work saves its progress before it ends; null if nothing runs or has a checkpoint."""
     result: str
     """`planned` until the step was executed."""
-    error: str | None
+    error: str | None = None
     object: dict[str, Any] | None = None
     """The whole object that is created."""
     if_refused: dict[str, Any] | None = None
@@ -1782,8 +1782,8 @@ class ScheduledRun(Answer):
     name: str
     phase: str
     """succeeded, failed, running or pending."""
-    created_at: str | None
-    ended_at: str | None
+    created_at: str | None = None
+    ended_at: str | None = None
 
 
 class SetLabel(Answer):
@@ -1813,13 +1813,13 @@ class Submitted(Answer):
     """Notes that do not stop the request, such as a pool or a Secret that does not exist."""
     questions: list[str] = Field(default_factory=list)
     """Only in a dry run: what the real request must confirm with `?confirm=true`."""
-    job_id: str | None
+    job_id: str | None = None
     name: str
-    namespace: str | None
+    namespace: str | None = None
     kind: str
-    pool: str | None
+    pool: str | None = None
     status: str
-    created_at: str | None
+    created_at: str | None = None
     message: str
     jobs: list[SubmittedJob] | None = None
     """All jobs, if there were several documents."""
@@ -1830,13 +1830,13 @@ class Submitted(Answer):
 class SubmittedJob(Answer):
     """A created job; with status ``validated``, one that would be created. ``jobId`` is null for a pool or quota."""
 
-    job_id: str | None
+    job_id: str | None = None
     name: str
-    namespace: str | None
+    namespace: str | None = None
     kind: str
-    pool: str | None
+    pool: str | None = None
     status: str
-    created_at: str | None
+    created_at: str | None = None
     message: str
 
 
@@ -1860,31 +1860,31 @@ class WaitItem(Answer):
     """The result of waiting for a job."""
 
     name: str
-    namespace: str | None
-    kind: str | None
+    namespace: str | None = None
+    kind: str | None = None
     condition: str
     met: bool
     message: str
-    status: str | None
-    reason: str | None
+    status: str | None = None
+    reason: str | None = None
 
 
 class WaitedItem(Answer):
     """A job for which the wait has ended."""
 
     name: str
-    namespace: str | None
-    kind: str | None
+    namespace: str | None = None
+    kind: str | None = None
     condition: str
     met: bool
     message: str
-    status: str | None
-    reason: str | None
+    status: str | None = None
+    reason: str | None = None
     index: int
     """The index of the job in `jobs`, from 0."""
     outcome: str
     """`late`: not in time. `gone`: deleted. `never`: jobs of this kind do not have the condition."""
-    cause: str | None
+    cause: str | None = None
     """The cause why it is late or has failed; null if unknown."""
 
 
@@ -1906,11 +1906,11 @@ class WhyAnswer(Answer):
     kind: str
     cause: str
     message: str
-    pod: str | None
+    pod: str | None = None
     numbers: dict[str, Any]
     """The numbers behind the cause; each cause has its own."""
     ruled_out: list[str]
-    fix: str | None
+    fix: str | None = None
     evidence: list[WhyEvidence]
     also: list[OtherCause]
     notes: list[str]
@@ -1923,18 +1923,18 @@ class WhyEvidence(Answer):
     source: str
     object: str
     text: str
-    time: str | None
+    time: str | None = None
     """Time of the evidence, RFC 3339."""
 
 
 class WorkloadCondition(Answer):
     """A condition of the job's main object."""
 
-    type: str | None
-    status: str | None
-    reason: str | None
-    message: str | None
-    last_transition_time: str | None
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
 
 
 class WorkloadHour(Answer):
@@ -1953,15 +1953,15 @@ class WorkloadHour(Answer):
     """
     provisional: bool
     """True if figures may still change: the hour has just ended, or measurements are missing."""
-    avg_utilization: float | None = Field(alias="avg_utilization")
+    avg_utilization: float | None = Field(default=None, alias="avg_utilization")
     """Mean utilization of the measured GPUs over the measured time, percent; null if none was measured."""
-    max_utilization: float | None = Field(alias="max_utilization")
+    max_utilization: float | None = Field(default=None, alias="max_utilization")
     """Highest one-minute average utilization, percent."""
-    min_utilization: float | None = Field(alias="min_utilization")
-    p50_utilization: float | None = Field(alias="p50_utilization")
+    min_utilization: float | None = Field(default=None, alias="min_utilization")
+    p50_utilization: float | None = Field(default=None, alias="p50_utilization")
     """Median of the one-minute averages, rounded to a whole percent."""
-    p95_utilization: float | None = Field(alias="p95_utilization")
-    coverage: float | None
+    p95_utilization: float | None = Field(default=None, alias="p95_utilization")
+    coverage: float | None = None
     """Measured part of the allocated GPU-seconds, 0 to 1; null if none were allocated."""
     created_at: str = Field(alias="created_at")
     updated_at: str = Field(alias="updated_at")
@@ -1970,20 +1970,20 @@ class WorkloadHour(Answer):
     workload_name: str = Field(alias="workload_name")
     workload_type: str = Field(alias="workload_type")
     """The workload's kind."""
-    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    allocated_gpu_count: float | None = Field(default=None, alias="allocated_gpu_count")
     """Average number of held GPUs."""
-    requested_gpu_count: float | None = Field(alias="requested_gpu_count")
+    requested_gpu_count: float | None = Field(default=None, alias="requested_gpu_count")
     """GPUs at its maximum number of pods, in any part of the hour."""
-    avg_gpu_memory_used: float | None = Field(alias="avg_gpu_memory_used")
+    avg_gpu_memory_used: float | None = Field(default=None, alias="avg_gpu_memory_used")
     """Average used memory per GPU, GiB."""
-    max_gpu_memory_used: float | None = Field(alias="max_gpu_memory_used")
-    avg_gpu_memory_total: float | None = Field(alias="avg_gpu_memory_total")
-    avg_replica_count: float | None = Field(alias="avg_replica_count")
+    max_gpu_memory_used: float | None = Field(default=None, alias="max_gpu_memory_used")
+    avg_gpu_memory_total: float | None = Field(default=None, alias="avg_gpu_memory_total")
+    avg_replica_count: float | None = Field(default=None, alias="avg_replica_count")
     """Average number of pods that held GPUs, over the whole hour."""
     max_replica_count: int = Field(alias="max_replica_count")
     min_replica_count: int = Field(alias="min_replica_count")
     """Minimum number of pods while the workload had any."""
-    workload_status: str | None = Field(alias="workload_status")
+    workload_status: str | None = Field(default=None, alias="workload_status")
     """Status at the end of the hour, from its pods."""
     sample_count: int = Field(alias="sample_count")
     """Number of measurements used."""
@@ -2009,7 +2009,7 @@ class WorkloadHoursAfter(Answer):
     """One page of workload hours, in cursor order."""
 
     page_size: int = Field(alias="page_size")
-    next_cursor: str | None = Field(alias="next_cursor")
+    next_cursor: str | None = Field(default=None, alias="next_cursor")
     """The `cursor` of the next page; null after the last row."""
     data: list[WorkloadHour]
 

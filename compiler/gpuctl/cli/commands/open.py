@@ -11,7 +11,7 @@ from gpuctl.cli.options.change_runner import Invocation, callbacks_of
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.port_forwarding import forward_port
+from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.kube.api_errors import NotPossible

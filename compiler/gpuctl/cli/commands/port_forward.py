@@ -8,7 +8,7 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.port_forwarding import forward_port
+from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.usecases.pod_access import choose_pod
 
