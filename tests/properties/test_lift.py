@@ -123,6 +123,11 @@ HELPERS = st.lists(
 CAPABILITIES = st.one_of(
     st.lists(st.just("IPC_LOCK"), max_size=1), block(add=st.just(["SYS_PTRACE"]), drop=st.just(["ALL"]))
 )
+CODE = block(
+    {"git": st.sampled_from(["https://git.example.com/a.git", "git@git.example.com:a/b.git"]), "ref": st.just("v1")},
+    path=st.sampled_from(["a", "./a//b/", "$(A)/$$b", "{{a}}"]),
+    secret=NAME,
+)
 SECURITY = block(
     user=st.integers(0, 9),
     group=st.integers(0, 9),
@@ -277,6 +282,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
                     mounts=st.lists(MOUNT, max_size=2),
                     models=st.lists(MODEL, max_size=1),
                 ),
+                "code": CODE,
                 "init": HELPERS,
                 "sidecars": HELPERS,
                 "security": SECURITY,

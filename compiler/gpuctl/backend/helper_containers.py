@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpuctl.backend.code_container import CODE_VOLUME
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.variables import env_value, env_variable, lift_variables
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
+from gpuctl.language.names import CODE_CONTAINER
 from gpuctl.objects.api_resources import Object
 
 Data = dict[str, Any]
@@ -17,7 +19,7 @@ Data = dict[str, Any]
 _FIXED = {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "FallbackToLogsOnError"}
 _SIDECAR = "Always"
 _SHM_VOLUME = "dshm"
-_SHARED_VOLUMES = ("workdir-", "mount-", "model-")
+_SHARED_VOLUMES = ("workdir-", "mount-", "model-", CODE_VOLUME)
 
 
 def init_containers(context: Context, model: Job, mounts: Sequence[Object]) -> list[Object]:
@@ -52,10 +54,13 @@ def _container(context: Context, model: Job, field: str, helper: HelperContainer
     return container
 
 
-def lift_helpers(pod: Object, main: Object) -> Data:
-    """Return ``init`` and ``sidecars`` of a pod, without those that only a podPatch can create."""
+def lift_helpers(pod: Object, main: Object, *, has_code: bool) -> Data:
+    """Return ``init`` and ``sidecars`` of a pod, without those that only a podPatch can create.
+
+    :param has_code: the pod has a container that fetches code.
+    """
     found: dict[str, list[Data]] = {}
-    for container in _ours(pod, main):
+    for container in _ours(pod, main, has_code=has_code):
         field = "sidecars" if container.get("restartPolicy") == _SIDECAR else "init"
         if field == "init" and "sidecars" in found:
             break
@@ -76,10 +81,12 @@ def lift_helpers(pod: Object, main: Object) -> Data:
     return dict(found)
 
 
-def _ours(pod: Object, main: Object) -> Iterator[Object]:
+def _ours(pod: Object, main: Object, *, has_code: bool) -> Iterator[Object]:
     """Yield the init containers with the fields that lowering sets, up to the first without them."""
     mounts = [mount for mount in main.get("volumeMounts", []) if mount["name"].startswith(_SHARED_VOLUMES)]
     for container in pod.get("initContainers", []):
+        if container["name"] == CODE_CONTAINER and has_code:
+            continue
         own = container.get("volumeMounts", [])
         if any(container.get(key) != value for key, value in _FIXED.items()) or any(item not in own for item in mounts):
             return

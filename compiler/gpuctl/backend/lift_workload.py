@@ -7,6 +7,7 @@ from itertools import dropwhile
 from typing import Any
 
 from gpuctl.backend.autoscaler_objects import lift_autoscaling
+from gpuctl.backend.code_container import lift_code
 from gpuctl.backend.gpu_resources import lift_gpus
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
@@ -20,6 +21,7 @@ from gpuctl.backend.variables import lift_sources, lift_variables
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
+from gpuctl.language.code_block import code_directory
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.schedule_block import DEFAULT_KEEP, DEFAULT_ZONE
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
@@ -104,6 +106,10 @@ class LiftedWorkload:
         if model:
             data["model"] = model
         data["environment"] = self._environment()
+        if code := lift_code(self.context, self.pod):
+            data["code"] = code
+            if data["environment"].get("workdir") == code_directory(code.get("path")):
+                del data["environment"]["workdir"]
         data["resources"] = self._resources()
         storage = lift_storage(self.pod, self.container, has_default=self.context.settings.storage_default is not None)
         if storage:
@@ -112,7 +118,7 @@ class LiftedWorkload:
             data["array"] = self._array()
         if self.obj["kind"] == "CronJob":
             data["schedule"] = self._schedule()
-        data |= lift_helpers(self.pod, self.container)
+        data |= lift_helpers(self.pod, self.container, has_code="code" in data)
         if security := lift_security(self.pod, self.container, (RDMA_CAPABILITY,) if self.rdma is not None else ()):
             data["security"] = security
         if self.kind != "training":

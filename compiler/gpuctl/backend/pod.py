@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from gpuctl.backend.code_container import code_container
 from gpuctl.backend.gpu_resources import gpu_amounts, is_shared
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
@@ -53,7 +54,10 @@ def pod_template(
     :param spec: further fields of the pod's spec that the kind needs.
     """
     pod_volumes, pod_mounts = volumes_and_mounts(context, model)
+    resources = container_resources(context, model)
     helpers = init_containers(context, model, pod_mounts)
+    if model.code is not None:
+        helpers.insert(0, code_container(context, model.code, resources.get("limits", {})))
     pod_volumes += volumes or []
     pod_mounts += mounts or []
     container: Object = {"name": MAIN_CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
@@ -63,6 +67,8 @@ def pod_template(
         container["args"] = list(model.environment.args)
     if model.environment.workdir is not None:
         container["workingDir"] = model.environment.workdir
+    elif model.code is not None:
+        container["workingDir"] = model.code.directory
     if ports:
         container["ports"] = ports
     if model.environment.envFrom:
@@ -70,7 +76,6 @@ def pod_template(
     variables = _env(context, model, env or [])
     if variables:
         container["env"] = variables
-    resources = container_resources(context, model)
     if resources:
         container["resources"] = resources
     if pod_mounts:

@@ -63,7 +63,7 @@ _FORBIDDEN = {
 }
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
 """Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
-_OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-\d+|model-cache|dshm|hostfile")
+_OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-\d+|model-cache|dshm|hostfile|code|code-login")
 _REFERENCE = "see the Kubernetes reference of PodSpec"
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
@@ -281,6 +281,8 @@ def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodP
     """Yield images in a pod's spec, or a part of it, that the platform disallows, except the document's own."""
     registries = context.settings.registries
     own = {model.environment.image, *(helper.image for _, helper in model.helpers)}
+    if model.code is not None:
+        own.add(context.settings.code_image)
     own |= {artifact.image for artifact in model.storage.models}
     for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
         for place, image in strings_at(spec, pattern):

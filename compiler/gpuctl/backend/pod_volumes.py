@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from gpuctl.backend.code_container import code_volumes
 from gpuctl.backend.lowering_context import Context
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
@@ -84,6 +85,9 @@ def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list
     for index, artifact in enumerate(model.storage.models):
         volumes.append({"name": f"model-{index}", "image": {"reference": artifact.image, "pullPolicy": "IfNotPresent"}})
         mounts.append({"name": f"model-{index}", "mountPath": artifact.target})
+    code = code_volumes(context, model)
+    volumes += code[0]
+    mounts += code[1]
     if model.kind == "inference" and model.model is not None and model.model.cache:
         volumes.append({"name": "model-cache", "emptyDir": {}})
         mounts.append({"name": "model-cache", "mountPath": MODEL_CACHE})

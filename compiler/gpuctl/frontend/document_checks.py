@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpuctl.frontend.code_checks import check_code
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
@@ -52,6 +53,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
     model = document.model
     yield _placement(document, settings)
     if isinstance(model, Workload):
+        yield check_code(document, model, settings)
         yield _name_length(document, model, settings)
         yield _reserved_labels(document, model, settings)
         yield check_pods(document, model, lambda view, part: _environment(view, part, settings))

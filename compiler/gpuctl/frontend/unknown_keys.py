@@ -52,7 +52,7 @@ _CONTAINER_FIELDS = {
         "volumeMounts",
     )
 }
-_CODE = "put the code into the image, or fetch it in an init container: `podPatch: {initContainers: [...]}`"
+_CODE = "write `code: {git: URL, ref: COMMIT}` at the top of the document"
 _SCRIPT = 'write `command: ["bash", "-c", "..."]` in `environment`'
 _SCHEDULE = 'a training can have `schedule: "0 2 * * *"` at its top'
 _ARRAY = "a training can have `array: 100` at its top: the program reads its index from GPUCTL_ARRAY_INDEX"
@@ -69,7 +69,7 @@ _OTHER_TOOLS = {
         ("sweep matrix grid hyperparameters", _SWEEP),
         ("after depends_on dependencies dependency needs", _AFTER),
         ("head worker workers launcher master replica_specs", _ROLES),
-        ("git code repo repository", _CODE),
+        ("git repo repository", _CODE),
         ("setup run script before_script entrypoint", _SCRIPT),
         ("rdma infiniband", _RDMA),
         ("volumes volume_claims datasets", _VOLUMES),
@@ -78,6 +78,12 @@ _OTHER_TOOLS = {
     for name in names.split()
 }
 """Fields of other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems) -> what gpuctl offers instead."""
+
+_PARTS_OF_CODE = {
+    **dict.fromkeys(("url", "repo", "repository", "remote"), "git"),
+    **dict.fromkeys(("commit", "branch", "tag", "revision", "rev"), "ref"),
+    **dict.fromkeys(("dir", "directory", "subdir", "subpath", "contextdir"), "path"),
+}
 
 
 def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
@@ -107,6 +113,8 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
         return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
     if path[-1:] == ("pvc",) and fold(text) in ("name", "claimname", "pvc"):
         return "did you mean `claim`?"
+    if path == ("code",) and fold(text) in _PARTS_OF_CODE:
+        return f"did you mean `{_PARTS_OF_CODE[fold(text)]}`?"
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
         return "did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too"
     hint = None

@@ -15,6 +15,7 @@ from gpuctl.language.fields import (
     Domain,
     Free,
     GpuProfile,
+    Image,
     Integer,
     LabelKey,
     LabelValue,
@@ -27,6 +28,7 @@ from gpuctl.language.fields import (
     PositiveDuration,
     PositiveQuantity,
     RequiredLabelValue,
+    Server,
     ServerUrl,
     TimeZone,
     Uid,
@@ -34,7 +36,7 @@ from gpuctl.language.fields import (
     empty_dict,
     empty_list,
 )
-from gpuctl.language.names import DEFAULT_DOMAIN
+from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN
 from gpuctl.language.network_block import NetworkSettings
 from gpuctl.language.route_blocks import RouteSettings
 from gpuctl.language.service_block import ServiceType
@@ -244,6 +246,22 @@ class ImageSettings(Block):
     )
     pullSecret: ObjectName | None = Field(  # noqa: N815
         None, description="Pull secret of jobs that name none.", examples=["registry-login"]
+    )
+
+
+class CodeSettings(Block):
+    """Settings of `code`."""
+
+    image: Image = Field(
+        DEFAULT_CODE_IMAGE,
+        description="Image that fetches the code of jobs. It needs `sh`, git, and `ssh` for repositories over ssh.",
+        examples=["registry.example.com/tools/git:2.47"],
+    )
+    secrets: Annotated[dict[Server, ObjectName], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="Host -> Secret with the login for its repositories, for jobs without `code.secret`. The Secret is "
+        "that of the job's namespace.",
+        examples=[{"git.example.com": "git-login"}],
     )
 
 
@@ -541,6 +559,7 @@ class PlatformDocument(Block):
     topology: TopologySettings = Field(
         default_factory=TopologySettings.model_construct, description="Topology of the nodes."
     )
+    code: CodeSettings = Field(default_factory=CodeSettings.model_construct, description="Settings of `code`.")
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(
         default_factory=KindDefaults.model_construct,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuctl.language import fields, sweep_block
+from gpuctl.language import code_block, fields, sweep_block
 from gpuctl.language.autoscaling_block import OwnMetric
 from gpuctl.language.environment_block import EnvSource, EnvVar
 from gpuctl.language.fields import Block
@@ -195,6 +195,28 @@ TEXT_RULES: dict[Checks, TextRule] = {
                 _ANY,
                 "Not a relative path inside the volume, without `..`.",
             ),
+        ),
+        (
+            code_block.CodePath,
+            TextRule(
+                r"^(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\x00-\x1f\x7f]+$",
+                None,
+                _ANY,
+                "Not a relative path inside the repository, without `..`.",
+            ),
+        ),
+        (
+            code_block.GitUrl,
+            TextRule(
+                r"^[A-Za-z0-9_][A-Za-z0-9_.:/@~%+-]*$",
+                None,
+                _TEXT,
+                "Not the address of a git repository such as `https://git.example.com/nlp/train.git`.",
+            ),
+        ),
+        (
+            code_block.GitRef,
+            TextRule("^[A-Za-z0-9_][A-Za-z0-9_./+-]*$", 250, _ANY, "Not a commit, branch or tag."),
         ),
         (fields.FileMode, TextRule("^0[0-7]{3}$", 4, _NUMBER, "Not an octal file mode such as `0644`.")),
         (

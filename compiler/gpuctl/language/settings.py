@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.mig_profiles import slice_resources
-from gpuctl.language.names import DEFAULT_DOMAIN, HOST_LABEL
+from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN, HOST_LABEL
 from gpuctl.objects.quantities import parse_quantity
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
+    from gpuctl.language.code_block import Code
     from gpuctl.language.kinds import Job
     from gpuctl.language.network_block import RdmaSettings
     from gpuctl.language.platform_document import (
@@ -159,6 +160,22 @@ class Settings:
     def pull_secret(self) -> str | None:
         """The pull secret of jobs that name none."""
         return self._platform.image.pullSecret if self._platform is not None else None
+
+    @property
+    def code_image(self) -> str:
+        """Image with git and a shell, which fetches the code of jobs."""
+        return self._platform.code.image if self._platform is not None else DEFAULT_CODE_IMAGE
+
+    @property
+    def code_secrets(self) -> Mapping[str, str]:
+        """Host of git repositories -> Secret with its login."""
+        return self._platform.code.secrets if self._platform is not None else {}
+
+    def code_secret(self, code: Code) -> str | None:
+        """Return the Secret with the login for a job's repository; None without one."""
+        if code.secret is not None or code.git.startswith("http://"):
+            return code.secret
+        return self.code_secrets.get(code.host)
 
     @property
     def storage_default(self) -> StorageDefault | None:

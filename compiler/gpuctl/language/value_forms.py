@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from gpuctl.language import fields, sweep_block
+from gpuctl.language import code_block, fields, sweep_block
 from gpuctl.language.fields import Block, Check, Partial, Scalar
 
 _UNBOUNDED = (-(2**31), 2**31 - 1)
@@ -160,6 +160,9 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Percentage, "percentage"),
         (fields.AbsolutePath, "absolute path"),
         (fields.RelativePath, "relative path"),
+        (code_block.CodePath, "relative path"),
+        (code_block.GitUrl, "address of a git repository"),
+        (code_block.GitRef, "commit, branch or tag"),
         (fields.FileMode, "octal file mode"),
         (fields.Capability, "text that names a capability"),
         (fields.GpuProfile, "MIG profile"),

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.checkpoint_block import Checkpoint
+from gpuctl.language.code_block import Code
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
@@ -21,7 +22,7 @@ from gpuctl.language.fields import (
     empty_list,
 )
 from gpuctl.language.helper_block import HelperContainer
-from gpuctl.language.names import MAIN_CONTAINER
+from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.security_block import Security
@@ -136,6 +137,11 @@ class Workload(Block):
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     job: JobBlock = Field(description="Name, namespace, priority and options of the job.")
     environment: Environment = Field(description="Image, command and variables of the container.")
+    code: Code | None = Field(
+        None,
+        description="Source code for the program, so that a change of the code needs no new image.",
+        examples=[{"git": "https://git.example.com/nlp/train.git", "ref": "5f1c0a4b7de2938161b0e3a7c5d2f49e8b6a0c13"}],
+    )
     resources: Resources = Field(default_factory=Resources, description="Resources of each pod, and its pool.")
     storage: Storage = Field(default_factory=Storage, description="Volumes mounted into the container.")
     init: list[HelperContainer] = Field(
@@ -170,6 +176,8 @@ class Workload(Block):
     @model_validator(mode="after")
     def _unique_containers(self) -> "Workload":
         seen = {MAIN_CONTAINER: "the program's container"}
+        if self.code is not None:
+            seen[CODE_CONTAINER] = "the container that fetches the code"
         for field in ("init", "sidecars"):
             for index, helper in enumerate(getattr(self, field)):
                 if helper.name in seen:

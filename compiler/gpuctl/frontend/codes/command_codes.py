@@ -166,4 +166,13 @@ COMMAND_CODES = (
         "Refer to the parameter in `command`, `args` or `env`, or remove it.",
         job_document("training", "sweep: {lr: [1e-5, 2e-5]}  #!\n"),
     ),
+    CodeRule(
+        "GPU522",
+        "warning",
+        "code that changes",
+        "A branch moves, and a tag can. Pods that start at different times, also the nodes of one training after a "
+        "restart, may then run different code, and a run cannot be repeated.",
+        "Write the commit, which the printed command shows.",
+        job_document("training", "code:\n  git: https://git.example.com/train.git\n  ref: main  #!\n"),
+    ),
 )

@@ -271,6 +271,24 @@ VALUE_CODES = (
         ),
     ),
     CodeRule(
+        "GPU237",
+        "error",
+        "not a git repository",
+        "git clones over `https://`, `http://` or ssh. An address with a login in it would show the password in the "
+        "document, in the cluster and in messages of git.",
+        "Write the address as the server shows it for cloning. A login belongs in a Secret that `code.secret` names.",
+        job_document("training", "code:\n  git: ./train  #!\n  ref: " + "5f1c0a4b" * 5 + "\n"),
+    ),
+    CodeRule(
+        "GPU238",
+        "error",
+        "not a commit, branch or tag",
+        "git servers send a commit only for its whole name of 40 digits (64 with SHA-256). Names of branches and tags "
+        "follow git-check-ref-format; of its characters, letters, digits and `_./+-` are allowed.",
+        "Write the commit that `git rev-parse HEAD` prints.",
+        job_document("training", "code:\n  git: https://git.example.com/train.git\n  ref: 5f1c0a4b  #!\n"),
+    ),
+    CodeRule(
         "GPU301",
         "error",
         "template that refers to nothing",

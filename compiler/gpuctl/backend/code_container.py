@@ -1,0 +1,136 @@
+"""Lowers ``code`` to an init container and a volume, and lifts it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.variables import env_value
+from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
+from gpuctl.language.code_block import CODE_DIRECTORY, Code, git_host
+from gpuctl.language.kinds import Job
+from gpuctl.language.names import CODE_CONTAINER
+from gpuctl.objects.api_resources import Object
+
+Data = dict[str, Any]
+
+CODE_VOLUME = "code"
+LOGIN_VOLUME = "code-login"
+_LOGIN_DIRECTORY = "/etc/gpuctl/git"
+_URL, _REF, _PATH = "GPUCTL_CODE_GIT", "GPUCTL_CODE_REF", "GPUCTL_CODE_PATH"
+
+# The volume survives a restart of the container, so it is emptied first. With umask 0, a program that runs as another
+# user can write to the files. A server that sends no single commits sends all branches and tags.
+_FETCH = f"""\
+set -eu
+umask 0
+cd {CODE_DIRECTORY}
+rm -rf ./* ./.[!.]* ./..?*
+if [ -e {_LOGIN_DIRECTORY}/ssh-privatekey ]; then
+  rm -f /tmp/ssh-privatekey
+  (umask 077; cp {_LOGIN_DIRECTORY}/ssh-privatekey /tmp/)
+fi
+git init -q .
+git config remote.origin.url "${_URL}"
+if git fetch -q --depth 1 origin "${_REF}"; then
+  git checkout -q --detach FETCH_HEAD
+else
+  git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*'
+  git checkout -q --detach "${_REF}"
+fi
+git log -1 --format='gpuctl: the code is commit %H'
+if [ ! -d "./${_PATH}" ]; then
+  echo "gpuctl: the repository has no directory ${_PATH} in this commit" >&2
+  exit 1
+fi
+"""
+_SSH = (
+    f"ssh -i /tmp/ssh-privatekey -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes "
+    f"-o UserKnownHostsFile={_LOGIN_DIRECTORY}/known_hosts"
+)
+_HELPER = (
+    '!f() { test "$1" = get || exit 0; '
+    r"""printf 'username=%s\npassword=%s\n' "${GPUCTL_GIT_USERNAME:-git}" "$GPUCTL_GIT_PASSWORD"; }; f"""
+)
+
+
+def code_volumes(context: Context, model: Job) -> tuple[list[Object], list[Object]]:
+    """Return the volumes for the code, and the mount of the program; empty without code."""
+    if model.code is None:
+        return [], []
+    volumes: list[Object] = [{"name": CODE_VOLUME, "emptyDir": {}}]
+    secret = context.settings.code_secret(model.code)
+    if secret is not None and model.code.uses_ssh:
+        volumes.append({"name": LOGIN_VOLUME, "secret": {"secretName": secret}})
+    return volumes, [{"name": CODE_VOLUME, "mountPath": CODE_DIRECTORY}]
+
+
+def code_container(context: Context, code: Code, resources: Object) -> Object:
+    """Return the init container that fetches the code.
+
+    :param resources: those of the program, so that the pod requests no more with the container than without.
+    """
+    secret = context.settings.code_secret(code)
+    mounts: list[Object] = [{"name": CODE_VOLUME, "mountPath": CODE_DIRECTORY}]
+    if secret is not None and code.uses_ssh:
+        mounts.append({"name": LOGIN_VOLUME, "mountPath": _LOGIN_DIRECTORY, "readOnly": True})
+    container: Object = {
+        "name": CODE_CONTAINER,
+        "image": context.settings.code_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", _FETCH],
+        "env": _variables(context, code, secret),
+    }
+    amounts = {name: amount for name, amount in resources.items() if name in ("cpu", "memory")}
+    if amounts:
+        container["resources"] = {"requests": amounts, "limits": dict(amounts)}
+    container["volumeMounts"] = mounts
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    return container
+
+
+def _variables(context: Context, code: Code, secret: str | None) -> list[Object]:
+    """Return the variables of the container. No text of a document is part of the script."""
+    variables = [env_value(VISIBLE_DEVICES, "void")] if "nvidia" in context.settings.used_vendors else []
+    # Kubernetes expands `$(NAME)` in values; `$$` stands for a dollar.
+    texts = ((_URL, code.git), (_REF, code.ref), (_PATH, code.path or ""))
+    variables += [env_value(name, text.replace("$", "$$")) for name, text in texts]
+    variables += [env_value("HOME", "/tmp"), env_value("GIT_TERMINAL_PROMPT", 0)]  # noqa: S108 - the container's own
+    # The volume belongs to root, whichever user the container has.
+    options = {"safe.directory": "*"}
+    if secret is not None and code.uses_ssh:
+        variables.append(env_value("GIT_SSH_COMMAND", _SSH))
+    elif secret is not None:
+        for name, key in (("GPUCTL_GIT_USERNAME", "username"), ("GPUCTL_GIT_PASSWORD", "password")):
+            reference = {"name": secret, "key": key, **({"optional": True} if key == "username" else {})}
+            variables.append({"name": name, "valueFrom": {"secretKeyRef": reference}})
+        # The login is for this host only, also after a redirect.
+        options[f"credential.{'/'.join(code.git.split('/')[:3])}.helper"] = _HELPER
+    variables.append(env_value("GIT_CONFIG_COUNT", len(options)))
+    for index, (name, value) in enumerate(options.items()):
+        variables += [env_value(f"GIT_CONFIG_KEY_{index}", name), env_value(f"GIT_CONFIG_VALUE_{index}", value)]
+    return variables
+
+
+def lift_code(context: Context, pod: Object) -> Data:
+    """Return the ``code:`` block of a pod; empty without code."""
+    container: Object = next((item for item in pod.get("initContainers", []) if item["name"] == CODE_CONTAINER), {})
+    variables = {item["name"]: item for item in container.get("env", [])}
+    texts = {name: variables.get(name, {}).get("value", "").replace("$$", "$") for name in (_URL, _REF, _PATH)}
+    if not texts[_URL] or not texts[_REF]:
+        return {}
+    data: Data = {"git": texts[_URL], "ref": texts[_REF]}
+    if texts[_PATH]:
+        data["path"] = texts[_PATH]
+    secret = _login(pod, variables)
+    if secret is not None and secret != context.settings.code_secrets.get(git_host(texts[_URL])):
+        data["secret"] = secret
+    return data
+
+
+def _login(pod: Object, variables: dict[str, Object]) -> str | None:
+    """Return the name of the Secret with the login, or None."""
+    volume: Object = next((item for item in pod.get("volumes", []) if item["name"] == LOGIN_VOLUME), {})
+    reference = variables.get("GPUCTL_GIT_PASSWORD", {}).get("valueFrom", {}).get("secretKeyRef", {})
+    name: str | None = volume.get("secret", {}).get("secretName") or reference.get("name")
+    return name
