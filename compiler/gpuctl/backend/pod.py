@@ -13,6 +13,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_network import add_network, rdma_amounts, rdma_variables
 from gpuctl.backend.pod_patches import apply_pod_patches
+from gpuctl.backend.pod_policy import check_policy
 from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_topology import pod_affinity, topology_annotations
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
@@ -108,7 +109,8 @@ def pod_template(
         pull_secrets = [context.settings.pull_secret]
     if pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
-    apply_pod_patches(context, document, model, pod)
+    if apply_pod_patches(context, document, model, pod):
+        check_policy(context, document, model, pod)
     _check_signal(context, document, model, pod)
 
     template: Object = {"labels": job_labels(context, document, model)}

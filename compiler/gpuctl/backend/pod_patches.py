@@ -97,17 +97,17 @@ def layers_of(context: Context, model: Job) -> list[Layer]:
     return layers
 
 
-def apply_pod_patches(context: Context, document: Document, model: Job, pod: Object) -> None:
-    """Merge all patches of a pod into its spec, in place, and check the result."""
+def apply_pod_patches(context: Context, document: Document, model: Job, pod: Object) -> bool:
+    """Merge all patches of a pod into its spec, in place, and check the result. Return True if it is a valid pod."""
     layers = layers_of(context, model)
     if not layers:
-        return
+        return True
     sound = True
     layers = [_expanded(context, document, model, layer) for layer in layers]
     for layer in layers:
         problems = [*_problems(context, document, model, pod, layer.patch), *_host_paths(context, layer)]
         for problem in problems:
-            _report(context, document, layer, problem, problem.path)
+            report_in_patch(context, document, layer, problem, problem.path)
         wrong = {problem.path[0] if problem.path else "" for problem in problems}
         if wrong & {"", *_REFERRED_TO}:
             sound = False
@@ -117,12 +117,12 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
         for layer in layers:
             _report_images(context, document, model, layer)
             _report_absent_volumes(context, document, layer, layers)
-    else:
-        if pod.get("hostNetwork"):
-            # Otherwise the pod uses the node's DNS, which does not resolve Services and pods.
-            pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
-        _set_visible_devices(context, model, pod)
-        _check_whole(context, document, model, pod, layers)
+        return False
+    if pod.get("hostNetwork"):
+        # Otherwise the pod uses the node's DNS, which does not resolve Services and pods.
+        pod.setdefault("dnsPolicy", HOST_NETWORK_DNS)
+    _set_visible_devices(context, model, pod)
+    return _check_whole(context, document, model, pod, layers)
 
 
 def check_own_patch(context: Context, document: Document, model: Job, *, has_all_patches: bool) -> None:
@@ -133,7 +133,7 @@ def check_own_patch(context: Context, document: Document, model: Job, *, has_all
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
         for problem in (*_patch_problems(context, document, model, layer.patch), *_host_paths(context, layer)):
-            _report(context, document, layer, problem, problem.path)
+            report_in_patch(context, document, layer, problem, problem.path)
         _report_images(context, document, model, layer)
         if has_all_patches:
             _report_absent_volumes(context, document, layer, layers_of(context, model))
@@ -142,7 +142,7 @@ def check_own_patch(context: Context, document: Document, model: Job, *, has_all
 def _report_images(context: Context, document: Document, model: Job, layer: Layer) -> None:
     """Report images of a patch from other registries, when the merged pod cannot be checked."""
     for problem in _foreign_images(context, model, layer.patch):
-        _report(context, document, layer, problem, problem.path)
+        report_in_patch(context, document, layer, problem, problem.path)
 
 
 def _report_absent_volumes(context: Context, document: Document, layer: Layer, layers: Sequence[Layer]) -> None:
@@ -157,7 +157,7 @@ def _report_absent_volumes(context: Context, document: Document, layer: Layer, l
     for field in ("containers", "initContainers"):
         for place, name in strings_at(layer.patch, f"{field}[].volumeMounts[].name"):
             if name not in volumes and _OWN_VOLUMES.fullmatch(name) is None:
-                _report(context, document, layer, no_volume(place, name, volumes), place)
+                report_in_patch(context, document, layer, no_volume(place, name, volumes), place)
 
 
 def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
@@ -168,13 +168,14 @@ def _expanded(context: Context, document: Document, model: Job, layer: Layer) ->
         return layer
 
     def report(path: FieldPath, written: str, message: str, hint: str | None) -> None:
-        _report(context, document, layer, PodProblem(path[1:], message, hint, code="GPU301"), path[1:])
+        report_in_patch(context, document, layer, PodProblem(path[1:], message, hint, code="GPU301"), path[1:])
 
     data = model.model_dump(by_alias=True)
     return layer._replace(patch=expand_patch(layer.patch, data, kind_shape(model.kind), report))
 
 
-def _report(context: Context, document: Document, layer: Layer, problem: PodProblem, place: FieldPath) -> None:
+def report_in_patch(context: Context, document: Document, layer: Layer, problem: PodProblem, place: FieldPath) -> None:
+    """Report a problem at its place in a patch."""
     message, code = problem.message, problem.code
     if layer.owner is not None:
         text = ".".join(str(part) for part in place)
@@ -184,25 +185,30 @@ def _report(context: Context, document: Document, layer: Layer, problem: PodProb
         context.report(document, code, message, (*layer.where, *place), problem.hint or _REFERENCE, key=True)
 
 
-def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> None:
-    """Check the merged pod against the schema, Kubernetes' rules and the platform's, wherever its parts come from."""
+def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> bool:
+    """Check the merged pod against the schema, Kubernetes' rules and the platform's, wherever its parts come from.
+
+    Return True if it matches the schema.
+    """
     if context.check_pod_spec is None:
-        return
+        return False
     problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
-    if not problems:
+    is_sound = not problems
+    if is_sound:
         found = chain(check_pod(pod), _policy_problems(context, model, pod))
         # Further ones are not shown, and each hint takes time.
         problems = list(islice(found, 2 * MAX_DIAGNOSTICS))
     said: set[tuple[FieldPath, str]] = set()
-    causes = _Causes(pod, layers)
+    causes = PatchCauses(pod, layers)
     for problem in problems:
         layer, place = causes.of(problem)
         if (place, problem.message) not in said:
             said.add((place, problem.message))
-            _report(context, document, layer, problem, place)
+            report_in_patch(context, document, layer, problem, place)
+    return is_sound
 
 
-class _Causes:
+class PatchCauses:
     """Finds the patch that caused a problem of a merged pod."""
 
     def __init__(self, pod: Object, layers: Sequence[Layer]) -> None:
@@ -319,7 +325,7 @@ def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
     if layer.owner is not None:
         return
     for place, path in strings_at(layer.patch, "volumes[].hostPath.path"):
-        if path.startswith("/") and (forbidden := forbidden_host_path(path, context.settings.host_paths)) is not None:
+        if path.startswith("/") and (forbidden := forbidden_host_path(path, context.settings)) is not None:
             yield PodProblem(place, *forbidden, code="GPU423")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import normal_path
@@ -71,17 +72,17 @@ def disallowed_image(image: str, registries: Sequence[str]) -> tuple[str, str] |
 
 # Paths that let a pod read or change what runs on its node. Each stands for everything below it, and every directory
 # that contains it is protected too.
-_SYSTEM_TREES = (
+SYSTEM_TREES = (
     *("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/rancher"),
     *("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/etc/kubernetes", "/etc/cni"),
     *("/etc/ssh", "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/systemd", "/etc/cron.d", "/etc/crontab"),
     *("/etc/ld.so.preload", "/etc/docker", "/etc/containerd", "/root/.ssh", "/root/.kube"),
 )
 # Protected directories whose subdirectories may hold data.
-_SYSTEM_DIRECTORIES = frozenset(
+SYSTEM_DIRECTORIES = frozenset(
     {"/", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/root", "/usr/bin", "/usr/lib"}
 )
-_DATA_DEVICES = ("/dev/shm", "/dev/hugepages", "/dev/infiniband")  # noqa: S108 - paths of nodes
+DATA_DEVICES = ("/dev/shm", "/dev/hugepages", "/dev/infiniband")  # noqa: S108 - paths of nodes
 
 
 def _is_within(path: str, directory: str) -> bool:
@@ -90,23 +91,23 @@ def _is_within(path: str, directory: str) -> bool:
 
 def is_device(path: str) -> bool:
     """Return True if a normalised path is shared memory or a data device, which jobs may use."""
-    return any(_is_within(path, device) for device in _DATA_DEVICES)
+    return any(_is_within(path, device) for device in DATA_DEVICES)
 
 
 def is_system_path(path: str) -> bool:
     """Return True if a normalised path of a node is part of its system, or contains such a path."""
-    if path in _SYSTEM_DIRECTORIES or path.endswith(".sock"):
+    if path in SYSTEM_DIRECTORIES or path.endswith(".sock"):
         return True
-    return not is_device(path) and any(_is_within(path, tree) or _is_within(tree, path) for tree in _SYSTEM_TREES)
+    return not is_device(path) and any(_is_within(path, tree) or _is_within(tree, path) for tree in SYSTEM_TREES)
 
 
-def forbidden_host_path(path: str, allowed: Sequence[str]) -> tuple[str, str] | None:
+def forbidden_host_path(path: str, settings: Settings) -> tuple[str, str] | None:
     """Return message and hint for a path of the node that the platform does not allow, else None.
 
-    :param allowed: the platform's `policy.hostPaths`; if empty, all but the node's system is allowed.
+    Without `policy.hostPaths`, all but the node's system is allowed.
     """
-    path = normal_path(path)
-    if any(_is_within(path, normal_path(directory)) for directory in allowed):
+    path, allowed = normal_path(path), settings.host_paths
+    if any(_is_within(path, normal_path(directory)) for directory in (*allowed, *own_host_paths(settings))):
         return None
     if allowed:
         message = f"`{shorten(path)}` is not a path of the node that the platform allows ({', '.join(allowed)})"
@@ -116,6 +117,39 @@ def forbidden_host_path(path: str, allowed: Sequence[str]) -> tuple[str, str] | 
     what = "is a socket of the node" if path.endswith(".sock") else "belongs to the node's system"
     message = f"`{shorten(path)}` {what}: a pod that has it controls the node"
     return message, "mount a directory of data, or have the platform allow the path with `policy.hostPaths`"
+
+
+def own_host_paths(settings: Settings) -> list[str]:
+    """Return the paths of nodes that the platform's own defaults and patches mount, sorted. They are always allowed.
+
+    For a path with a template, it is the directory before the template.
+    """
+    if settings.is_default:
+        return []
+    partials = [settings.defaults_of(kind) for kind in ("training", "inference", "notebook", "compute")]
+    patches = [partial.get("podPatch") for partial in partials]
+    patches += [pool.podPatch for pool in settings.external_pools.values()]
+    found = [
+        path
+        for partial in partials
+        for workdir in _items(partial, "storage", "workdirs")
+        if isinstance(path := workdir.get("path"), str) and not {"pvc", "nfs", "emptyDir"} & workdir.keys()
+    ]
+    found += [
+        path
+        for patch in patches
+        for volume in _items(patch, "volumes")
+        if isinstance(path := (volume.get("hostPath") or {}).get("path"), str)
+    ]
+    paths = {normal_path(path.partition("{{")[0].rpartition("/")[0] if "{{" in path else path) for path in found}
+    return sorted(paths - {"/"})
+
+
+def _items(value: Any, *fields: str) -> list[dict[str, Any]]:
+    """Return the mappings in the list at a path; empty if the path does not exist."""
+    for field in fields:
+        value = value.get(field) if isinstance(value, dict) else None
+    return [item for item in value or () if isinstance(item, dict)]
 
 
 def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:

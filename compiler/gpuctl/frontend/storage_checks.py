@@ -28,7 +28,7 @@ def check_storage(document: Document, model: Job, settings: Settings) -> Iterato
     for index, workdir in enumerate(model.storage.workdirs):
         path: FieldPath = ("storage", "workdirs", index, "path")
         if settings.is_on_node(workdir):
-            forbidden = forbidden_host_path(workdir.path, settings.host_paths)
+            forbidden = forbidden_host_path(workdir.path, settings)
             # Mounts in the platform's defaults are the platform's decision.
             if forbidden is not None and document.is_written(path):
                 yield document.diagnostic(Severity.ERROR, "GPU423", forbidden[0], path, forbidden[1])

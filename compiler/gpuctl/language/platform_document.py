@@ -10,6 +10,7 @@ from gpuctl.language.fields import (
     AbsolutePath,
     Block,
     Boolean,
+    Capability,
     Date,
     DnsLabel,
     Domain,
@@ -221,8 +222,49 @@ class StorageSettings(Block):
     )
 
 
+AllowOrDeny = Literal["allow", "deny"]
+
+
+class Requirements(Block):
+    """Settings that every container must have."""
+
+    runAsNonRoot: Boolean = Field(  # noqa: N815
+        False,
+        description="Every container has a user other than root (`security.user`), or `runAsNonRoot`, with which the "
+        "kubelet checks the image's user.",
+        examples=[True],
+    )
+    limits: list[LabelKey] = Field(
+        default_factory=empty_list,
+        description="Resources of which every container has a limit. The containers of `init` and `sidecars` count.",
+        examples=[["cpu", "memory"]],
+    )
+
+
 class PolicyBlock(Block):
-    """Limits on the pods of documents."""
+    """Limits on the pods of documents. Each is checked on the final pod, whichever field or patch caused it."""
+
+    privileged: AllowOrDeny = Field("allow", description="Privileged containers.", examples=["deny"])
+    hostNetwork: AllowOrDeny = Field(  # noqa: N815
+        "allow", description="Pods in the network of their node.", examples=["deny"]
+    )
+    hostPID: AllowOrDeny = Field(  # noqa: N815
+        "allow", description="Pods that see the processes of their node.", examples=["deny"]
+    )
+    hostIPC: AllowOrDeny = Field(  # noqa: N815
+        "allow", description="Pods that share memory with processes of their node.", examples=["deny"]
+    )
+    capabilities: list[Capability] | None = Field(
+        None, description="Capabilities that containers may add. Default: all.", examples=[["IPC_LOCK"]]
+    )
+    require: Requirements = Field(
+        default_factory=Requirements.model_construct, description="Settings that every container must have."
+    )
+    podPatch: Literal["allow", "warn", "deny"] = Field(  # noqa: N815
+        "allow",
+        description="A `podPatch` in documents: allowed, a warning, or an error. Those of the platform are allowed.",
+        examples=["warn"],
+    )
 
     hostPaths: list[AbsolutePath] = Field(  # noqa: N815
         default_factory=empty_list,

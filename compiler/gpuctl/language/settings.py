@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ClusterIdentity,
         ExternalPool,
         PlatformDocument,
+        PolicyBlock,
         StorageDefault,
         Vendor,
     )
@@ -198,6 +199,12 @@ class Settings:
         """Level of closeness -> node label; `host` exists on every platform."""
         levels = self._platform.topology.levels if self._platform is not None else []
         return {"host": HOST_LABEL} | {level.name: level.label for level in levels}
+
+    @property
+    def policy(self) -> PolicyBlock | None:
+        """The platform's limits on pods; None without any."""
+        platform = self._platform
+        return platform.policy if platform is not None and "policy" in platform.model_fields_set else None
 
     @property
     def service_type(self) -> str:

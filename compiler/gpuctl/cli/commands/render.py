@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gpuctl.backend.emitter import emit_json, iter_stream
+from gpuctl.backend.policy_export import policy_objects
 from gpuctl.cli.options.document_options import (
     check_delivery_options,
     delivery_options,
@@ -40,6 +41,11 @@ from gpuctl.frontend.document_variant import Variant
     help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them, which deletes all in them.",
 )
 @delivery_options("none")
+@click.option(
+    "--policy",
+    is_flag=True,
+    help="Print only the platform's `policy`, as a ValidatingAdmissionPolicy for the API server (Kubernetes 1.30).",
+)
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
     filenames: tuple[str, ...],
@@ -55,6 +61,7 @@ def command(
     namespaces: bool,
     gitops: str | None,
     job_names: str | None,
+    policy: bool,
     embed: bool,
 ) -> int:
     """Compile documents to Kubernetes manifests, on standard output.
@@ -84,5 +91,10 @@ def command(
         if output == "json":
             click.echo(json.render(result.diagnostics), nl=False)
         return 1
-    sys.stdout.writelines([emit_json(result.objects)] if output == "json" else iter_stream(result.objects))
+    objects = result.objects
+    if policy:
+        objects = policy_objects(result.settings)
+        if not objects:
+            raise click.UsageError("the platform has no `policy`: write one into platform.yaml")
+    sys.stdout.writelines([emit_json(objects)] if output == "json" else iter_stream(objects))
     return 0

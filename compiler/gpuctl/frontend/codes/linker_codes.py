@@ -275,4 +275,34 @@ LINKER_CODES = (
         "JobSets, too.",
         job_document("training", "roles:  #!\n  - name: head\n  - {name: worker, nodes: 2}\n"),
     ),
+    CodeRule(
+        "GPU438",
+        "error",
+        "privilege that the platform denies",
+        "The platform's `policy` limits privileged containers, namespaces of the node and capabilities. It is checked "
+        "on the final pod, with all patches. With such a privilege a pod can read or change other pods on its node.",
+        "Remove the privilege, or have the platform allow it.",
+        job_document("training", "podPatch:\n  hostPID: true  #!\n"),
+        PLATFORM + "policy: {hostPID: deny}\n",
+    ),
+    CodeRule(
+        "GPU440",
+        "error",
+        "setting that the platform requires",
+        "The platform's `policy.require` names settings that every container must have: a user other than root, and "
+        "limits of resources. Containers of `init`, `sidecars` and of a podPatch count.",
+        "Add the setting that the message names.",
+        job_document("training", "resources: {cpu: 1}  #!\n"),
+        PLATFORM + "policy: {require: {limits: [cpu, memory]}}\n",
+    ),
+    CodeRule(
+        "GPU441",
+        "error",
+        "podPatch on a platform that denies it",
+        "A `podPatch` can set any field of a pod. The platform's `policy.podPatch` denies it in documents, or makes it "
+        "a warning.",
+        "Use the fields of the language; `gpuctl explain KIND` lists them.",
+        job_document("training", "podPatch:  #!\n  tolerations: [{operator: Exists}]\n"),
+        PLATFORM + "policy: {podPatch: deny}\n",
+    ),
 )

@@ -1,0 +1,124 @@
+"""The platform's ``policy`` on a final pod: privileges, namespaces of the node, capabilities, users and limits.
+
+``hostPaths`` is checked where paths are written: storage_checks.py and pod_patches.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.pod_network import RDMA_CAPABILITY
+from gpuctl.backend.pod_patches import PatchCauses, layers_of, report_in_patch
+from gpuctl.backend.pod_problems import PodProblem
+from gpuctl.frontend.diagnostics import FieldPath, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.kinds import Job
+from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
+from gpuctl.language.platform_document import PolicyBlock
+from gpuctl.objects.api_resources import Object
+
+HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+_FIELDS = ("initContainers", "containers")
+_HINT = "remove it, or have the platform change `policy.{}`"
+
+
+def check_policy(context: Context, document: Document, model: Job, pod: Object) -> None:
+    """Report each violation of the platform's policy, at the field or patch that caused it."""
+    policy = context.settings.policy
+    if policy is None or context.check_pod_spec is None:
+        return
+    if policy.podPatch != "allow" and model.podPatch is not None:
+        denied = policy.podPatch == "deny"
+        context.report(
+            document,
+            "GPU441",
+            "the platform denies `podPatch`" if denied else "the platform advises against `podPatch`",
+            ("podPatch",),
+            "use the fields of the language, or ask the platform team for one"
+            if not denied
+            else "use the fields of the language, or have the platform change `policy.podPatch`",
+            severity=Severity.ERROR if denied else Severity.WARNING,
+            key=True,
+        )
+    layers = layers_of(context, model)
+    causes = PatchCauses(pod, layers)
+    for problem in _violations(policy, pod):
+        found = causes.of(problem) if layers else None
+        own = _own_field(model, pod, problem)
+        if found is not None and (own is None or (problem.code == "GPU438" and len(found[1]) == len(problem.path))):
+            report_in_patch(context, document, found[0], problem, found[1])
+        else:
+            context.report(document, problem.code, problem.message, own or (), problem.hint, key=True)
+
+
+def _violations(policy: PolicyBlock, pod: Object) -> Iterator[PodProblem]:
+    for name in HOST_NAMESPACES:
+        if getattr(policy, name) == "deny" and pod.get(name):
+            yield PodProblem((name,), f"the platform denies `{name}`", _HINT.format(name), code="GPU438")
+    for field in _FIELDS:
+        for index, container in enumerate(pod.get(field) or ()):
+            yield from _privileges(policy, (field, index), container)
+            yield from _missing(policy, (field, index), container, pod)
+
+
+def _privileges(policy: PolicyBlock, place: FieldPath, container: Object) -> Iterator[PodProblem]:
+    name, context = container["name"], container.get("securityContext") or {}
+    at = (*place, "securityContext")
+    if policy.privileged == "deny" and context.get("privileged"):
+        message = f"the container `{name}` is privileged, which the platform denies"
+        yield PodProblem((*at, "privileged"), message, _HINT.format("privileged"), code="GPU438")
+    if policy.capabilities is None:
+        return
+    for index, capability in enumerate((context.get("capabilities") or {}).get("add") or ()):
+        if capability not in policy.capabilities:
+            allowed = ", ".join(policy.capabilities) or "none"
+            message = f"the container `{name}` adds the capability `{capability}`; the platform allows {allowed}"
+            path = (*at, "capabilities", "add", index)
+            yield PodProblem(path, message, _HINT.format("capabilities"), code="GPU438")
+
+
+def _missing(policy: PolicyBlock, place: FieldPath, container: Object, pod: Object) -> Iterator[PodProblem]:
+    name = container["name"]
+    if policy.require.runAsNonRoot and not is_non_root(container, pod):
+        message = f"the platform requires a user other than root, and the container `{name}` may run as root"
+        yield PodProblem(place, message, "write `security: {user: 1000}`", code="GPU440")
+    limits = (container.get("resources") or {}).get("limits") or {}
+    lacking = [resource for resource in policy.require.limits if resource not in limits]
+    if lacking:
+        listed = " and ".join(lacking)
+        message = f"the platform requires limits of {listed}, and the container `{name}` has none"
+        yield PodProblem(place, message, f"add {listed} to its `resources`", code="GPU440")
+
+
+def is_non_root(container: Object, pod: Object) -> bool:
+    """Return True if a container cannot run as root: by its user, or else because the kubelet checks its image's."""
+    contexts: Sequence[dict[str, Any]] = [item.get("securityContext") or {} for item in (container, pod)]
+    user = next((item["runAsUser"] for item in contexts if item.get("runAsUser") is not None), None)
+    if user is not None:
+        return bool(user)
+    return bool(next((item["runAsNonRoot"] for item in contexts if item.get("runAsNonRoot") is not None), False))
+
+
+def _own_field(model: Job, pod: Object, problem: PodProblem) -> FieldPath | None:
+    """Return the document's own field for a problem of its pod; None if only a patch can have caused it."""
+    network = model.resources.network
+    if problem.path[0] not in _FIELDS:
+        is_own = problem.path == ("hostNetwork",) and network.hostNetwork
+        return ("resources", "network", "hostNetwork") if is_own else None
+    container = pod[problem.path[0]][problem.path[1]]["name"]
+    helpers = {helper.name: place for place, helper in model.helpers}
+    if "capabilities" in problem.path:
+        if container == MAIN_CONTAINER and network.uses_rdma and RDMA_CAPABILITY in problem.message:
+            return ("resources", "network", "rdma")
+        added = model.security.changed_capabilities.add if model.security is not None else []
+        return ("security", "capabilities") if container == MAIN_CONTAINER and added else None
+    if problem.code == "GPU438":
+        return None
+    if "limits" not in problem.message:
+        known = container in (MAIN_CONTAINER, CODE_CONTAINER) or container in helpers
+        return ("security",) if known else None
+    if container in (MAIN_CONTAINER, CODE_CONTAINER):
+        return ("resources",)
+    return (*helpers[container], "resources") if container in helpers else None
