@@ -10,7 +10,8 @@ without a large dependency. This tool writes the schemas into ``compiler/gpuctl/
     ``tests/binaries/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
     version. ``gateway-api.json``, ``keda.json`` and ``kueue.json``
     from the CustomResourceDefinitions of HTTPRoute, ScaledObject and WorkloadPriorityClass in the Go modules of
-    ``DEFINITIONS``.
+    ``DEFINITIONS``. ``lws.json``
+    from that of LeaderWorkerSet in ``sigs.k8s.io/lws``, with references for its pod templates.
 
 All have the same form: ``$defs`` holds the definitions, and ``kinds`` maps each ``apiVersion/kind`` to its definition.
 With ``--check`` nothing is written, and the exit code is 1 if a file differs from what this tool would write.
@@ -77,6 +78,7 @@ class Definition(NamedTuple):
 
 
 JOBSET_DEFINITION = Definition("jobset", "sigs.k8s.io/jobset", "config/components/crd/bases/*_jobsets.yaml", "v1alpha2")
+LWS_DEFINITION = Definition("lws", "sigs.k8s.io/lws", "config/crd/bases/*_leaderworkersets.yaml", "v1")
 DEFINITIONS = (
     Definition("gateway-api", "sigs.k8s.io/gateway-api", "config/crd/standard/*_httproutes.yaml", "v1"),
     Definition("kueue", "sigs.k8s.io/kueue", "config/components/crd/bases/*_workloadpriorityclasses.yaml", "v1beta2"),
@@ -89,6 +91,9 @@ OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 FIELDS = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 JOBSET = "io.x-k8s.jobset.v1alpha2.JobSet"
+LWS = "io.x-k8s.leaderworkerset.v1.LeaderWorkerSet"
+POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+CLAIM = "io.k8s.api.core.v1.PersistentVolumeClaim"
 
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
@@ -321,6 +326,28 @@ def jobset_schema(definition: dict[str, Any]) -> dict[str, Any]:
     return {"$defs": {JOBSET: schema}, "kinds": {f"{api_version}/{kind}": JOBSET}}
 
 
+def leader_worker_set_schema(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a LeaderWorkerSet, with references in place of pod templates and claims, as for a JobSet."""
+    api_version, kind, root = _root(definition, LWS_DEFINITION.version)
+    # The controller writes the status.
+    root["properties"].pop("status", None)
+    group = root["properties"]["spec"]["properties"]["leaderWorkerTemplate"]["properties"]
+    places = [(group, "leaderTemplate", POD_TEMPLATE), (group, "workerTemplate", POD_TEMPLATE)]
+    places.append((group["volumeClaimTemplates"], "items", CLAIM))
+    own = {field: closed(around[field]["properties"]["metadata"], f"{field}.metadata") for around, field, _ in places}
+    for around, field, reference in places:
+        around[field] = {"$ref": f"#/$defs/{reference}"}
+    schema = closed(root, api_version)
+    group = schema["properties"]["spec"]["properties"]["leaderWorkerTemplate"]["properties"]
+    for around, field in (
+        (group, "leaderTemplate"),
+        (group, "workerTemplate"),
+        (group["volumeClaimTemplates"], "items"),
+    ):
+        around[field]["properties"] = {"metadata": own[field]}
+    return {"$defs": {LWS: schema}, "kinds": {f"{api_version}/{kind}": LWS}}
+
+
 def text(schema: dict[str, Any]) -> str:
     """Return ``schema`` as file content: one line, sorted, so that equal schemas are equal files."""
     return json.dumps(schema, sort_keys=True, separators=(",", ":")) + "\n"
@@ -342,6 +369,7 @@ def kubernetes_files(versions: Iterable[str]) -> dict[str, str]:
 def definition_files() -> dict[str, str]:
     """Return the content of each file that comes from a CustomResourceDefinition."""
     files = {f"{source.pin}.json": text(plain_schema(source)) for source in DEFINITIONS}
+    files["lws.json"] = text(leader_worker_set_schema(definition_of(LWS_DEFINITION)))
     return {**files, "jobset.json": text(jobset_schema(definition_of(JOBSET_DEFINITION)))}
 
 

@@ -35,8 +35,8 @@ def world() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="package")
 def jobset(plane: ControlPlane) -> None:
-    """Install JobSet's and other CRDs, and restart the garbage collector, which discovers new kinds only every 30 s."""
-    plane.install_jobset()
+    """Install the CRDs of JobSet and others, and restart the garbage collector, which finds new kinds only every 30 s."""
+    plane.install_job_kinds()
     for source in kubernetes_schemas.DEFINITIONS:
         # A cluster with one kind of Kueue has all of them, with its controller: see control_plane.queueing.
         if source.pin == "kueue":

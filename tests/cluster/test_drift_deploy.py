@@ -38,7 +38,7 @@ UNUSED_RIGHTS = {
 def audited() -> Iterator[ControlPlane]:
     """A control plane with an audit log."""
     with ControlPlane(control_plane_binaries(), audit=True) as running:
-        running.install_jobset()
+        running.install_job_kinds()
         add_drill_nodes(running)
         running.add_node("deployed-0")
         running.kubectl("apply", "-k", str(DEPLOY / "rbac"))

@@ -10,7 +10,7 @@ JOBS = ROOT / "examples" / "jobs"
 
 
 def test_examples_are_created_once(plane: ControlPlane, place: Place) -> None:
-    pools = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu-m1")
+    pools = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu-s3", "gpu-s4", "gpu-m1")
     plane.add_nodes({name: {"gpus": 8, "cpu": "128", "memory": "1Ti"} for name in pools})
     try:
         created, again = (place.anywhere("apply", "-f", str(JOBS), "--yes", "-o", "json") for _ in range(2))

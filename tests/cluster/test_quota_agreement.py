@@ -694,7 +694,7 @@ def test_jobsets_are_counted_by_their_kind(plane: ControlPlane, api: Api) -> Non
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
     installed = api.request("GET", definition)[0] == 404
     if installed:
-        plane.install_jobset()
+        plane.install_job_kinds()
     try:
         namespace, key = "quota-sum-jobsets", "count/jobsets.jobset.x-k8s.io"
         _make_namespace(api, namespace)

@@ -37,7 +37,11 @@ from control_plane.users import USERS, Rule, grants, namespaces_and_roles
 BUILD = Path(__file__).resolve().parents[1] / "binaries" / "build"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 # Kinds that the API server knows without their controllers, too.
-_MANIFESTS = ("jobset-manifests",)
+_MANIFESTS = ("jobset-manifests", "lws-manifests")
+_JOB_KINDS = (
+    ("jobset-manifests", "jobset.x-k8s.io", "v1alpha2", "jobsets"),
+    ("lws-manifests", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+)
 _QUEUES = (*job_controllers.PROGRAMS, "kueue-manifests")
 
 
@@ -48,13 +52,13 @@ class BinariesMissing(Exception):
 def find_binaries(build: bool = False, *, queues: bool = False) -> Path:
     """The directory with the programs, built first if ``build``; raises :class:`BinariesMissing`.
 
-    :param queues: those of Kueue and JobSet, too.
+    :param queues: those of Kueue, JobSet and LeaderWorkerSet, too.
     """
     wanted = (*PROGRAMS, *_MANIFESTS, *(_QUEUES if queues else ()))
     arguments = [str(BUILD), *wanted] if build else [str(BUILD), "--only-find", *wanted]
     result = subprocess.run(arguments, capture_output=not build, stdout=subprocess.PIPE if build else None, text=True)
     if result.returncode:
-        what = "control plane, with Kueue and JobSet," if queues else "control plane"
+        what = "control plane, with Kueue, JobSet and LeaderWorkerSet," if queues else "control plane"
         raise BinariesMissing(f"the Kubernetes {what} is not built: run `make control-plane`")
     return Path(result.stdout.strip())
 
@@ -115,7 +119,7 @@ class ControlPlane:
 
     ``directory`` holds all its files, by default a temporary one; it is removed at the end. With ``events`` a starting
     pod has the events that kubelet writes. With ``execute``, ``kubectl exec`` runs commands on this machine. With
-    ``queues`` Kueue and JobSet run, which takes 5 s more. With ``audit`` the API server logs the requests of service
+    ``queues`` Kueue, JobSet and LeaderWorkerSet run, which takes 5 s more. With ``audit`` the API server logs the requests of service
     accounts, see :mod:`control_plane.audit_log`.
     """
 
@@ -281,13 +285,20 @@ class ControlPlane:
             if status >= http.client.MULTIPLE_CHOICES
         ]
 
-    def install_jobset(self) -> None:
-        """JobSet's CRD (no controller), so that the API server knows the kind."""
-        manifests = self.binaries / "jobset-manifests" / "jobset.x-k8s.io_jobsets.yaml"
-        self.create(yaml.load(manifests.read_bytes(), yaml.CSafeLoader))
-        path = "apis/jobset.x-k8s.io/v1alpha2"
-        self._wait(lambda: self.requests.request("GET", f"/{path}/jobsets")[0] == http.client.OK, "JobSet's CRD")
-        self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], "JobSet's schema")
+    def install_job_kinds(self) -> None:
+        """Create the CRDs of JobSet and LeaderWorkerSet (no controllers), so that the API server knows the kinds."""
+        for directory, group, version, plural in _JOB_KINDS:
+            manifests = self.binaries / directory / f"{group}_{plural}.yaml"
+            self.create(yaml.load(manifests.read_bytes(), yaml.CSafeLoader))
+            path = f"apis/{group}/{version}"
+            self._wait(partial(self._serves, f"/{path}/{plural}"), f"the CRD of {plural}")
+            self._wait(partial(self._has_schema, path), f"the schema of {plural}")
+
+    def _serves(self, path: str) -> bool:
+        return bool(self.requests.request("GET", path)[0] == http.client.OK)
+
+    def _has_schema(self, path: str) -> bool:
+        return path in self.requests.call("GET", "/openapi/v3")["paths"]
 
     def install_definition(self, definition: dict[str, Any], version: str) -> None:
         """Install a CustomResourceDefinition, such as HTTPRoute's, and wait until a version of it is served."""
@@ -387,7 +398,7 @@ class ControlPlane:
         self._wait(ready, "the nodes")
 
     def wait_for_queues(self) -> None:
-        """Wait until Kueue and JobSet run and the API server asks their webhooks, which it knows after a moment."""
+        """Wait until Kueue, JobSet and LeaderWorkerSet run and the API server asks their webhooks, which it knows after a moment."""
         for controller in self._controllers:
             self._wait(controller.is_ready, f"the controller of {controller.name}")
 
@@ -417,12 +428,12 @@ class ControlPlane:
         self.processes[program] = Process(command, log, self.directory, parallel=program == "kube-apiserver")
 
     def _install_queues(self) -> None:
-        """The kinds of Kueue and JobSet, before any controller looks what kinds there are; then the two start."""
+        """Create the kinds of Kueue, JobSet and LeaderWorkerSet before any controller reads the kinds; then start theirs."""
         self._controllers = job_controllers.prepare(self.binaries, self.directory)
         kinds = [kind for controller in self._controllers for kind in controller.kinds()]
         self.create(*kinds)
         names = [kind["metadata"]["name"] for kind in kinds]
-        self._wait(lambda: all(map(self._is_established, names)), "the kinds of Kueue and JobSet")
+        self._wait(lambda: all(map(self._is_established, names)), "the kinds of the controllers")
         for controller in self._controllers:
             self.create(*controller.objects())
             self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))

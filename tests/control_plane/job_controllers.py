@@ -1,4 +1,4 @@
-"""Kueue's and JobSet's controllers on a control plane: their kinds, their webhooks and the two programs.
+"""The controllers of Kueue, JobSet and LeaderWorkerSet on a control plane: their kinds, webhooks and programs.
 
 They run as they do in a cluster but for where they are found: the API server calls their webhooks by URL, and the
 manifests are those of their releases, from which only what cannot be here is left out.
@@ -20,7 +20,7 @@ import yaml
 from control_plane.processes import free_ports
 from control_plane.releases import releases
 
-PROGRAMS = ("jobset", "kueue")
+PROGRAMS = ("jobset", "kueue", "lws")
 CERTIFICATES = "webhook-certificates"
 """Directory of the certificate, in the control plane's directory: Kueue expects that of its metrics there, too."""
 _RATE = {"qps": 500, "burst": 1000}
@@ -28,12 +28,12 @@ _RATE = {"qps": 500, "burst": 1000}
 _FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset", "pod", "deployment", "statefulset")
 # Kinds with two served versions that are stored in one: config/components/crd/kustomization.yaml of the release.
 _CONVERTED = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
-_GROUPS = frozenset({"", "apps", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io"})
+_GROUPS = frozenset({"", "apps", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "leaderworkerset.x-k8s.io"})
 
 
 @dataclass(frozen=True)
 class Controller:
-    """One of the two programs: ``port`` is that of its webhooks, ``health`` of its probes, ``metrics`` of Kueue's."""
+    """One of the programs: ``port`` is that of its webhooks, ``health`` of its probes, ``metrics`` of Kueue's."""
 
     name: str
     manifests: Path
@@ -62,6 +62,8 @@ class Controller:
         if self.name == "jobset":
             metrics = {"bindAddress": "0", "certDir": str(self.directory / CERTIFICATES)}
             return {"apiVersion": "config.jobset.x-k8s.io/v1alpha1", **common, "metrics": metrics}
+        if self.name == "lws":
+            return {"apiVersion": "config.lws.x-k8s.io/v1alpha1", **common, "metrics": {"bindAddress": "0"}}
         return {
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
             **common,
@@ -115,7 +117,7 @@ class Controller:
 
 
 def prepare(binaries: Path, directory: Path) -> list[Controller]:
-    """Choose ports, and make the certificate of both servers: only the control plane trusts it."""
+    """Choose ports, and make the certificate of all servers: only the control plane trusts it."""
     certificates = directory / CERTIFICATES
     certificates.mkdir(mode=0o700)
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "tls.key", "-out", "tls.crt"]
@@ -139,6 +141,10 @@ def trials() -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
     yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}, ("suspend",)
     jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": jobs}
     yield jobset, ("suspend", "successPolicy")
+    groups = {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": pod["containers"]}}}}
+    metadata = {"name": "trial", "namespace": "default"}
+    kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+    yield {**kind, "metadata": metadata, "spec": groups}, ("networkConfig",)
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:

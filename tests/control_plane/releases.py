@@ -6,7 +6,12 @@ import re
 from pathlib import Path
 
 BINARIES = Path(__file__).resolve().parents[1] / "binaries"
-_MODULES = {"kubernetes": "k8s.io/kubernetes", "kueue": "sigs.k8s.io/kueue", "jobset": "sigs.k8s.io/jobset"}
+_MODULES = {
+    "kubernetes": "k8s.io/kubernetes",
+    "kueue": "sigs.k8s.io/kueue",
+    "jobset": "sigs.k8s.io/jobset",
+    "lws": "sigs.k8s.io/lws",
+}
 
 
 def releases() -> dict[str, str]:

@@ -47,6 +47,7 @@ PATHS: dict[str, tuple[str, str]] = {
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
     "CronJob": ("/apis/batch/v1", "cronjobs"),
+    "LeaderWorkerSet": ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
     "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
 }
 WORKLOADS = ("Job", "Deployment", "StatefulSet")

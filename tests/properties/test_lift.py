@@ -28,6 +28,7 @@ gpu:
 training: {backend: jobset, queue: {train: research}}
 topology: {levels: [{name: rack, label: example.com/rack}]}
 queues: {priority: workload}
+inference: {backend: lws}
 service: {type: ClusterIP}
 routes: {gateway: infra/public, listener: https, tls: true}
 image: {pullSecret: login}
@@ -260,6 +261,8 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             fields = {"roles": ROLES}
             resources.pop("nodes")
             resources.pop("gpu-share")
+    if kind == "inference":
+        resources["nodes"] = st.integers(1, 3)
     environment = block(
         {"image": st.just("registry.example.com/app:v1")},
         command=COMMAND,

@@ -25,7 +25,7 @@ OTHER = "team-b"
 def plane() -> Iterator[ControlPlane]:
     """A running control plane with nodes. Without its binaries the tests are skipped, and fail in CI."""
     with ControlPlane(control_plane_binaries()) as running:
-        running.install_jobset()
+        running.install_job_kinds()
         add_drill_nodes(running)
         yield running
 

@@ -24,7 +24,7 @@ RELEASE = "v0.7.0"
 """The kubeconform that is built if none is installed."""
 
 SCHEMAS = Path(__file__).parents[2] / "compiler" / "gpuctl" / "backend" / "schemas"
-CUSTOM = tuple(SCHEMAS / f"{name}.json" for name in ("jobset", "gateway-api", "keda", "kueue"))
+CUSTOM = tuple(SCHEMAS / f"{name}.json" for name in ("jobset", "lws", "gateway-api", "keda", "kueue"))
 """Schemas of kinds that are not Kubernetes' own."""
 LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

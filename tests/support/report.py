@@ -10,7 +10,9 @@ from control_plane import BinariesMissing, find_binaries
 def main() -> None:
     """Print what `make test` will leave out; in CI nothing is left out, a missing part fails."""
     if shutil.which("go") is None:
-        print("left out: kubeconform, kubectl's YAML reader, JobSet's schema, the control plane: install Go 1.26")
+        print(
+            "left out: kubeconform, kubectl's YAML reader, the schemas of JobSet and LeaderWorkerSet, the control plane: install Go 1.26"
+        )
         return
     try:
         find_binaries()
@@ -20,7 +22,7 @@ def main() -> None:
     try:
         find_binaries(queues=True)
     except BinariesMissing as error:
-        print(f"left out: the tests of queues and JobSets: {error}")
+        print(f"left out: the tests of queues, JobSets and LeaderWorkerSets: {error}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import GROUP_INDEX, SET_NAME, WORKER_INDEX
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.log_streams import select_pods
 
@@ -30,6 +31,16 @@ RETRIED = [
     indexed("two-node-0-1-bbbbb", "two-node-0", "1"),
     indexed("two-node-0-1-ccccc", "two-node-0", "1"),
 ]
+
+
+def member(replica: int, rank: int) -> Object:
+    """Return a pod as LeaderWorkerSet labels it; its StatefulSet numbers leaders and workers."""
+    name, number = (f"two-{replica}", replica) if rank == 0 else (f"two-{replica}-{rank}", rank)
+    labels = {SET_NAME: "two", GROUP_INDEX: str(replica), WORKER_INDEX: str(rank)}
+    return {"metadata": {"name": name, "labels": {**labels, "apps.kubernetes.io/pod-index": str(number)}}}
+
+
+GROUPS = [member(replica, rank) for replica in range(2) for rank in range(3)]
 STATEFUL = [{"metadata": {"name": f"two-{n}", "labels": {"apps.kubernetes.io/pod-index": str(n)}}} for n in range(12)]
 DEPLOYED: list[Object] = [{"metadata": {"name": f"two-5d8f9c7b6d-{end}"}} for end in ("24567", "x7k2p")]
 TWO_JOBS = [indexed("two-head-0-0-aaaaa", "two-head-0", "0"), indexed("two-node-0-0-bbbbb", "two-node-0", "0")]
@@ -65,6 +76,9 @@ ROLES = [of_role("head", "0"), of_role("worker", "0"), of_role("worker", "1")]
         pytest.param(ROLES, "head", "two-head-0-0-ddddd", id="role of one node"),
         pytest.param(ROLES, "worker-1", "two-worker-0-1-ddddd", id="role and index"),
         pytest.param(STATEFUL, "11", "two-11", id="StatefulSet"),
+        pytest.param(GROUPS, "1", "two-1", id="LeaderWorkerSet, the leader of a replica"),
+        pytest.param(GROUPS, "0-2", "two-0-2", id="LeaderWorkerSet, a worker"),
+        pytest.param(GROUPS[:3], "1", "two-0-1", id="LeaderWorkerSet of one replica, a worker by its rank"),
         pytest.param(DEPLOYED, "24567", "two-5d8f9c7b6d-24567", id="Deployment, a random part of digits"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The releases of Kubernetes, Kueue and JobSet in the documentation: those that the tests build."""
+"""The releases of Kubernetes, Kueue, JobSet and LeaderWorkerSet in the documentation: those that the tests build."""
 
 from __future__ import annotations
 

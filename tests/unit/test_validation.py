@@ -209,6 +209,20 @@ VALID: dict[str, dict[str, Any]] = {
         },
     ),
     "WorkloadPriorityClass": make_object("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", value=100),
+    "LeaderWorkerSet": make_object(
+        "leaderworkerset.x-k8s.io/v1",
+        "LeaderWorkerSet",
+        spec={
+            "replicas": 2,
+            "startupPolicy": "LeaderReady",
+            "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxSurge": "50%"}},
+            "leaderWorkerTemplate": {
+                "size": 2,
+                "leaderTemplate": JOB_SPEC["template"],
+                "workerTemplate": {**JOB_SPEC["template"], "metadata": {"labels": {"a": "b"}}},
+            },
+        },
+    ),
     "JobSet": make_object(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
@@ -311,6 +325,19 @@ INVALID: dict[str, list[tuple[ObjectPath, Any, str]]] = {
         (("kind",), None, "expected a string, got null"),
         (("apiVersion",), 1, "expected a string, got an integer"),
     ],
+    "LeaderWorkerSet": [
+        (("spec", "leaderWorkerTemplate", "sizes"), 2, "unknown field `sizes`, did you mean `size`?"),
+        (
+            ("spec", "leaderWorkerTemplate", "leaderTemplate", "spec", "containers", 0, "imagee"),
+            "a",
+            "unknown field `imagee`, did you mean `image`?",
+        ),
+        (
+            ("spec", "leaderWorkerTemplate", "workerTemplate", "metadata", "creationTimestamp"),
+            "2024-01-01T00:00:00Z",
+            "unknown field `creationTimestamp`",
+        ),
+    ],
     "JobSet": [
         (("spec", "suspended"), True, "unknown field `suspended`, did you mean `suspend`?"),
         (
@@ -383,6 +410,7 @@ def test_every_kind_has_a_valid_object() -> None:
     kinds = {(obj["apiVersion"], kind) for kind, obj in VALID.items()}
     custom = {("jobset.x-k8s.io/v1alpha2", "JobSet"), ("gateway.networking.k8s.io/v1", "HTTPRoute")}
     custom |= {("keda.sh/v1alpha1", "ScaledObject"), ("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass")}
+    custom.add(("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"))
     assert kinds == {*kubernetes_schemas.KINDS, *custom}
 
 
@@ -566,6 +594,7 @@ def test_versions_match_the_schema_files() -> None:
     files = {file.name for file in kubernetes_schemas.SCHEMAS.iterdir()}
     assert files == {
         "jobset.json",
+        "lws.json",
         "gateway-api.json",
         "keda.json",
         "kueue.json",

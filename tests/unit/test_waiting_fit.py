@@ -57,6 +57,16 @@ def test_snapshot_without_owner_groups_is_read() -> None:
     assert verdicts(cluster([node("a", 8)], pods)) == {"Job/train": ("fits-when-empty", 1, 0)}
 
 
+def test_waiting_pods_of_a_replica_get_one_verdict() -> None:
+    labels = {"leaderworkerset.sigs.k8s.io/name": "chat", "leaderworkerset.sigs.k8s.io/group-index": "0"}
+    pods = [
+        pod("chat-0", 8, "chat", "StatefulSet", labels=labels),
+        pod("chat-0-1", 8, "chat-0", "StatefulSet", labels=labels),
+    ]
+    assert verdicts(cluster([node("a", 8)], pods)) == {"LeaderWorkerSet/chat": ("never", 2, 1)}
+    assert verdicts(cluster([node("a", 8), node("b", 8)], pods)) == {"LeaderWorkerSet/chat": ("fits", 2, 2)}
+
+
 def test_verdicts_are_named_by_workload() -> None:
     labels = {"jobset.sigs.k8s.io/jobset-name": "both", "app": "both"}
     pods = [

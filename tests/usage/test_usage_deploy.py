@@ -42,7 +42,7 @@ def roles(plane: ControlPlane) -> Iterator[None]:
         plane.kubectl("apply", "-f", str(DEPLOY / "usage" / "base" / file))
     for file in ("service-account.yaml", "rbac.yaml"):
         plane.kubectl("apply", "-f", str(DEPLOY / "usage" / "idle" / file))
-    plane.install_jobset()
+    plane.install_job_kinds()
     with pool_node(plane, NODE):
         yield
 

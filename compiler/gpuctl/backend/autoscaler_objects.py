@@ -20,10 +20,15 @@ DEFAULT_QUEUE_TARGET = 5
 _DIRECTIONS = (("scaleUp", "scaleUpDelay"), ("scaleDown", "scaleDownDelay"))
 
 
-def autoscaler(context: Context, document: Document, model: InferenceDocument, scaling: Autoscaling) -> Object:
-    """Return the autoscaler of an inference."""
+def autoscaler(
+    context: Context, document: Document, model: InferenceDocument, scaling: Autoscaling, main: Object
+) -> Object:
+    """Return the autoscaler of an inference. That of a LeaderWorkerSet counts replicas, and measures their leaders.
+
+    :param main: the workload.
+    """
     own = scaling.own_metric
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": model.job.name}
+    target = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": model.job.name}
     if own is not None and own.query is not None:
         kind, spec = "ScaledObject", _scaled_object(context, scaling, own, own.query)
     else:

@@ -1,4 +1,4 @@
-"""Lowers ``kind: inference`` to a Deployment, a Service, and an autoscaler."""
+"""Lowers ``kind: inference`` to a Deployment or LeaderWorkerSet, a Service, and an autoscaler."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuctl.backend.autoscaler_objects import autoscaler
 from gpuctl.backend.deployment import deployment
 from gpuctl.backend.exposure_objects import exposure
+from gpuctl.backend.leader_worker_set import leader_worker_set
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.service_objects import service
 from gpuctl.frontend.document import Document
@@ -19,6 +20,10 @@ def lower(context: Context, document: Document, model: InferenceDocument) -> Ite
     yield service(context, document, model, model.service)
     yield from exposure(context, document, model, model.service)
     replicas = None if model.autoscaled else model.service.replicas
-    yield deployment(context, document, model, model.service, replicas=replicas)
+    if model.resources.nodes > 1:
+        main = leader_worker_set(context, document, model, replicas=replicas)
+    else:
+        main = deployment(context, document, model, model.service, replicas=replicas)
+    yield main
     if model.autoscaling is not None and model.autoscaled:
-        yield autoscaler(context, document, model, model.autoscaling)
+        yield autoscaler(context, document, model, model.autoscaling, main)

@@ -90,6 +90,8 @@ def _has_containers(obj: Object) -> bool:
     if obj["kind"] == "JobSet":
         jobs = spec.get("replicatedJobs") or [{}]
         spec = (jobs[0].get("template") or {}).get("spec") or {}
+    if obj["kind"] == "LeaderWorkerSet":
+        spec = {"template": (spec.get("leaderWorkerTemplate") or {}).get("leaderTemplate")}
     return bool(((spec.get("template") or {}).get("spec") or {}).get("containers"))
 
 

@@ -18,7 +18,7 @@ from gpuctl.backend.pod_security import lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.backend.variables import lift_sources, lift_variables
-from gpuctl.frontend.platform_restrictions import MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.platform_restrictions import GROUP_ENV, MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.code_block import code_directory
@@ -31,6 +31,7 @@ from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
+from gpuctl.objects.pod_templates import group_templates
 from gpuctl.objects.queueing import POD_PARENT, TOPOLOGIES, is_written_by_kueue, queue_of
 from gpuctl.objects.scheduled_jobs import run_of
 
@@ -41,6 +42,8 @@ GRACE = "terminationGracePeriodSeconds"
 def _template_of(obj: Object) -> Object:
     if obj["kind"] == "CronJob":
         obj = run_of(obj)
+    if obj["kind"] == "LeaderWorkerSet":
+        return group_templates(obj)[0][0]
     template: Object = obj["spec"]["template"] if obj["kind"] != "JobSet" else _child_job(obj)["template"]
     return template
 
@@ -243,6 +246,8 @@ class LiftedWorkload:
             ours.add("FORCE_TORCHRUN")
         if self.kind == "inference":
             ours |= {name for name, field in MODEL_ENV.items() if self._annotation(f"model-{field}") is not None}
+        if self.obj["kind"] == "LeaderWorkerSet":
+            ours |= GROUP_ENV
         values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not lift_gpus(self.context.settings, self.container)[1] else {}
         if self.rdma is not None:
             values |= self.rdma.env
@@ -286,6 +291,8 @@ class LiftedWorkload:
         job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.job["spec"]
         if job.get("completionMode") == "Indexed" and not is_array(self.job):
             resources["nodes"] = job["completions"]
+        if self.obj["kind"] == "LeaderWorkerSet":
+            resources["nodes"] = job["leaderWorkerTemplate"]["size"]
         own = {"app": self.name, self.context.label("job-type"): self.kind}
         topology = lift_topology(self.context, self.template, own)
         if topology is not None:

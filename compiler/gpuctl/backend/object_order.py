@@ -24,6 +24,7 @@ RANKS: dict[str, int] = {
     "StatefulSet": 82,
     "JobSet": 83,
     "CronJob": 84,
+    "LeaderWorkerSet": 85,
     "HorizontalPodAutoscaler": 90,  # scales an existing workload
     "ScaledObject": 91,
     "HTTPRoute": 92,  # sends requests to a Service

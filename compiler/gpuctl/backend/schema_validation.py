@@ -1,8 +1,8 @@
 """Validates objects against the API of a Kubernetes version, without a cluster.
 
 The compiler checks everything it emits, and every ``podPatch`` it reads, against the schemas in ``schemas/``:
-Kubernetes' own OpenAPI definitions and the CustomResourceDefinitions of JobSet, HTTPRoute (Gateway API),
-ScaledObject (KEDA) and WorkloadPriorityClass (Kueue), reduced by ``tools/kubernetes_schemas.py``.
+Kubernetes' own OpenAPI definitions and the CustomResourceDefinitions of JobSet, LeaderWorkerSet, HTTPRoute (Gateway
+API), ScaledObject (KEDA) and WorkloadPriorityClass (Kueue), reduced by ``tools/kubernetes_schemas.py``.
 They reject unknown fields, as ``kubectl`` does by default, and explicit nulls.
 
 The messages are gpuctl's own: the wording of the JSON Schema library changes between versions and describes the schema,
@@ -36,6 +36,7 @@ ObjectPath = tuple[str | int, ...]
 """Path from an object to a value in it: field names and list indexes."""
 
 _DIRECTORY = Path(__file__).parent / "schemas"
+_CUSTOM = ("jobset.json", "lws.json", "gateway-api.json", "keda.json", "kueue.json")
 _BASE = "urn:gpuctl:kubernetes"
 _POD_SPEC = "io.k8s.api.core.v1.PodSpec"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -72,7 +73,7 @@ class SchemaValidator:
         self.version = version
         self._definitions: dict[str, dict[str, Any]] = {}
         self._kinds: dict[str, str] = {}
-        for name in (f"kubernetes-{version}.json", "jobset.json", "gateway-api.json", "keda.json", "kueue.json"):
+        for name in (f"kubernetes-{version}.json", *_CUSTOM):
             data = json.loads((_DIRECTORY / name).read_text(encoding="utf-8"))
             self._definitions.update(data["$defs"])
             self._kinds.update(data["kinds"])

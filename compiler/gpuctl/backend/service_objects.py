@@ -5,11 +5,12 @@ from __future__ import annotations
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata, selector
 from gpuctl.frontend.document import Document
-from gpuctl.language.kinds import Job
+from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.service_block import ServiceBlock
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.durations import parse_duration
+from gpuctl.objects.label_names import WORKER_INDEX
 
 PERIOD = 10
 
@@ -28,8 +29,13 @@ def service(context: Context, document: Document, model: Job, block: ServiceBloc
         "metadata": metadata(
             service_name(model.job.name), document.namespace, identity_labels(context, document, model)
         ),
-        "spec": {"type": kind, "selector": selector(context, document, model), "ports": ports},
+        "spec": {"type": kind, "selector": {**selector(context, document, model), **_leaders(model)}, "ports": ports},
     }
+
+
+def _leaders(model: Job) -> dict[str, str]:
+    """Return the labels that the pod with rank 0 of each replica has; none if each replica is one pod."""
+    return {WORKER_INDEX: "0"} if nodes_of(model) > 1 else {}
 
 
 def _service_port(name: str, port: int, target: int | None, node_port: int | None, protocol: str, kind: str) -> Object:

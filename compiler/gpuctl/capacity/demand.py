@@ -22,6 +22,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
+from gpuctl.objects.label_names import SET_NAME
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.selectors import Labels
 from gpuctl.objects.workload_state import without_generated_suffix
@@ -32,6 +33,7 @@ _MADE_LABELS = {
     "Job": ("job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"),
     "Deployment": ("pod-template-hash",),
     "StatefulSet": ("controller-revision-hash",),
+    "LeaderWorkerSet": (SET_NAME,),
 }
 
 
@@ -181,14 +183,17 @@ def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
-def _scaled_to(count: int, bounds: tuple[int, int] | None) -> int:
-    """Return the number of pods of a workload within the bounds of its autoscaler, which starts none with 0.
+def _scaled_as(workload: Object, bounds: tuple[int, int] | None) -> Object:
+    """Return a workload with replicas within the bounds of its autoscaler, which starts none with 0.
 
     Source: ``pkg/controller/podautoscaler/horizontal.go``, reconcileAutoscaler.
     """
-    if bounds is None or (count == 0 and bounds[0]):
-        return count
-    return min(max(count, bounds[0]), bounds[1])
+    if bounds is None:
+        return workload
+    count = 1 if workload["spec"].get("replicas") is None else int(workload["spec"]["replicas"])
+    if count or not bounds[0]:
+        count = min(max(count, bounds[0]), bounds[1])
+    return {**workload, "spec": {**workload["spec"], "replicas": count}}
 
 
 def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
@@ -196,7 +201,8 @@ def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
     result: dict[tuple[str, str], list[Object]] = {}
     for pod in pods:
         labels = pod.get("labels") or {}
-        for name in {(pod.get("owner") or {}).get("name"), labels.get(_JOBSET_LABEL), labels.get("app")}:
+        names = (labels.get(key) for key in (_JOBSET_LABEL, SET_NAME, "app"))
+        for name in {(pod.get("owner") or {}).get("name"), *names}:
             if name:
                 result.setdefault((pod["namespace"], name), []).append(pod)
     return result
@@ -214,6 +220,8 @@ def owns(workload: Object, pod: Object) -> bool:
         return is_run and without_generated_suffix(found) == name and labels.get("app") == name
     if kind == "JobSet":
         found = labels.get(_JOBSET_LABEL) or ""
+    elif kind == "LeaderWorkerSet":
+        found = labels.get(SET_NAME) or ""
     else:
         group = _target(workload).group
         if (owner.get("group", group), owner.get("kind")) != (group, kind):
@@ -248,8 +256,7 @@ def _demand(
     uncounted: dict[str, None] = {}
     groups: list[tuple[PodGroup, int]] = []
     pods: list[tuple[Object, int]] = []
-    for position, (template, count) in enumerate(pod_templates(obj)):
-        count = _scaled_to(count, scalers.get(_target(obj)))
+    for position, (template, count) in enumerate(pod_templates(_scaled_as(obj, scalers.get(_target(obj))))):
         labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
         spec = admitted(template["spec"], namespace, snapshot, classes)
         if count:

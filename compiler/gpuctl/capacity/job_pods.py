@@ -1,8 +1,9 @@
-"""The pods of Jobs, and which of them end when some are evicted: a Job survives or fails, and its JobSet with it.
+"""The pods of Jobs, and which of them end when some are evicted: a Job survives or fails, and its JobSet with it. The
+pods of a replica of a LeaderWorkerSet end together.
 
 If a Job's rules leave that open, or may not be read, its pods are listed as pods that may end. Source:
 ``pkg/controller/job/job_controller.go``; JobSet 0.12, ``pkg/controllers/jobset_controller.go``: if a JobSet fails or
-restarts, all its Jobs are deleted.
+restarts, all its Jobs are deleted; LeaderWorkerSet 0.9, ``pkg/controllers/pod_controller.go`` (handleRestartPolicy).
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.capacity.eviction_tolerance import UNKNOWN, EvictionTolerance
-from gpuctl.capacity.pod_deadlines import job_of, job_set_of
+from gpuctl.capacity.pod_deadlines import group_of, job_of, job_set_of
 from gpuctl.capacity.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 
 
 @dataclass(eq=False)
 class FailureDomain:
-    """Pods that fail together: those of a Job, or of all Jobs of a JobSet.
+    """Pods that fail together: those of a Job, of all Jobs of a JobSet, or of a replica of a LeaderWorkerSet.
 
     ``pods`` are on nodes, ``expected`` are not yet. ``restarts``: all of them are recreated after a failure; None if
     unknown.
@@ -34,7 +36,7 @@ class FailureDomain:
 
 @dataclass(eq=False)
 class JobPods:
-    """The ``pods`` of one Job that are on nodes, and its failure domain.
+    """The ``pods`` of one Job, or of one replica, that are on nodes, and their failure domain.
 
     ``leaving``: the number of pods that others have deleted; it is unknown whether they count as failed.
     """
@@ -52,6 +54,13 @@ class JobPods:
     def may_fail(self) -> bool:
         """True if the Job may fail when pods are evicted. A Job that is recreated queues behind the others."""
         return self.fails(len(self.pods)) is not False
+
+
+def _replica(pod: Object) -> JobPods:
+    """Return the replica of a pod: gpuctl's are recreated as a whole. The policy of others is not in a snapshot."""
+    if (pod.get("labels") or {}).get(MANAGED_BY) == MANAGER:
+        return JobPods(EvictionTolerance(0, 1), FailureDomain(True))
+    return JobPods(UNKNOWN, FailureDomain(None))
 
 
 class EvictionLoss(NamedTuple):
@@ -90,6 +99,7 @@ class JobIndex:
         self._by_pod: dict[PlacedPod, JobPods] = {}
         self._domain_by_pod: dict[PlacedPod, FailureDomain] = {}
         self._named: dict[tuple[str, str], JobPods] = {}
+        self._groups: dict[tuple[str, str, str], JobPods] = {}
         self._job_set_domains: dict[tuple[str, str], FailureDomain] = {}
         for pod, item in pods:
             job = self._job(item)
@@ -109,6 +119,9 @@ class JobIndex:
                 self._domain_by_pod[pod] = job.domain
 
     def _job(self, item: Object) -> JobPods | None:
+        group = group_of(item)
+        if group is not None:
+            return self._groups.setdefault(group, _replica(item))
         name, owner = job_of(item), job_set_of(item)
         if name is None:
             return None

@@ -34,6 +34,7 @@ FRAMEWORKS = {
     "JobSet": "jobset.x-k8s.io/jobset",
     "Deployment": "deployment",
     "StatefulSet": "statefulset",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/leaderworkerset",
 }
 """The name of each kind of workload in ``integrations.frameworks``."""
 

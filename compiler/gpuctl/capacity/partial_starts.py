@@ -5,23 +5,30 @@ from __future__ import annotations
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.capacity.shortage import format_units
+from gpuctl.objects.api_resources import TRAININGS
 
-_TOGETHER = ("Job", "JobSet")
 _OF_ANY_MACHINE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def held_while_waiting(demand: Demand, starts: int) -> Units:
     """Return what the started pods of a job hold while its other pods have no room.
 
-    Empty for a service and an array, or if all or none start. If pods differ, only amounts that all of them request are
-    returned.
+    Empty for independent pods (a service's, an array's), or if all or none start. If pods differ, only amounts that
+    all of them request are returned.
     """
-    if demand.kind not in _TOGETHER or demand.independent or not 0 < starts < demand.pods:
+    if not _starts_as_a_whole(demand) or not 0 < starts < demand.pods:
         return {}
     first, *others = [group.incoming.pod.requests for group, number in demand.groups if number]
     return {
         name: amount * starts for name, amount in first.items() if all(other.get(name) == amount for other in others)
     }
+
+
+def _starts_as_a_whole(demand: Demand) -> bool:
+    """Return True if no pod works before all have started. The replicas of a LeaderWorkerSet are independent."""
+    if demand.kind == "LeaderWorkerSet":
+        return demand.groups[0][1] == 1
+    return demand.kind in TRAININGS and not demand.independent
 
 
 def describe_partial_start(starts: int, pods: int, held: Units) -> str:

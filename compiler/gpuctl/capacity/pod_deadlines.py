@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import GROUP_INDEX, SET_NAME
 
 JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _JOBS = ("Job", "batch")
@@ -31,6 +32,14 @@ def job_set_of(pod: Object) -> tuple[str, str] | None:
     """Return the namespace and name of the JobSet of a pod."""
     name = (pod.get("labels") or {}).get(JOBSET_LABEL)
     return None if name is None else (pod["namespace"], name)
+
+
+def group_of(pod: Object) -> tuple[str, str, str] | None:
+    """Return the namespace, the LeaderWorkerSet and the replica of a pod."""
+    labels = pod.get("labels") or {}
+    if (pod.get("owner") or {}).get("kind") != "StatefulSet" or not {SET_NAME, GROUP_INDEX} <= labels.keys():
+        return None
+    return pod["namespace"], labels[SET_NAME], labels[GROUP_INDEX]
 
 
 def _ends_in_job(pod: Object, snapshot: Snapshot) -> list[str | None]:

@@ -116,7 +116,7 @@ def charged_objects(obj: Object, pods: Iterable[tuple[Object, int]] | None = Non
     objects.
 
     Claims of a StatefulSet's templates are left out, because they outlive it. Source for JobSet:
-    ``jobset_controller.go`` (a Job for each replica, a headless Service).
+    ``jobset_controller.go`` (a Job for each replica, a headless Service); for LeaderWorkerSet its two controllers.
 
     :param pods: pod templates with counts, if better known than from ``obj``: with the defaults of the server and of
         LimitRanges, or scaled by an autoscaler.
@@ -125,15 +125,21 @@ def charged_objects(obj: Object, pods: Iterable[tuple[Object, int]] | None = Non
     kind = obj["kind"]
     if kind == "Pod":
         return result
+    templates = pod_templates(obj) if pods is None else list(pods)
     if kind == "Deployment":
         result.append(ChargedObjects({"kind": "ReplicaSet"}))
     elif kind == "StatefulSet":
         result.append(ChargedObjects({"kind": "ControllerRevision"}))
+    elif kind == "LeaderWorkerSet":
+        # A StatefulSet of the leaders, and one of the workers of each leader; each has a ControllerRevision.
+        sets = 1 + templates[0][1]
+        result.append(ChargedObjects({"kind": "StatefulSet"}, sets))
+        result.append(ChargedObjects({"kind": "ControllerRevision"}, sets + 1))
+        result.append(ChargedObjects({"kind": "Service", "spec": {"clusterIP": "None"}}))
     elif kind == "JobSet":
         result.append(ChargedObjects({"kind": "Job"}, sum(number for _, number in job_templates(obj))))
         if ((obj["spec"].get("network") or {}).get("enableDNSHostnames")) is not False:
             result.append(ChargedObjects({"kind": "Service", "spec": {"clusterIP": "None"}}))
-    templates = pod_templates(obj) if pods is None else pods
     return result + [ChargedObjects(as_pod(template), count) for template, count in templates]
 
 

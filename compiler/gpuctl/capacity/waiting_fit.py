@@ -12,15 +12,21 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.kueue_requests import NamespaceDefaults
+from gpuctl.capacity.pod_deadlines import group_of
 from gpuctl.capacity.queued_objects import queued_objects
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import SET_NAME
 
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _POD_SECURITY = "pod-security.kubernetes.io/"
 _GROUP = "waiting.gpuctl/v1"
 """An invented API group, so that running pods of the same job are not treated as replaced."""
 _KINDS = frozenset({"Job", "Deployment", "StatefulSet"})
+
+
+_STAND_INS = {"JobSet": "Job", "LeaderWorkerSet": "StatefulSet"}
+"""Kinds with several pod templates, and the kinds that stand for them."""
 
 
 class _WorkloadId(NamedTuple):
@@ -57,6 +63,9 @@ def _workload_of(pod: Object) -> _WorkloadId:
     jobset = (pod.get("labels") or {}).get(_JOBSET_LABEL)
     if jobset and owner.get("kind") == "Job":
         return _WorkloadId("JobSet", pod["namespace"], jobset)
+    group = group_of(pod)
+    if group is not None:
+        return _WorkloadId("LeaderWorkerSet", *group[:2])
     if owner.get("kind") in _KINDS:
         return _WorkloadId(owner["kind"], pod["namespace"], owner["name"])
     return _WorkloadId("Pod", pod["namespace"], pod["name"])
@@ -79,7 +88,7 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _workload(workload: _WorkloadId, pods: list[Object]) -> Object:
-    """Return an object that creates such pods. A JobSet is represented by a Job."""
+    """Return an object that creates such pods. A JobSet is represented by a Job, a LeaderWorkerSet by a StatefulSet."""
     first = pods[0]
     spec = {**waiting_spec(first), "priorityClassName": _class_of(first)}
     metadata = {"namespace": workload.namespace, "name": workload.name}
@@ -87,7 +96,7 @@ def _workload(workload: _WorkloadId, pods: list[Object]) -> Object:
     if workload.kind == "Pod":
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": labels}, "spec": spec}
     template = {"metadata": {"labels": labels}, "spec": spec}
-    kind = "Job" if workload.kind == "JobSet" else workload.kind
+    kind = _STAND_INS.get(workload.kind, workload.kind)
     count = {"parallelism": len(pods)} if kind == "Job" else {"replicas": len(pods)}
     return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "spec": {**count, "template": template}}
 
@@ -133,7 +142,8 @@ def _without_pod_security(namespace: Object) -> Object:
 def _with_own_kind(answer: Fit) -> Fit:
     """Return the answer with the workload's own kind."""
     demand = answer.demand
-    jobset = demand.kind == "Job" and any(
-        group.incoming.pod.labels.get(_JOBSET_LABEL) == demand.name for group, _ in demand.groups
-    )
-    return replace(answer, demand=demand._replace(kind="JobSet")) if jobset else answer
+    for kind, label in (("JobSet", _JOBSET_LABEL), ("LeaderWorkerSet", SET_NAME)):
+        labelled = any(group.incoming.pod.labels.get(label) == demand.name for group, _ in demand.groups)
+        if labelled and demand.kind == _STAND_INS[kind]:
+            return replace(answer, demand=demand._replace(kind=kind))
+    return answer

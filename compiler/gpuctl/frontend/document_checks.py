@@ -12,6 +12,8 @@ from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.gpu_checks import check_gpus, check_shared_memory
 from gpuctl.frontend.partial_model import until_unknown
 from gpuctl.frontend.platform_restrictions import (
+    GROUP_ENV,
+    LWS_ENV,
     MODEL_ENV,
     disallowed_image,
     is_reserved_key,
@@ -33,6 +35,10 @@ from gpuctl.language.workload import Workload
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
+_SET_FOR_GROUPS = {
+    **dict.fromkeys(GROUP_ENV, "gpuctl sets it for a replica on several nodes"),
+    **dict.fromkeys(LWS_ENV, "LeaderWorkerSet sets it"),
+}
 _PORT_VARIABLES = frozenset({"MASTER_PORT", "PET_MASTER_PORT"})
 # k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; the rest is for annotations of gpuctl and other tools.
 MAX_ANNOTATIONS = 200 * 1024
@@ -116,6 +122,10 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
 
 def longest_name(document: Document, model: Job, settings: Settings) -> tuple[int, str]:
     """Return the maximum length of the name of a document's job, and the reason."""
+    if model.kind == "inference":
+        scaled = model.autoscaling.maxReplicas if model.autoscaled and model.autoscaling is not None else None
+        replicas = scaled or model.service.replicas
+        return names.longest_job_name(document.kind, model.resources.nodes, replicas=replicas)
     if model.kind != "training":
         return names.longest_job_name(document.kind)
     if model.roles:
@@ -147,6 +157,8 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             for name, field in MODEL_ENV.items()
             if getattr(model.model, field) is not None
         }
+    if model.kind == "inference" and model.resources.nodes > 1:
+        reserved = {**reserved, **_SET_FOR_GROUPS}
     for position, variable in enumerate(environment.variables):
         if variable.name in reserved:
             path: tuple[str | int, ...] = ("environment", "env", variable.name)
@@ -154,7 +166,7 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
                 path = ("environment", "env", position, "name")
             message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
             hint = "remove it"
-            if variable.name in _PORT_VARIABLES:
+            if variable.name in _PORT_VARIABLES and model.kind == "training":
                 hint = f"remove it, and set `job.master_port: {variable.value or 29501}`"
             yield document.diagnostic(ERROR, "GPU214", message, path, hint, key=True)
             continue

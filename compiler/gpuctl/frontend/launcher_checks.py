@@ -19,7 +19,7 @@ from gpuctl.frontend.command_lines import (
 )
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
-from gpuctl.language.kinds import Job
+from gpuctl.language.kinds import Job, nodes_of
 
 DEEPSPEED = frozenset({"deepspeed", "deepspeed.launcher.runner"})
 LLAMA_FACTORY = frozenset({"llamafactory-cli", "llama-factory-cli", "lmf"})
@@ -61,20 +61,38 @@ _ADDRESSES = (
     *("--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"),
     *("--dist_url", "--dist-url", "--init_method", "--init-method", "--dist-init-addr", "--head-address"),
 )
+_OTHER_RANKS = ("--data-parallel-start-rank", "--data-parallel-rank", "--distributed-executor-backend")
+_RANK_HINTS = {
+    "vllm": "add `--nnodes=$(NNODES) --node-rank=$(NODE_RANK) --master-addr=$(MASTER_ADDR)`, and `--headless` on every "
+    "node but the first",
+    "sglang": "add `--nnodes=$(NNODES) --node-rank=$(NODE_RANK) --dist-init-addr=$(MASTER_ADDR):$(MASTER_PORT)`",
+}
 _RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
 
 
 def check_launchers(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report launchers whose number of processes does not match the GPUs, or whose nodes do not find each other."""
-    for program in programs_of(command_line(model)):
+    programs = programs_of(command_line(model))
+    for program in programs:
         yield from _parallelism(document, model, program)
         yield from _processes(document, model, program)
         if program.name == "llama-factory-cli":
             message = "LLaMA-Factory's program is called `llamafactory-cli`"
             hint = "write `llamafactory-cli`, unless the image has it under this name"
             yield diagnostic_at(document, "GPU505", message, program.words[0], hint)
-        if model.kind == "training" and model.resources.nodes > 1:
-            yield from _several_nodes(document, model.resources.nodes, model.resources.gpu, program)
+        if nodes_of(model) > 1:
+            yield from _several_nodes(document, nodes_of(model), model.resources.gpu, program)
+        if model.kind == "inference" and nodes_of(model) > 1 and not any(other.name == "ray" for other in programs):
+            yield from _alone(document, program)
+
+
+def _alone(document: Document, program: Program) -> Iterator[Diagnostic]:
+    """Report a model server that each node of a replica would start by itself, because it gets no rank."""
+    name = re.match(r"vllm|sglang", program.name)
+    if name is None or option(program.words, *_RANKS, *_OTHER_RANKS) is not None:
+        return
+    message = "every node would serve the whole model by itself: the command gives the server no rank"
+    yield diagnostic_at(document, "GPU446", message, program.words[0], _RANK_HINTS[name[0]])
 
 
 def is_loopback(text: str) -> bool:
@@ -97,18 +115,31 @@ def _parallelism(document: Document, model: Job, program: Program) -> Iterator[D
     sizes = {name: number(value) or 0 for name, (_, value) in given.items()}
     total = math.prod(sizes.values())
     gpus = model.resources.gpu
-    nodes = model.resources.nodes if model.kind == "training" else 1
-    if not sizes or not total or total in (gpus, gpus * nodes) or any(word.is_open for word in program.words):
+    nodes = nodes_of(model)
+    enough = {gpus * nodes} if model.kind == "inference" else {gpus, gpus * nodes}
+    if not sizes or not total or total in enough or any(word.is_open for word in program.words):
         return
     if "tensor" not in sizes and total < gpus:
         return
     shown = [f"{name} {size}" for name, size in sizes.items() if size > 1] or ["tensor 1"]
-    message = f"{' x '.join(shown).replace(' ', ' parallel ', 1)} needs {total} GPUs, and the pod has {gpus}"
+    have = (
+        f"the {nodes} nodes have {gpus * nodes}" if model.kind == "inference" and nodes > 1 else f"the pod has {gpus}"
+    )
+    message = f"{' x '.join(shown).replace(' ', ' parallel ', 1)} needs {total} GPUs, and {have}"
     hint = f"set `resources.gpu: {total}`"
+    if model.kind == "inference" and nodes > 1:
+        yield diagnostic_at(document, "GPU503", message, next(iter(given.values()))[0], _split_of(total, gpus, nodes))
+        return
     size, remainder = divmod(gpus, total // sizes.get("tensor", total))
     if "tensor" in sizes and size and not remainder:
         hint += f", or the tensor parallel size to {size}"
     yield diagnostic_at(document, "GPU503", message, next(iter(given.values()))[0], hint)
+
+
+def _split_of(total: int, gpus: int, nodes: int) -> str:
+    """Return how to give the GPUs of a replica to a server: all of a node to tensor, the nodes to pipeline parallel."""
+    sizes = f"tensor parallel {gpus} x pipeline parallel {nodes}"
+    return f"set `resources.nodes: {total // gpus}`, or use {sizes}" if total % gpus == 0 else f"use {sizes}"
 
 
 def _processes(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
@@ -124,9 +155,9 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
             per_node[0],
             f"set it to {gpus}, or remove it: NPROC_PER_NODE and PET_NPROC_PER_NODE are set already",
         )
-    if model.kind != "training":
+    if model.kind not in ("training", "inference"):
         return
-    nodes = model.resources.nodes
+    nodes = nodes_of(model)
     given = option(words, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines", "--num-machines")
     if given is not None and (count := number(given[1])) is not None and count != nodes:
         yield diagnostic_at(
@@ -134,7 +165,12 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
             "GPU504",
             f"the command asks for {count} nodes, and the document has {nodes}",
             given[0],
-            f"set `resources.nodes: {count}`, or remove the option: NNODES and PET_NNODES are set already",
+            f"set `resources.nodes: {count}`, or "
+            + (
+                "write `$(NNODES)`"
+                if model.kind == "inference"
+                else "remove the option: NNODES and PET_NNODES are set already"
+            ),
         )
     if _is_accelerate(program) and gpus > 0:
         total = option(words, "--num_processes", "--num-processes")
@@ -184,7 +220,7 @@ def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) 
 
 
 def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnostic]:
-    """Report addresses and ranks that keep the nodes of a training from finding each other."""
+    """Report addresses and ranks that keep the nodes of a job from finding each other."""
     alone = next((word for word in words if word.text == "--standalone"), None)
     if alone is not None:
         message = "`--standalone` makes each node train alone"

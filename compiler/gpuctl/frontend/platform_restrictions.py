@@ -38,6 +38,10 @@ RESERVED_ENV = frozenset(
         "PET_MASTER_PORT",
     }
 )
+GROUP_ENV = frozenset({"MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK"})
+"""Variables that gpuctl sets in the pods of an inference whose replicas span nodes."""
+LWS_ENV = frozenset({"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"})
+"""Variables that LeaderWorkerSet's webhook sets there, in place of others of these names."""
 
 
 def reserved_variables(model: Job) -> frozenset[str]:

@@ -9,7 +9,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.gpu_checks import illegal_profile
 from gpuctl.frontend.role_views import pod_documents
-from gpuctl.language.kinds import Job
+from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import profiles_of
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.pool_document import PoolDocument
@@ -54,9 +54,9 @@ def pod_count(model: Job, *, most: bool = False) -> int:
     if model.kind == "training":
         return model.total_nodes
     if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
-        return (model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas
+        return ((model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas) * nodes_of(model)
     service = service_of(model)
-    return 1 if service is None else service.replicas
+    return 1 if service is None else service.replicas * nodes_of(model)
 
 
 def amount_of_pods(model: Job, each: Callable[[Job], Fraction]) -> Fraction:
@@ -147,7 +147,7 @@ def _profile_of_no_type(
 
 
 def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
-    """Report a pod larger than every node, or a training with more nodes than fit the pool: it would never start."""
+    """Report a pod larger than every node, or a job with more nodes than fit the pool: it would never start."""
     gpu, profile = model.resources.gpu, model.resources.gpu_profile
     counts = declared.counts(document.gpu_types, profile)
     if gpu == 0 or counts is None or declared.document is None:
@@ -162,18 +162,18 @@ def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool
             "GPU403",
             f"the job needs {gpu} {noun} on one node; the largest node of pool `{pool}`{what} has {largest}",
             ("resources", "gpu"),
-            f"ask for at most {largest}" + (", on several `nodes`" if model.kind == "training" else "")
+            f"ask for at most {largest}" + (", on several `nodes`" if model.kind in ("training", "inference") else "")
             if largest
             else (profile and _other_slices(declared)) or "use another pool",
             related=related,
         )
         return
     room = sum(count // gpu for count in counts)
-    if model.kind == "training" and model.resources.nodes > room:
+    if nodes_of(model) > max(room, 1):
         yield document.diagnostic(
             ERROR,
             "GPU403",
-            f"the training needs {model.resources.nodes} x {gpu} {noun}; "
+            f"{'the training' if model.kind == 'training' else 'a replica'} needs {nodes_of(model)} x {gpu} {noun}; "
             f"pool `{pool}`{what} has room for {room} such pods",
             ("resources", "nodes"),
             f"ask for at most {room} nodes",

@@ -25,6 +25,7 @@ def check_service(document: Document, model: Job, settings: Settings) -> Iterato
         yield from _node_ports(document, service)
         yield from _exposure(document, service, settings)
     if model.kind == "inference":
+        yield from _groups(document, model, settings)
         yield from _autoscaling(document, model, settings)
 
 
@@ -77,6 +78,22 @@ def _exposure(document: Document, service: ServiceBlock, settings: Settings) -> 
         path = ("service", "disruption", "maxUnavailable")
         hint = "write `1`, unless administrators delete the pods of a node by hand before they drain it"
         yield document.diagnostic(WARNING, "GPU444", message, path, hint)
+
+
+def _groups(document: Document, model: InferenceDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Report replicas on several nodes that the platform cannot run."""
+    if model.resources.nodes > 1 and settings.inference_backend != "lws":
+        yield document.diagnostic(
+            ERROR,
+            "GPU244",
+            "a replica on several nodes needs a LeaderWorkerSet, which this platform does not use",
+            ("resources", "nodes"),
+            "have the platform set `inference.backend: lws` (its controller must be in the cluster), or use one node",
+        )
+    if model.resources.nodes > 1 and model.resources.queue is not None:
+        message = "`resources.queue` and several `nodes`: gpuctl does not put LeaderWorkerSets into queues of Kueue"
+        hint = "remove `queue`, or use one node"
+        yield document.diagnostic(ERROR, "GPU245", message, ("resources", "queue"), hint, key=True)
 
 
 def _autoscaling(document: Document, model: InferenceDocument, settings: Settings) -> Iterator[Diagnostic]:

@@ -20,7 +20,7 @@ from gpuctl.frontend.command_advice import (
 from gpuctl.frontend.command_lines import Word, command_line, script_of, unwrapped, words_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.platform_restrictions import MODEL_ENV, reserved_variables
+from gpuctl.frontend.platform_restrictions import GROUP_ENV, LWS_ENV, MODEL_ENV, reserved_variables
 from gpuctl.frontend.shell import is_shell_only
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
@@ -139,6 +139,8 @@ def _known_variables(model: Job, settings: Settings) -> frozenset[str] | None:
         return None
     names = {variable.name for variable in model.environment.variables} | {"NVIDIA_VISIBLE_DEVICES", "HF_HOME"}
     names |= reserved_variables(model) or set(MODEL_ENV)
+    if model.kind == "inference" and model.resources.nodes > 1:
+        names |= GROUP_ENV | LWS_ENV
     pool = settings.external_pools.get(model.resources.pool)
     for patch in (model.podPatch, settings.defaults_of(model.kind).get("podPatch"), pool and pool.podPatch):
         for container in _items(patch.get("containers") if isinstance(patch, dict) else None):

@@ -10,7 +10,7 @@ from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.platform_restrictions import forbidden_host_path, is_device, is_system_path
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import normal_path
-from gpuctl.language.kinds import Job
+from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.settings import Settings
 
 _SHOWN = 3
@@ -142,9 +142,10 @@ def _pods(model: Job) -> tuple[str, str] | None:
     """Return why data on a node's disk is not enough, and the hint; None for a single pod that is never moved."""
     claim = "mount a claim: `pvc: {claim: NAME}`"
     everywhere = f"{claim}; if every node has the same data there, write `type: Directory`"
+    nodes = model.total_nodes if model.kind == "training" else nodes_of(model)
+    if nodes > 1:
+        return f"each of the {nodes} nodes has its own", everywhere
     if model.kind == "training":
-        if model.total_nodes > 1:
-            return f"each of the {model.total_nodes} nodes has its own", everywhere
         return None
     if model.kind == "notebook":
         return "it stays there when the notebook starts on another node", f"{claim}, or write its `type` to accept that"

@@ -16,7 +16,7 @@ from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import TRAINING_FORMS, Object
+from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Object
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import (
     CHANGEABLE,
@@ -26,6 +26,7 @@ from gpuctl.objects.hashed_names import (
     spec_digest,
     unhashed_name,
 )
+from gpuctl.objects.pod_templates import short_path
 
 RELOWERED = "rendered differently by this version of gpuctl"
 """The reason of a restart without a change of the document."""
@@ -34,8 +35,10 @@ RenderedNames = frozenset[tuple[str, str]]
 """Namespaces and names of the Jobs and JobSets in directories of manifests."""
 
 
-_POD = re.compile(r"spec\.(?:template|selector|serviceName|podManagementPolicy|volumeClaimTemplates)\b")
-"""Fields of a Deployment or StatefulSet whose change replaces all pods."""
+_POD = re.compile(
+    r"spec\.(?:template|leaderWorkerTemplate|selector|serviceName|podManagementPolicy|volumeClaimTemplates)\b"
+)
+"""Fields of a service whose change replaces all pods."""
 
 
 class Restart(NamedTuple):
@@ -76,7 +79,7 @@ def _services(before: DeclaredState, after: DeclaredState) -> Iterator[Restart]:
     """Yield the services of both states whose pods are replaced."""
     for key, new in after.objects.items():
         old = before.objects.get(key)
-        if old is None or key.kind not in ("Deployment", "StatefulSet"):
+        if old is None or key.kind not in SERVICES:
             continue
         paths = [change.path for change in value_changes(old.get("spec"), new.get("spec"), "spec")]
         paths = [path for path in paths if _POD.match(path)]
@@ -129,8 +132,8 @@ def _fields(before: Object, after: Object) -> str:
 def _shown(paths: Iterable[str]) -> str:
     """Return the first few paths in short form."""
     # Environment variables come last: they often follow from another field.
-    named = [path.removeprefix("spec.template.spec.").removeprefix("spec.") for path in paths]
-    named = sorted((path.removeprefix("containers[0].") for path in named), key=lambda path: path.startswith("env["))
+    named = list(dict.fromkeys(short_path(path).removeprefix("containers[0].") for path in paths))
+    named.sort(key=lambda path: path.startswith("env["))
     return first_few(named)
 
 

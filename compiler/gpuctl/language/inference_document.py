@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuctl.language.autoscaling_block import Autoscaling
+from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, NonEmpty, Partial, UserKeys
+from gpuctl.language.resources_block import InferenceResources
 from gpuctl.language.service_block import ServiceBlock
 from gpuctl.language.workload import PROFILES, Workload
 
@@ -31,20 +33,39 @@ class InferenceService(ServiceBlock):
     """Network access to an inference."""
 
     replicas: Annotated[Count, Field(le=10000)] = Field(
-        1, description="Number of pods; ignored under autoscaling.", examples=[2]
+        1,
+        description="Number of pods, on several nodes of groups of `resources.nodes` pods; ignored under autoscaling.",
+        examples=[2],
     )
 
 
 class InferenceDocument(Workload):
-    """A model server: becomes a Deployment, a Service and, on request, a HorizontalPodAutoscaler."""
+    """A model server: becomes a Deployment (on several nodes a LeaderWorkerSet), a Service and, on request, a
+    HorizontalPodAutoscaler.
+    """
 
     kind: Literal["inference"] = Field(description="The kind of document.")
     model: ServedModel | None = Field(None, description="The served model.")
+    resources: InferenceResources = Field(
+        default_factory=InferenceResources,
+        description="Resources of each pod, its pool, and the number of nodes of each replica.",
+    )
     service: InferenceService = Field(
         default_factory=InferenceService, description="Network access to the model, and its replicas."
     )
     autoscaling: Autoscaling | None = Field(None, description="Number of pods, depending on load.")
     profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("inference")]], UserKeys()] = PROFILES
+
+    @model_validator(mode="after")
+    def _share_on_one_card(self) -> "InferenceDocument":
+        if self.resources.gpu_share is not None and self.resources.nodes > 1:
+            raise field_error(
+                "GPU213",
+                "`gpu-share` asks for part of a card, and a replica spans several nodes",
+                "remove `gpu-share`, or use one node",
+                ("resources", "gpu-share"),
+            )
+        return self
 
     @property
     def autoscaled(self) -> bool:

@@ -34,6 +34,11 @@ ALIASES = {"resource": "pool"}
 VERSION = "v0.1"
 
 
+def nodes_of(model: Job) -> int:
+    """Return the number of nodes of a training, or of one replica of an inference; 1 for other kinds."""
+    return model.resources.nodes if model.kind in ("training", "inference") else 1
+
+
 @cache
 def model_of(kind: str) -> type[Block]:
     """Return the model of a kind in :data:`KINDS`."""

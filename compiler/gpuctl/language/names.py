@@ -123,7 +123,7 @@ def longest_name_with_roles(nodes: Mapping[str, int]) -> tuple[int, str]:
 
 
 def longest_job_name(
-    kind: str, nodes: int = 1, backend: str = "job", array: int = 0, *, scheduled: bool = False
+    kind: str, nodes: int = 1, backend: str = "job", array: int = 0, *, scheduled: bool = False, replicas: int = 1
 ) -> tuple[int, str]:
     """Return the maximum length of a job's name, and the reason as a phrase for an error message.
 
@@ -131,6 +131,7 @@ def longest_job_name(
 
     :param array: number of indexes; 0 for a training that is not an array.
     :param scheduled: the training has a schedule.
+    :param replicas: maximum number of replicas of an inference.
     """
     if kind == "training":
         if nodes > 1 and backend == "jobset":
@@ -149,4 +150,7 @@ def longest_job_name(
         # {name}-{10 characters of hash} is the label controller-revision-hash. The API server accepts longer names,
         # which never get a pod.
         return 52, "a StatefulSet with a longer name is accepted and never gets a pod"
+    if kind == "inference" and nodes > 1:
+        # As for a notebook; the StatefulSet of a replica's workers is called {name}-{replica}.
+        return 51 - len(str(max(replicas, 1) - 1)), "a replica's StatefulSet has the replica's number after it"
     return 59, "its Service is called svc-NAME"

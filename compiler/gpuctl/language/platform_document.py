@@ -52,6 +52,7 @@ DriftKind = Literal[
     "Job",
     "JobSet",
     "CronJob",
+    "LeaderWorkerSet",
     "Service",
     "ConfigMap",
     "HTTPRoute",
@@ -161,6 +162,18 @@ class QueueSettings(Block):
         description="Priority of a job in its queue. `pod`: the value of its PriorityClass. `workload`: a "
         "WorkloadPriorityClass of the same name and value, which an administrator can give another value.",
         examples=["workload"],
+    )
+
+
+class InferenceBlock(Block):
+    """Settings of inferences."""
+
+    backend: Literal["deployment", "lws"] = Field(
+        "deployment",
+        description="`lws` needs the LeaderWorkerSet controller in the cluster, and allows `resources.nodes` of more "
+        "than 1: a LeaderWorkerSet runs the pods of each replica and restarts them together. An inference on one node "
+        "is a Deployment either way.",
+        examples=["lws"],
     )
 
 
@@ -546,6 +559,9 @@ class PlatformDocument(Block):
     training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="Settings of trainings.")
     queues: QueueSettings = Field(
         default_factory=QueueSettings.model_construct, description="Settings of jobs in Kueue queues."
+    )
+    inference: InferenceBlock = Field(
+        default_factory=InferenceBlock.model_construct, description="Settings of inferences."
     )
     pools: list[ExternalPool] = Field(
         default_factory=empty_list,

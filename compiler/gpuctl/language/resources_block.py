@@ -96,10 +96,25 @@ class Resources(Block):
         return (self.gpu_type,) if self.gpu_type else ()
 
 
+Nodes = Annotated[PositiveCount, Field(le=10000)]
+
+
+class InferenceResources(Resources):
+    """Resources of an inference, whose replicas can span nodes."""
+
+    nodes: Nodes = Field(
+        1,
+        description="Number of nodes of each replica, for models larger than one node. More than one starts that many "
+        "pods for each replica with MASTER_ADDR, MASTER_PORT, NNODES and NODE_RANK; the pod with NODE_RANK 0 gets the "
+        "requests. Needs the platform's `inference.backend: lws`.",
+        examples=[2],
+    )
+
+
 class TrainingResources(Resources):
     """Resources of a training, which can span nodes."""
 
-    nodes: Annotated[PositiveCount, Field(le=10000)] = Field(
+    nodes: Nodes = Field(
         1,
         description="Number of nodes. More than one starts that many pods with MASTER_ADDR, NODE_RANK and the PET_ "
         "variables "

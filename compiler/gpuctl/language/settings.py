@@ -148,6 +148,11 @@ class Settings:
         return self._platform.training.backend if self._platform is not None else "job"
 
     @property
+    def inference_backend(self) -> str:
+        """Object kind of inferences on several nodes: ``lws``, or ``deployment`` if there can be none."""
+        return self._platform.inference.backend if self._platform is not None else "deployment"
+
+    @property
     def sharing(self) -> str:
         """The system that enforces shares of cards, or ``none``."""
         return self._platform.gpu.sharing if self._platform is not None else "none"

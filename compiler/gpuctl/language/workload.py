@@ -32,7 +32,13 @@ PriorityName = Literal["high", "medium", "low"]
 Version = Literal["v0.1"]
 
 # Written by gpuctl or Kubernetes. A user's value would break selectors or the lifting of objects back to documents.
-RESERVED_PREFIXES = ("app.kubernetes.io/", "applyset.kubernetes.io/", "batch.kubernetes.io/", "jobset.sigs.k8s.io/")
+RESERVED_PREFIXES = (
+    "app.kubernetes.io/",
+    "applyset.kubernetes.io/",
+    "batch.kubernetes.io/",
+    "jobset.sigs.k8s.io/",
+    "leaderworkerset.sigs.k8s.io/",
+)
 RESERVED_LABELS = frozenset({"app", "job-name", "controller-uid", "pod-template-hash", "controller-revision-hash"})
 
 TEMPLATED_BLOCKS = (
@@ -77,7 +83,8 @@ class JobBlock(Block):
     name: JobName = Field(
         description="Name of the job, and of its Kubernetes objects. A DNS-1035 label: lower-case letters, digits and "
         "`-`, starting with a letter. The longest that works: training 63, training on several nodes 62 minus "
-        "the digits of nodes-1, JobSet 40, inference and compute 59, notebook 52.",
+        "the digits of nodes-1, JobSet 40, inference and compute 59, inference on several nodes 51 minus "
+        "the digits of replicas-1, notebook 52.",
         examples=["qwen2-7b-sft"],
     )
     namespace: DnsLabel | None = Field(

@@ -62,6 +62,7 @@ _TABLE = (
     Resource("apps", "v1", "deployments", "Deployment"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("networking.k8s.io", "v1", "ingresses", "Ingress"),
@@ -81,14 +82,16 @@ PRIORITY_CLASSES = frozenset({"PriorityClass", "WorkloadPriorityClass"})
 """Kinds of a priority: the scheduler's, and Kueue's."""
 SHARED_KINDS = frozenset({"Namespace", "Node", *PRIORITY_CLASSES})
 """Kinds whose objects several documents need; they are read by name, and never pruned."""
-WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet", "CronJob")
+WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet", "CronJob", "LeaderWorkerSet")
 """Kinds of a job's main object, which runs its pods."""
-POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet"})
+POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet", "LeaderWorkerSet"})
 """Workloads that are created by POST, and changed by deleting and creating them again. Others are applied."""
 
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
-OPTIONAL = frozenset({"JobSet", "CronJob", "PodDisruptionBudget", "Ingress", "HTTPRoute", "ScaledObject"})
+OPTIONAL = frozenset(
+    {"JobSet", "LeaderWorkerSet", "CronJob", "PodDisruptionBudget", "Ingress", "HTTPRoute", "ScaledObject"}
+)
 """Kinds that exist only if their controller is installed, or that roles of earlier versions of gpuctl do not list."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -99,8 +102,10 @@ TRAININGS = frozenset({"Job", "JobSet"})
 """Kinds of one run of a training."""
 TRAINING_FORMS = TRAININGS | {"CronJob"}
 """Kinds of a training's main object."""
-SERVICES = frozenset({"Deployment", "StatefulSet"})
+SERVICES = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet"})
 """Kinds of the jobs that run until they are stopped."""
+FORMS = (TRAINING_FORMS, frozenset({"Deployment", "LeaderWorkerSet"}))
+"""Kinds that are forms of one job: a training's, and an inference's on one node or several."""
 DEFAULT_QUEUE = "default"
 """Queue of jobs that name none, if it exists in their namespace."""
 
@@ -134,6 +139,11 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
         return f"{self.resource.title}/{self.name}{where}"
+
+
+def is_other_form(kind: str, other: str) -> bool:
+    """Return True if a job can change from one kind to the other."""
+    return kind != other and any({kind, other} <= forms for forms in FORMS)
 
 
 def key_of(obj: Object) -> Key:

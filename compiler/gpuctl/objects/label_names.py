@@ -22,6 +22,13 @@ URL = "url"
 SCALES_TO_ZERO = "scales-to-zero"
 """Annotation, under the platform's domain, of a service whose autoscaler may stop all of its pods."""
 
+SET_NAME = "leaderworkerset.sigs.k8s.io/name"
+"""Label that LeaderWorkerSet sets on a pod: the name of its LeaderWorkerSet."""
+GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+"""Label that LeaderWorkerSet sets on a pod: the number of its replica."""
+WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+"""Label that LeaderWorkerSet sets on a pod: its rank in the replica; the leader's is 0."""
+
 LABEL_MAX = 63
 """Maximum length of a label's value, and of a label's name, characters."""
 

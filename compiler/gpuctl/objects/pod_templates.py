@@ -7,6 +7,20 @@ from typing import Any
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import count_indexes, is_array
 
+TEMPLATE_PATHS = (
+    "spec.template.",
+    "spec.leaderWorkerTemplate.leaderTemplate.",
+    "spec.leaderWorkerTemplate.workerTemplate.",
+)
+"""Beginnings of the paths of fields in the pod templates of a service."""
+
+
+def short_path(path: str) -> str:
+    """Return the path of a field as messages show it: ``containers[main].image``, ``replicas``."""
+    for template in TEMPLATE_PATHS:
+        path = path.removeprefix(f"{template}spec.")
+    return path.removeprefix("spec.")
+
 
 def pod_templates(workload: Object) -> list[tuple[Object, int]]:
     """Return the pod templates of an object and how many pods of each run at once. A Pod is its own template; other
@@ -24,6 +38,8 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
         return [(spec["template"], _number(spec, "replicas", 1))]
     if kind == "CronJob":
         return [(spec["jobTemplate"]["spec"]["template"], 0)]
+    if kind == "LeaderWorkerSet":
+        return [(template, number * _number(spec, "replicas", 1)) for template, number in group_templates(workload)]
     suspended = bool(spec.get("suspend"))
     if kind == "Job":
         return [(spec["template"], 0 if suspended else _job_pods(spec, status))]
@@ -50,6 +66,17 @@ def job_templates(jobset: Object) -> list[tuple[Object, int]]:
     """Return the Job templates of a JobSet and how many Jobs it creates from each."""
     replicated = _list(jobset["spec"], "replicatedJobs")
     return [(item["template"], _number(item, "replicas", 1)) for item in replicated]
+
+
+def group_templates(leader_worker_set: Object) -> list[tuple[Object, int]]:
+    """Return the pod templates of a LeaderWorkerSet, and how many pods of each a replica has: the leader, the workers.
+
+    Source: LeaderWorkerSet's ``leaderworkerset_types.go``: without a template of its own, the leader has the workers'.
+    """
+    group = leader_worker_set["spec"]["leaderWorkerTemplate"]
+    workers = _number(group, "size", 1) - 1
+    found = [(group.get("leaderTemplate") or group["workerTemplate"], 1)]
+    return [*found, (group["workerTemplate"], workers)] if workers else found
 
 
 def pods_left(workload: Object) -> int:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
+from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.autoscalers import AUTOSCALERS, keep_paused
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.objects.label_names import MANAGED_BY
+from gpuctl.objects.label_names import MANAGED_BY, SET_NAME, WORKER_INDEX
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
 
@@ -93,7 +93,7 @@ def running_description(obj: Object) -> str | None:
         if not status.get("active"):
             return None
         since = status.get("startTime") or since
-    elif kind in ("Deployment", "StatefulSet"):
+    elif kind in SERVICES:
         if not (status.get("readyReplicas") or status.get("availableReplicas")):
             return None
         available = condition(obj, "Available")
@@ -140,11 +140,15 @@ def pod_labels(workload: Object) -> str:
         selector = {label: labels[label] for label in _LABELS_OF_RUNS if label in labels}
     if workload["kind"] == "JobSet":
         selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
+    if workload["kind"] == "LeaderWorkerSet":
+        selector = {SET_NAME: workload["metadata"]["name"]}
     return ",".join(f"{name}={value}" for name, value in selector.items())
 
 
 def is_pod_of(pod: Object, workload: Object) -> bool:
-    """Return True if a workload, its ReplicaSet or its Job controls a pod. Labels do not count: anyone can set them."""
+    """Return True if a workload, its ReplicaSet, StatefulSet or Job controls a pod. Labels do not count: anyone can set
+    them.
+    """
     return bool(pods_of_each([pod], [workload])[0])
 
 
@@ -158,10 +162,15 @@ def pods_of_each(pods: Iterable[Object], workloads: Sequence[Object]) -> list[li
     for pod in pods:
         owner = controller_of(pod)
         if owner is not None:
-            beginning = without_generated_suffix(owner["name"])
-            made = IntermediateOwner(owner["kind"], beginning)
-            run = IntermediateOwner(owner["kind"], beginning, labels_of(pod).get("app"))
-            by_uid.get(owner["uid"], by_made.get(made, by_made.get(run, []))).append(pod)
+            made = next(
+                (
+                    by_made[one]
+                    for one in possible_owners(owner["kind"], owner["name"], labels_of(pod).get("app"))
+                    if one in by_made
+                ),
+                [],
+            )
+            by_uid.get(owner["uid"], made).append(pod)
     return found
 
 
@@ -170,19 +179,22 @@ class IntermediateOwner(NamedTuple):
 
     ``beginning``: its name without the generated suffix (see :func:`without_generated_suffix`). A name that merely
     starts with the workload's name may belong to another workload. ``app``: the label of the pods, if another job may
-    have such a name.
+    have such a name. ``is_whole``: ``beginning`` is the whole name.
     """
 
     kind: str
     beginning: str
     app: str | None = None
+    is_whole: bool = False
 
 
 def intermediate_owners(workload: Object) -> list[IntermediateOwner]:
-    """Return the objects between a workload and its pods: a Deployment's ReplicaSet, the Jobs of a JobSet or CronJob.
+    """Return the objects between a workload and its pods: a Deployment's ReplicaSet, the Jobs of a JobSet or CronJob,
+    the StatefulSets of a LeaderWorkerSet (one of all leaders, and one of the workers of each).
 
     Source: ``pkg/controller/deployment/sync.go`` (getNewReplicaSet); JobSet's ``placement.go`` (GenJobName);
-    ``pkg/controller/cronjob/utils.go`` (getJobName).
+    ``pkg/controller/cronjob/utils.go`` (getJobName); LeaderWorkerSet's ``leaderworkerset_controller.go`` and
+    ``pod_controller.go`` (construct*StatefulSet*).
     """
     name = workload["metadata"]["name"]
     if workload["kind"] == "CronJob":
@@ -193,12 +205,26 @@ def intermediate_owners(workload: Object) -> list[IntermediateOwner]:
         return [
             IntermediateOwner("Job", f"{name}-{item['name']}") for item in workload["spec"].get("replicatedJobs") or []
         ]
+    if workload["kind"] == "LeaderWorkerSet":
+        return [IntermediateOwner("StatefulSet", name, is_whole=True), IntermediateOwner("StatefulSet", name)]
     return []
+
+
+def possible_owners(kind: str, name: str, app: str | None = None) -> tuple[IntermediateOwner, ...]:
+    """Return the forms in which :func:`intermediate_owners` may list an object. ``app``: the label of its pods."""
+    beginning = without_generated_suffix(name)
+    whole, part = IntermediateOwner(kind, name, is_whole=True), IntermediateOwner(kind, beginning)
+    return (whole, part, IntermediateOwner(kind, beginning, app)) if app is not None else (whole, part)
 
 
 def without_generated_suffix(name: str) -> str:
     """Return a name without the hash or number that a controller appended after a hyphen."""
     return name.rpartition("-")[0]
+
+
+def gets_requests(pod: Object) -> bool:
+    """Return True unless a pod is a worker of a LeaderWorkerSet: the leader of a replica gets its requests."""
+    return labels_of(pod).get(WORKER_INDEX, "0") == "0"
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:
@@ -307,7 +333,7 @@ def carried_over(
                 paused if autoscaled else str(spec.get("replicas", paused))
             )
             spec["replicas"] = 0
-    elif kind in ("Deployment", "StatefulSet") and (autoscaled or "replicas" not in spec):
+    elif kind in SERVICES and (autoscaled or "replicas" not in spec):
         replicas = (live.get("spec") or {}).get("replicas")
         if isinstance(replicas, int) and (replicas > 0 or autoscaled):
             spec["replicas"] = replicas

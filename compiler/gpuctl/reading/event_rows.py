@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timezone
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.workload_state import IntermediateOwner, intermediate_owners, without_generated_suffix
+from gpuctl.objects.workload_state import intermediate_owners, possible_owners, without_generated_suffix
 
 # Suffixes that controllers append to the owner's name for their pods: k8s.io/kubernetes, pkg/controller.
 _POD = r"-[a-z0-9]{5}"
@@ -66,7 +66,7 @@ def _is_about(kind: str, name: str, workload: Object, makers: Collection[tuple[s
     if kind == workload["kind"]:
         return bool(name == workload["metadata"]["name"])
     if kind != "Pod":
-        return IntermediateOwner(kind, without_generated_suffix(name)) in intermediate_owners(workload)
+        return not set(possible_owners(kind, name)).isdisjoint(intermediate_owners(workload))
     return _may_be_pod_of(name, workload, makers)
 
 
@@ -81,6 +81,8 @@ def _may_be_pod_of(name: str, workload: Object, makers: Collection[tuple[str, st
         return any(_is_called(name, begins, _ORDINAL + _pod_of(job)) for begins, job in named)
     if workload["kind"] == "StatefulSet":
         return _is_called(name, own, _ORDINAL)
+    if workload["kind"] == "LeaderWorkerSet":
+        return _is_called(name, own, rf"{_ORDINAL}(?:{_ORDINAL})?")
     # A Job `train-1` names its pods like the indexed Job `train`.
     return _is_called(name, own, _pod_of(spec)) and (above == own or ("Job", above) not in makers)
 

@@ -12,7 +12,7 @@ from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.job_rows import (
@@ -27,8 +27,6 @@ from gpuctl.reading.job_rows import (
 )
 from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.timeline import timeline
-
-SERVING = ("Deployment", "StatefulSet")
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
     local = Scope(scope.session, job.identity.namespace)
     services = services_of(local, job, keys)
     scalers: list[Object] = []
-    if job.workload is not None and job.workload["kind"] in SERVING:
+    if job.workload is not None and job.workload["kind"] in SERVICES:
         why = "its target is unknown"
         scalers = local.all_if_allowed("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
     for note in local.notes:

@@ -12,7 +12,7 @@ from gpuctl.apply.state.authorship import applied_by
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
+from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
@@ -528,7 +528,7 @@ def _ready(job: Job) -> int:
 def _done(job: Job) -> int:
     """Return the number of pods of a job that has ended or is suspended, as if it were to start now."""
     assert job.workload is not None
-    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(not_started(job.workload))
+    return 0 if job.workload["kind"] in SERVICES else replicas(not_started(job.workload))
 
 
 def not_started(workload: Object) -> Object:

@@ -16,6 +16,7 @@ from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.objects.role_jobs import role_of
+from gpuctl.objects.workload_state import gets_requests
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.log_parsing import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
@@ -205,7 +206,11 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
 
 
 def _index_of(pod: Object) -> str | None:
-    """Return the index of a pod of an indexed Job or a StatefulSet; None for other pods."""
+    """Return the index of a pod of an indexed Job or a StatefulSet, and of a leader that of its replica; None for other
+    pods.
+    """
+    if not gets_requests(pod):
+        return None
     return labels_of(pod).get(INDEX) or annotations_of(pod).get(INDEX) or labels_of(pod).get(_POD_INDEX)
 
 

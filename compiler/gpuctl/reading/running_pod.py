@@ -8,6 +8,7 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import gets_requests
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.log_streams import select_pods
 from gpuctl.reading.status import is_ready, pod_status
@@ -29,8 +30,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
     why = JobHint("why", job.identity.name, job.identity.namespace)
     running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]
     if running:
-        # Numeric order: 10 comes after 9.
-        running.sort(key=lambda pod: (ready and not is_ready(pod), _numbered(pod["metadata"]["name"])))
+        running.sort(key=lambda pod: _preference(pod, ready=ready))
         return running[0], len(running)
     if not pods:
         status = job.status(keys)
@@ -48,6 +48,11 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
 def _has_started(pod: Object) -> bool:
     states = (pod.get("status") or {}).get("containerStatuses") or []
     return any("running" in (item.get("state") or {}) for item in states)
+
+
+def _preference(pod: Object, *, ready: bool) -> tuple[bool, bool, list[tuple[int, str]]]:
+    """Return the sort key of a running pod: leaders first, then ready ones, then by number: 10 comes after 9."""
+    return not gets_requests(pod), ready and not is_ready(pod), _numbered(pod["metadata"]["name"])
 
 
 def _numbered(name: str) -> list[tuple[int, str]]:

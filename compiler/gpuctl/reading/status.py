@@ -13,16 +13,17 @@ from typing import Any, NamedTuple
 
 from gpuctl.hints import JobHint
 from gpuctl.language.display_text import visible
-from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
-from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.objects.workload_state import condition, end_state, gets_requests
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
+_NOT_CREATED = "its pods are not created yet"
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
 SCHEDULED = "scheduled"
 """Phase of a job that runs at its next scheduled time."""
@@ -215,7 +216,7 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     """Return the status of a job that should have no pods (paused, queued, suspended, scaled to 0) or None."""
     spec = workload.get("spec") or {}
     suspended = bool(spec.get("suspend"))
-    stopped = workload["kind"] in ("Deployment", "StatefulSet") and spec.get("replicas", 1) == 0
+    stopped = workload["kind"] in SERVICES and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
         return Status("Paused", _PAUSED, f"{JobHint('resume')} continues it")
     if is_queued(workload, keys):
@@ -242,7 +243,10 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     phases = [_before_deletion(pod).phase for pod in pods]
     # A training's pod counts from when it runs, and still counts after it has succeeded.
     at_work = phases.count(_RUNNING) + phases.count(_SUCCEEDED)
-    up = at_work if workload["kind"] in ("Job", "JobSet") else sum(map(is_ready, pods))
+    up = at_work if workload["kind"] in TRAININGS else sum(map(is_ready, pods))
+    if workload["kind"] == "LeaderWorkerSet" and not any(is_ready(pod) and gets_requests(pod) for pod in pods):
+        # Workers are ready when they run, and serve nothing without their leader.
+        return _worst(pods) or Status("Pending", _PENDING, "no leader is ready" if pods else _NOT_CREATED)
     progress = array_progress(workload)
     if progress is not None:
         # Its pods come and go: it runs while one does.
@@ -260,7 +264,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
         return worst
     if _RUNNING in phases:
         return Status("Pending", _PENDING, f"0 of {wanted} pods are ready")
-    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else "its pods are not created yet")
+    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else _NOT_CREATED)
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:

@@ -12,7 +12,7 @@ from gpuctl.apply.run.wait_running import is_up
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records
@@ -271,7 +271,7 @@ class _Wait:
             cause = cause_of(self._scope, item.job, self._keys, self._settings)
             text = f"{title} failed: {cause or status.reason or status.word}"
             return self._outcome(item, "failed", text, status, cause)
-        if condition == "done" and workload["kind"] in ("Deployment", "StatefulSet"):
+        if condition == "done" and workload["kind"] in SERVICES:
             text = f"{title} serves until it is deleted: it is never done"
             return self._outcome(item, "never", text, status)
         if ended or self._holds(workload, item.job):

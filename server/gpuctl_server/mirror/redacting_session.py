@@ -15,6 +15,7 @@ from gpuctl_server.mirror.visibility import Visibility, namespace_of
 _IDENTIFYING = (
     *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
     "jobset.sigs.k8s.io/jobset-name",
+    "leaderworkerset.sigs.k8s.io/name",
 )
 """Labels whose values contain the name of an object or of its owner."""
 _HOST = "kubernetes.io/hostname"

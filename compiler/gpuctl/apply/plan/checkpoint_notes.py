@@ -10,6 +10,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import WORKLOADS, annotations_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import TEMPLATE_PATHS
 from gpuctl.objects.workload_state import running_description
 
 _SHOWN = 120
@@ -30,7 +31,7 @@ def _ends_work(step: Step) -> bool:
         return step.key.kind in WORKLOADS and step.running is not None
     if step.method != "put" or step.live is None or running_description(step.live) is None:
         return False
-    return any(change.path.startswith("spec.template.") for change in step.changes)
+    return any(change.path.startswith(TEMPLATE_PATHS) for change in step.changes)
 
 
 def describe_checkpoint(text: str) -> str:

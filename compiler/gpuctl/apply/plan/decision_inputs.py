@@ -10,7 +10,7 @@ from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of
+from gpuctl.objects.api_resources import SERVICES, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
 
@@ -104,7 +104,7 @@ def with_carried_fields(target: Target, live: Object, options: DecisionOptions, 
 
 def ignored_fields(target: Target, live: Object, options: DecisionOptions) -> tuple[str, ...]:
     """Return the paths that an autoscaler or a pause sets: the number of replicas."""
-    if target.key.kind not in ("Deployment", "StatefulSet"):
+    if target.key.kind not in SERVICES:
         return ()
     others = options.keys.paused in annotations_of(live) or target.key in options.autoscaled
     return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
@@ -130,4 +130,6 @@ def reason_of(changes: list[FieldOutcome]) -> str:
     if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
         return "joins the set"
     # Environment variables come last: they often follow from another field, which is more informative.
-    return first_few(named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path))
+    ordered = sorted(changes, key=lambda change: ".env[" in change.path)
+    # The templates of a LeaderWorkerSet have the same fields.
+    return first_few(dict.fromkeys(named(change.path) for change in ordered))

@@ -13,6 +13,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import (
     OPTIONAL,
     RESOURCES,
+    SERVICES,
     WORKLOADS,
     Key,
     Object,
@@ -26,7 +27,6 @@ from gpuctl.objects.workload_state import end_description, lost_work, pod_labels
 # Kinds that are searched for dependents. Secrets are not: their owners could only be read by listing all Secrets.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
 _SINGLE_LISTS = 4
-_SCALED = frozenset({"Deployment", "StatefulSet"})
 
 
 class ForeignAutoscalers(NamedTuple):
@@ -134,8 +134,8 @@ def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[S
 
 
 def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAutoscalers:
-    """Return the autoscalers of these Deployments and StatefulSets that are not gpuctl's."""
-    wanted = {key for key in workloads if key.kind in _SCALED}
+    """Return the autoscalers of these workloads that are not gpuctl's. Only services are scaled."""
+    wanted = {key for key in workloads if key.kind in SERVICES}
     found = ForeignAutoscalers({}, [])
     for namespace in sorted({key.namespace for key in wanted}):
         try:
@@ -165,5 +165,5 @@ def _target(scaler: Object) -> Key:
     target = scaler["spec"].get("scaleTargetRef") or {}
     group = str(target.get("apiVersion", "")).rpartition("/")[0]
     kind = str(target.get("kind", ""))
-    is_known = kind in _SCALED and group == RESOURCES[kind].group
+    is_known = kind in SERVICES and group == RESOURCES[kind].group
     return Key(kind if is_known else "", scaler["metadata"]["namespace"], str(target.get("name", "")))

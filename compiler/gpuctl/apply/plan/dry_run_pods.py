@@ -140,7 +140,7 @@ def as_created_by_controller(pod: DryRunPod) -> Object:
         "annotations": {POD_PARENT: pod.step.key.kind.lower(), **(template.get("annotations") or {})},
         "ownerReferences": [{**owner, "uid": str(uuid.uuid4()), "controller": True}],
     }
-    if pod.step.key.kind == "StatefulSet":
+    if pod.step.key.kind in ("StatefulSet", "LeaderWorkerSet"):
         del metadata["generateName"]
         # The ordinal of an existing pod would be a conflict.
         metadata["name"] = f"{prefix}{1000 + secrets.randbelow(9000)}"
@@ -158,6 +158,9 @@ def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
         return owner, f"{name}-{revision}-", {"pod-template-hash": revision}
     if kind == "StatefulSet":
         return {"apiVersion": "apps/v1", "kind": kind, "name": name}, f"{name}-", {}
+    if kind == "LeaderWorkerSet":
+        # Its labels are left out: its webhook completes the pods that have them, and needs more of them.
+        return {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name}, f"{name}-", {}
     spec = workload["spec"]
     if kind == "JobSet":
         jobs = zip(spec["replicatedJobs"], job_templates(workload), strict=True)

@@ -11,7 +11,7 @@ from gpuctl.apply.state.takeover import Claims
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import TRAINING_FORMS, Key, Object
+from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Key, Object
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
@@ -241,7 +241,7 @@ def _question(step: Step) -> str | None:
         loses += [f"applied by {step.applied_by}"] if step.applied_by is not None else []
         more = filter(None, (step.blocking_finalizers, step.waiting))
         return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.side_effects, *more])
-    if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
+    if step.action == "update" and step.key.kind in SERVICES and step.live is not None:
         ready = (step.live.get("status") or {}).get("readyReplicas") or 0
         for change in step.changes:
             if change.path == "spec.replicas" and isinstance(change.new, int) and change.new < ready:

@@ -30,7 +30,16 @@ from gpuctl.gitops.document_changes import embedded_changes
 from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import TRAININGS, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import (
+    SERVICES,
+    TRAININGS,
+    WORKLOADS,
+    Key,
+    Object,
+    annotations_of,
+    key_of,
+    labels_of,
+)
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import companion_names
 from gpuctl.objects.embedded_document import is_same_document
@@ -126,7 +135,7 @@ def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: App
     for item in request.lowered:
         key, spec = key_of(item.object), item.object.get("spec") or {}
         live = draft.live.objects.get(key)
-        if live is not None and key.kind in ("Deployment", "StatefulSet") and "replicas" in spec:
+        if live is not None and key.kind in SERVICES and "replicas" in spec:
             have = (live.get("spec") or {}).get("replicas", 1)
             if have != spec["replicas"]:
                 moved[key] = (have, spec["replicas"])
@@ -355,7 +364,7 @@ def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Docume
                 f"kind cannot have its name; rename one, or {JobHint('delete', name, document.namespace)} first"
             )
             continue
-        # Job and JobSet are two forms of one training: the new form replaces the old one.
+        # They are forms of one job (a Job and a JobSet, for example): the new form replaces the old one.
         step = draft.workload(document.namespace, name)
         if step is not None and step.action == "create":
             step.action, step.live, step.reason = "replace", live, f"was a {kind}"

@@ -36,6 +36,10 @@ from gpuctl.objects.api_resources import (
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, is_ours
 from gpuctl.objects.queueing import queue_of
 
+_VERSIONED = frozenset({"LeaderWorkerSet"})
+"""Custom resources that are updated in place. Source: ``apimachinery/pkg/api/validation``, ValidateObjectMetaUpdate."""
+_ATTEMPTS = 5
+
 
 class Right(NamedTuple):
     """A verb on a resource in a namespace ("" for the whole cluster)."""
@@ -248,7 +252,7 @@ def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: d
         elif step.method == "patch":
             session.patch(step.key, desired, dry_run=True)
         elif step.method == "put":
-            session.replace(desired, dry_run=True)
+            _dry_run_put(session, step.key, desired)
     except ApiError as error:
         if error.exceeds_quota:
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
@@ -257,6 +261,27 @@ def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: d
             raise Changed(f"{step.key} was just created by another gpuctl run", "check it, and run again") from None
         return [_explained(step, error)]
     return []
+
+
+def _dry_run_put(session: Session, key: Key, desired: Object) -> None:
+    """Dry-run a PUT. That of a custom resource must state a version, which each update of its status changes.
+
+    :raises ApiError: the server refuses it.
+    """
+    if key.kind not in _VERSIONED:
+        session.replace(desired, dry_run=True)
+        return
+    for _ in range(_ATTEMPTS):
+        live = session.get(key)
+        if live is None:
+            return
+        metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+        try:
+            session.replace({**desired, "metadata": metadata}, dry_run=True)
+            return
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
 
 
 def _is_ours_now(session: Session, key: Key) -> bool:

@@ -21,6 +21,7 @@ from gpuctl.objects.api_resources import (
     Key,
     Object,
     annotations_of,
+    is_other_form,
     key_of,
     labels_of,
 )
@@ -203,7 +204,7 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     if new is None:
         raise InvalidEntry(f"{was}: it has no successor")
     key = key_of(new)
-    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} <= TRAINING_FORMS) or _takes_over(key, old, keys)
+    same = key == was or (key[1:] == was[1:] and is_other_form(key.kind, was.kind)) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
         raise InvalidEntry(f"{key} is not the successor of {was}")
     _must_be_ours(new)

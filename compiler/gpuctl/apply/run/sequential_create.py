@@ -19,7 +19,7 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, controller_of
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.workload_state import IntermediateOwner, intermediate_owners, without_generated_suffix
+from gpuctl.objects.workload_state import intermediate_owners, possible_owners
 
 _PATIENCE = 3.0
 """Maximum seconds to wait for the pods of one workload: a webhook or a quota may refuse all of them."""
@@ -160,7 +160,8 @@ class SequentialCreation:
         key = Key(str(named.get("kind")), metadata["namespace"], str(named.get("name")))
         if key in self._lanes:
             return key
-        return self._makers.get((key.namespace, IntermediateOwner(key.kind, without_generated_suffix(key.name))))
+        made = ((key.namespace, one) for one in possible_owners(key.kind, key.name))
+        return next((self._makers[one] for one in made if one in self._makers), None)
 
 
 def _wanted(step: Step) -> int:

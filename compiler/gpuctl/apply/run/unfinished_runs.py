@@ -16,7 +16,7 @@ from gpuctl.apply.run.recovery_plan import RecoveryExclusions, RecoveryPlan, is_
 from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import TRAINING_FORMS, WORKLOADS, Key, Object, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, is_other_form, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
 
@@ -108,7 +108,7 @@ class UnfinishedRuns:
         """Add an error if the plan creates a job of another kind with the name of one that is to be restored."""
         for kind in WORKLOADS:
             other = Key(kind, entry.key.namespace, entry.successor.name)
-            same = kind == entry.successor.kind or {kind, entry.successor.kind} <= TRAINING_FORMS
+            same = kind == entry.successor.kind or is_other_form(kind, entry.successor.kind)
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
                     f"{other}: an interrupted apply had deleted {entry.key}, and a job of another kind cannot "

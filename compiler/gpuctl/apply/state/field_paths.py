@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_templates import short_path
 
 ABSENT: Any = object()
 """The value of a field that does not exist."""
@@ -82,7 +83,7 @@ def is_pod_metadata(path: str) -> bool:
 def named(path: str) -> str:
     """Return a path as users see it: ``containers[main].image``, ``annotation example.com/owner``."""
     match = re.fullmatch(r"metadata\.(label|annotation|finalizer)s(?:\.|\[)(.*?)\]?", path)
-    return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")
+    return f"{match[1]} {match[2]}" if match else short_path(path)
 
 
 def list_identity(field: str, item: Any, index: int) -> Any:

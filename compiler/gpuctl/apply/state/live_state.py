@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, SHARED_KINDS, WORKLOADS, Key, Object, key_of
+from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, SERVICES, SHARED_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import is_ours
 
 OURS = f"{MANAGED_BY}=gpuctl"
 _SERVING = ("HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget", "HTTPRoute", "Ingress")
 """Companions that only services have."""
-_SERVERS = frozenset({"Deployment", "StatefulSet"})
 COMPANIONS = ("Service", "ConfigMap", *_SERVING)
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 # Up to this many namespaces, one list per namespace is cheaper than one list of the whole cluster.
@@ -52,7 +51,7 @@ def read_live_state(
         if key.kind not in SHARED_KINDS:
             needed.setdefault(key.kind, set()).add(key.namespace)
     required = {kind: set(namespaces) for kind, namespaces in needed.items()}
-    kinds = [kind for kind in JOB_KINDS if kind not in _SERVING or _SERVERS & needed.keys()]
+    kinds = [kind for kind in JOB_KINDS if kind not in _SERVING or SERVICES & needed.keys()]
     for kind in kinds:
         needed.setdefault(kind, set()).update(jobs)
     names = sorted({name for group in jobs.values() for name in group})

@@ -1,7 +1,8 @@
-"""Values that the API server and the JobSet webhook set in fields that an object does not state.
+"""Values that the API server, and the webhooks of JobSet and LeaderWorkerSet, set in fields that are not stated.
 
 ``managedFields`` attribute them to the manager that created the object. Sources: ``SetDefaults_*`` in Kubernetes'
-``pkg/apis/{core,apps,batch,autoscaling}/v*/defaults.go``; JobSet's ``pkg/webhooks/jobset_webhook.go``.
+``pkg/apis/{core,apps,batch,autoscaling}/v*/defaults.go``; JobSet's ``pkg/webhooks/jobset_webhook.go``;
+LeaderWorkerSet's ``pkg/webhooks/leaderworkerset_webhook.go``.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from gpuctl.objects.api_resources import Object
 USER_MAPS = frozenset(
     {"labels", "annotations", "nodeSelector", "matchLabels", "selector", "data", "requests", "limits", "hard"}
 )
-# Field -> its defaults; a structure is a default if all of its fields are.
+# Field, after that around it where only this one has them -> its defaults. A structure is a default if all of its
+# fields are.
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     # Pods
     "dnsPolicy": ("ClusterFirst",),
-    "restartPolicy": ("Always",),
+    "restartPolicy": ("Always", "RecreateGroupOnPodRestart"),
     "schedulerName": ("default-scheduler",),
     "terminationGracePeriodSeconds": (30,),
     "terminationMessagePath": ("/dev/termination-log",),
@@ -58,6 +60,11 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "enableDNSHostnames": (True,),
     "publishNotReadyAddresses": (True,),
     "groupName": ("default",),
+    # LeaderWorkerSets
+    "startupPolicy": ("LeaderCreated",),
+    "subdomainPolicy": ("Shared",),
+    "rollingUpdateConfiguration.maxSurge": (0,),
+    "rollingUpdateConfiguration.maxUnavailable": (1,),
     # Services
     "allocateLoadBalancerNodePorts": (True,),
     "externalTrafficPolicy": ("Cluster",),
@@ -92,7 +99,8 @@ def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
     if isinstance(value, dict):
         return field not in USER_MAPS and all(is_default(field, key, below, value) for key, below in value.items())
     # `False == 0`, so that the types are compared as well.
-    return any(value == one and type(value) is type(one) for one in _DEFAULTS.get(field, ()))
+    defaults = (*_DEFAULTS.get(field, ()), *_DEFAULTS.get(f"{owner}.{field}", ()))
+    return any(value == one and type(value) is type(one) for one in defaults)
 
 
 def _pull_policy(image: str) -> str:

@@ -305,4 +305,15 @@ LINKER_CODES = (
         job_document("training", "podPatch:  #!\n  tolerations: [{operator: Exists}]\n"),
         PLATFORM + "policy: {podPatch: deny}\n",
     ),
+    CodeRule(
+        "GPU446",
+        "warning",
+        "model server without a rank on several nodes",
+        "The command runs on every node of a replica. Without rank and address, each node's server loads the whole "
+        "model by itself, and only the first gets requests.",
+        "Give it the variables that are set in every pod: `MASTER_ADDR`, `NNODES` and `NODE_RANK`.",
+        "kind: inference\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
+        "  command: [vllm, serve, /models/demo]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi}\n",
+        PLATFORM + "inference: {backend: lws}\n",
+    ),
 )

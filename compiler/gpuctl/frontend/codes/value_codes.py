@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import JOBSET, CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import JOBSET, PLATFORM, CodeRule, job_document
 
 VALUE_CODES = (
     CodeRule(
@@ -287,6 +287,28 @@ VALUE_CODES = (
         "follow git-check-ref-format; of its characters, letters, digits and `_./+-` are allowed.",
         "Write the commit that `git rev-parse HEAD` prints.",
         job_document("training", "code:\n  git: https://git.example.com/train.git\n  ref: 5f1c0a4b  #!\n"),
+    ),
+    CodeRule(
+        "GPU244",
+        "error",
+        "replica on several nodes without LeaderWorkerSet",
+        "With `resources.nodes` of more than 1, each replica of an inference is a group of pods that restart together. "
+        "In Kubernetes that is a LeaderWorkerSet, whose controller a cluster may lack: the platform states whether it "
+        "is there.",
+        "Have the platform set `inference.backend: lws`, or use one node.",
+        job_document("inference", "resources:\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  nodes: 2  #!\n"),
+    ),
+    CodeRule(
+        "GPU245",
+        "error",
+        "queue of a replica on several nodes",
+        "Kueue admits each replica of a LeaderWorkerSet by itself. `fit` does not predict that, so gpuctl does not put "
+        "LeaderWorkerSets into queues.",
+        "Remove `resources.queue`, or use one node.",
+        job_document(
+            "inference", "resources:\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  nodes: 2\n  queue: research  #!\n"
+        ),
+        PLATFORM + "inference: {backend: lws}\n",
     ),
     CodeRule(
         "GPU301",

@@ -16,7 +16,7 @@ from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, serves_dra
 from gpuctl.kube.kueue import kueue_resources, waiting_workload
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
+from gpuctl.objects.api_resources import RESOURCES, SERVICES, Key, Object, Resource
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.hidden_names import in_namespace, prefixed
 from gpuctl.objects.ownership_metadata import Records
@@ -24,7 +24,7 @@ from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.event_rows import event_order, of_job
-from gpuctl.reading.job_facts import SERVING, scaler_of
+from gpuctl.reading.job_facts import scaler_of
 from gpuctl.reading.job_rows import Job, identity_of, is_idle_schedule
 from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
@@ -342,7 +342,7 @@ def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
 
 
 def _scaler(scope: Scope, job: Job) -> Object | None:
-    if job.workload is None or job.workload["kind"] not in SERVING:
+    if job.workload is None or job.workload["kind"] not in SERVICES:
         return None
     return scaler_of(scope.all_if_allowed("HorizontalPodAutoscaler", why="its target is unknown") or [], job)
 
@@ -358,7 +358,7 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     subdomain = subdomain_of(workload)
     if subdomain is not None:
         return scope.all_if_allowed("Service", fields=f"metadata.name={subdomain}", why=why)
-    if workload["kind"] not in SERVING:
+    if workload["kind"] not in SERVICES:
         return None
     labels = f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
     return scope.all_if_allowed("Service", labels=labels, why=why)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.workload_state import gets_requests
 from gpuctl.reading.status import is_ready, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
@@ -24,7 +26,7 @@ def unreachable_pods(evidence: Evidence) -> Finding | None:
         return missing
     if evidence.job.workload is None or evidence.job.workload["kind"] == "Job":
         return None
-    ready = [pod for pod in evidence.pods if is_ready(pod)]
+    ready = [pod for pod in evidence.pods if is_ready(pod) and gets_requests(pod)]
     found = (_of_service(evidence, service, ready) for service in evidence.services)
     return next((item for item in found if item is not None), None)
 
@@ -35,7 +37,7 @@ def _missing(evidence: Evidence) -> Finding | None:
     subdomain = subdomain_of(workload)
     if subdomain is not None:
         return None if evidence.services else _unnamed(evidence, workload, subdomain)
-    spec = workload["spec"]["template"]["spec"]
+    spec = pod_templates(workload)[0][0]["spec"]
     ports = (port for item in spec.get("containers") or [] for port in item.get("ports") or [])
     # The port name that lowering uses: ports of other tools need no Service.
     listens = any(port.get("name") == MAIN_PORT for port in ports)
