@@ -92,6 +92,7 @@ def test_topic_path_resolves_to_one_field(topic: str, kinds: str, path: str) -> 
                 "training.sidecars.resources",
                 "training.roles.resources",
                 "inference.resources",
+                "notebook.resources",
             ],
         ),
         ("service.port", ["inference.service.port", "notebook.service.port"]),
@@ -228,6 +229,7 @@ kind: platform
 version: v0.1
 training: {backend: jobset}
 routes: {gateway: infra/public}
+inference: {backend: lws}
 prometheus: http://prometheus:9090
 autoscaling: {keda: true, scaleToZero: true}
 topology: {levels: [{name: rack, label: example.com/rack}]}

@@ -414,7 +414,7 @@ INVALID = {
     "unknown in a block": f"kind: training\nversion: v0.1\n{JOB}resources: {{gpu_typ: A}}\n",
     "unknown in a list": f"kind: training\nversion: v0.1\n{JOB}storage: {{workdirs: [{{path: /a, mount: /b}}]}}\n",
     "field of another kind": f"kind: compute\nversion: v0.1\n{JOB}model: {{name: a}}\n",
-    "nodes outside of training": f"kind: inference\nversion: v0.1\n{JOB}resources: {{nodes: 2}}\n",
+    "nodes of a notebook": f"kind: notebook\nversion: v0.1\n{JOB}resources: {{nodes: 2}}\n",
     "unknown in defaults": "kind: platform\nversion: v0.1\ndefaults: {training: {environment: {imag: a}}}\n",
     "name in defaults": "kind: platform\nversion: v0.1\ndefaults: {training: {job: {name: a}}}\n",
     "kind without defaults": "kind: platform\nversion: v0.1\ndefaults: {pool: {}}\n",
