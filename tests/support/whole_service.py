@@ -155,6 +155,7 @@ class WholeTour:
             inference("serve", **SCALED),
             notebook("note"),
             training("wide", **SEVERAL),
+            training("nightly", schedule={"cron": "0 2 29 2 *", "concurrency": "allow"}),
         )
         self.call("POST", "/plan", sent(*documents, namespace=TEAM))
         self.call("POST", "/fit", sent(*documents, namespace=TEAM))
@@ -197,6 +198,7 @@ class WholeTour:
             self.call("POST", f"/jobs/{name}/resume")
             self.state(name, "running")
         self.call("POST", "/jobs/crash/rerun", confirm=True)
+        self.call("POST", "/jobs/nightly/run", confirm=True)
         for path in ("history", "history/1"):
             self.call("GET", f"/jobs/wide/{path}")
         self.call("POST", "/jobs/wide/rollback", confirm=True)
@@ -235,6 +237,7 @@ class WholeTour:
             self.typed(command, "comp", "-n", TEAM)
         self.state("crash", "failed")
         self.typed("rerun", "crash", "-n", TEAM, "--yes")
+        self.typed("run", "nightly", "-n", TEAM, "--yes")
         self.typed("apply", "-f", str(file), "--yes")
         self.typed("delete", "-f", str(file), "--yes")
         self._commands_of_keeper()
