@@ -43,7 +43,7 @@ def kueue_resources(session: Session, *, scheduling: bool = False) -> dict[str, 
 
 
 def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]:
-    """Return the names of a namespace's LocalQueues; empty if the user may not list them.
+    """Return the names of a namespace's LocalQueues; empty if they are not installed, or the user may not list them.
 
     Kueue puts jobs that name no queue into the one called ``default`` (feature LocalQueueDefaulting).
 
@@ -52,7 +52,7 @@ def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]
     try:
         found = session.list_metadata(queues, namespace)
     except ApiError as error:
-        if not error.lacks_permission:
+        if not (error.lacks_permission or error.is_missing):
             raise
         return []
     return sorted(item["metadata"]["name"] for item in found)
