@@ -30,6 +30,10 @@ UNUSED_RIGHTS = {
         for kind in ("services", "configmaps", "resourcequotas", "limitranges", "deployments.apps")
     ),
     *(f"{ACCOUNT}: get {kind}" for kind in ("statefulsets.apps", "jobs.batch", "jobsets.jobset.x-k8s.io")),
+    *(f"{ACCOUNT}: get {kind}" for kind in ("cronjobs.batch", "leaderworkersets.leaderworkerset.x-k8s.io")),
+    *(f"{ACCOUNT}: get {kind}" for kind in ("ingresses.networking.k8s.io", "httproutes.gateway.networking.k8s.io")),
+    *(f"{ACCOUNT}: get {kind}" for kind in ("poddisruptionbudgets.policy", "scaledobjects.keda.sh")),
+    f"{ACCOUNT}: get workloadpriorityclasses.kueue.x-k8s.io",
 }
 """Granted rights that this test does not use."""
 

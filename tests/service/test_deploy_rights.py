@@ -53,6 +53,12 @@ UNUSED_RIGHTS: dict[str, dict[str, str]] = {
             )
             for verb in ("get", "create", "patch", "delete")
         },
+        **{
+            f"gpuctl-server-writer: {verb} leaderworkersets.leaderworkerset.x-k8s.io in team-a": "used only for "
+            "inferences on several nodes"
+            for verb in ("get", "create", "patch", "delete")
+        },
+        "gpuctl-server-keeper: create workloadpriorityclasses.kueue.x-k8s.io": "used only with `queues.priority`",
         "gpuctl-server-writer: get configmaps in team-a": REREAD,
         "gpuctl-server-writer: get services in team-a": REREAD,
         "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": REREAD,
@@ -66,6 +72,7 @@ CLUSTER_WIDE_WRITES: dict[str, set[tuple[str, str]]] = {
         *((resource, verb) for resource in ("resourcequotas", "limitranges") for verb in ("create", "patch", "delete")),
         *(("namespaces", verb) for verb in ("create", "patch")),
         ("priorityclasses", "create"),
+        ("workloadpriorityclasses", "create"),
         *(("leases", verb) for verb in ("create", "update", "delete")),
     },
 }

@@ -49,6 +49,7 @@ def test_pods_of_replicas_are_counted() -> None:
     found = [(item.object["kind"], item.number) for item in charged_objects(chat)]
     made = [("StatefulSet", 3), ("ControllerRevision", 4), ("Service", 1)]
     assert found == [("LeaderWorkerSet", 1), *made, ("Pod", 2), ("Pod", 4)]
+    assert [item.number for item in charged_objects(chat, [])] == [1, 3, 4, 1]
 
 
 def test_leaders_alone_have_probes_and_ports() -> None:

@@ -32,6 +32,8 @@ PREFERENCE: tuple[Release, ...] = ((0, 16, 2), (0, 17, 0))
 FRAMEWORKS = {
     "Job": "batch/job",
     "JobSet": "jobset.x-k8s.io/jobset",
+    # Its runs are Jobs.
+    "CronJob": "batch/job",
     "Deployment": "deployment",
     "StatefulSet": "statefulset",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io/leaderworkerset",

@@ -132,7 +132,7 @@ def charged_objects(obj: Object, pods: Iterable[tuple[Object, int]] | None = Non
         result.append(ChargedObjects({"kind": "ControllerRevision"}))
     elif kind == "LeaderWorkerSet":
         # A StatefulSet of the leaders, and one of the workers of each leader; each has a ControllerRevision.
-        sets = 1 + templates[0][1]
+        sets = 1 + (templates or pod_templates(obj))[0][1]
         result.append(ChargedObjects({"kind": "StatefulSet"}, sets))
         result.append(ChargedObjects({"kind": "ControllerRevision"}, sets + 1))
         result.append(ChargedObjects({"kind": "Service", "spec": {"clusterIP": "None"}}))

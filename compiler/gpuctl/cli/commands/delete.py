@@ -12,9 +12,10 @@ from gpuctl.cli.options.cluster_completion import complete_job, complete_namespa
 from gpuctl.cli.options.connection_options import changing_options, checkpoint_option, cluster_options
 from gpuctl.cli.options.document_options import compile_options, require_inputs
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
+from gpuctl.cli.options.named_jobs import read_named_jobs
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
-from gpuctl.cli.options.sweep_option import read_named_jobs, sweep_option
+from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS

@@ -9,9 +9,10 @@ from gpuctl.cli.options.change_runner import Invocation, cluster_change, service
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import changing_options
 from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.named_jobs import read_named_jobs
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reading_options, reject_platform
-from gpuctl.cli.options.sweep_option import read_named_jobs, sweep_option
+from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory

@@ -10,8 +10,8 @@ from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.change_runner import Invocation, callbacks_of
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.job_arguments import job_arguments
+from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import open_context
-from gpuctl.cli.options.sweep_option import named_jobs
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.service_changes import resume_by_service

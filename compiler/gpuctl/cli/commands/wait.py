@@ -10,8 +10,9 @@ from gpuctl.api.json_values import to_json
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import open_context, reading_options
-from gpuctl.cli.options.sweep_option import named_jobs, sweep_option
+from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.usecases.job_queries import wait_for_jobs
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
