@@ -166,7 +166,7 @@ def test_unusual_nodes_have_the_right_status_and_gpus(served: Served) -> None:
         "faulty-1": ("faulty", 2, "t4"),
         "cpu-1": ("active", 0, None),
         "mixed-1": ("active", 6, "t4"),
-        "mig-1": ("active", 0, "a100-40g"),
+        "mig-1": ("active", 7, "a100-40g"),
         "shared-1": ("active", 0, "t4"),
     }
     assert (found["faulty-1"]["cpu"], found["faulty-1"]["memory"]) == ("63920m", "527966564Ki")
