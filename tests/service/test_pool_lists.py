@@ -111,7 +111,9 @@ def test_pools_with_only_labels_or_only_a_definition(served: Served) -> None:
     hollow = served.get("/pools/hollow-pool")
     assert (hollow["nodes"], hollow["missingNodes"], hollow["status"]) == ([], ["node-8"], "empty")
     rest = served.get("/pools/default")
-    assert (rest["gpuTotal"], rest["gpuUnavailable"]) == (10, 4), "the cordoned and the faulty node have two each"
+    assert (rest["gpuTotal"], rest["gpuUnavailable"]) == (17, 4), (
+        "with 7 MIG slices; the cordoned and the faulty node have two each"
+    )
 
 
 def test_pool_answers_match_their_models(served: Served) -> None:
