@@ -44,31 +44,39 @@ def check_policy(context: Context, document: Document, model: Job, pod: Object) 
         )
     layers = layers_of(context, model)
     causes = PatchCauses(pod, layers)
-    for problem in _violations(policy, pod):
+    for problem, own in _violations(policy, model, pod):
         found = causes.of(problem) if layers else None
-        own = _own_field(model, pod, problem)
         if found is not None and (own is None or (problem.code == "GPU438" and len(found[1]) == len(problem.path))):
             report_in_patch(context, document, found[0], problem, found[1])
         else:
             context.report(document, problem.code, problem.message, own or (), problem.hint, key=True)
 
 
-def _violations(policy: PolicyBlock, pod: Object) -> Iterator[PodProblem]:
+Violation = tuple[PodProblem, FieldPath | None]
+"""A problem of a pod, and the document's own field that caused it; None if only a patch can have caused it."""
+
+
+def _violations(policy: PolicyBlock, model: Job, pod: Object) -> Iterator[Violation]:
     for name in HOST_NAMESPACES:
         if getattr(policy, name) == "deny" and pod.get(name):
-            yield PodProblem((name,), f"the platform denies `{name}`", _HINT.format(name), code="GPU438")
+            is_own = name == "hostNetwork" and model.resources.network.hostNetwork
+            own = ("resources", "network", "hostNetwork") if is_own else None
+            yield PodProblem((name,), f"the platform denies `{name}`", _HINT.format(name), code="GPU438"), own
+    # Each container that the document describes, with the place of its `resources`.
+    places: dict[str, FieldPath] = {MAIN_CONTAINER: (), CODE_CONTAINER: ()}
+    places |= {helper.name: place for place, helper in model.helpers}
     for field in _FIELDS:
         for index, container in enumerate(pod.get(field) or ()):
-            yield from _privileges(policy, (field, index), container)
-            yield from _missing(policy, (field, index), container, pod)
+            yield from _privileges(policy, (field, index), container, model)
+            yield from _missing(policy, (field, index), container, pod, places.get(container["name"]))
 
 
-def _privileges(policy: PolicyBlock, place: FieldPath, container: Object) -> Iterator[PodProblem]:
+def _privileges(policy: PolicyBlock, place: FieldPath, container: Object, model: Job) -> Iterator[Violation]:
     name, context = container["name"], container.get("securityContext") or {}
     at = (*place, "securityContext")
     if policy.privileged == "deny" and context.get("privileged"):
         message = f"the container `{name}` is privileged, which the platform denies"
-        yield PodProblem((*at, "privileged"), message, _HINT.format("privileged"), code="GPU438")
+        yield PodProblem((*at, "privileged"), message, _HINT.format("privileged"), code="GPU438"), None
     if policy.capabilities is None:
         return
     for index, capability in enumerate((context.get("capabilities") or {}).get("add") or ()):
@@ -76,20 +84,36 @@ def _privileges(policy: PolicyBlock, place: FieldPath, container: Object) -> Ite
             allowed = ", ".join(policy.capabilities) or "none"
             message = f"the container `{name}` adds the capability `{capability}`; the platform allows {allowed}"
             path = (*at, "capabilities", "add", index)
-            yield PodProblem(path, message, _HINT.format("capabilities"), code="GPU438")
+            own = _field_of_capability(model, capability) if name == MAIN_CONTAINER else None
+            yield PodProblem(path, message, _HINT.format("capabilities"), code="GPU438"), own
 
 
-def _missing(policy: PolicyBlock, place: FieldPath, container: Object, pod: Object) -> Iterator[PodProblem]:
+def _field_of_capability(model: Job, capability: str) -> FieldPath | None:
+    if capability == RDMA_CAPABILITY and model.resources.network.uses_rdma:
+        return ("resources", "network", "rdma")
+    added = model.security.changed_capabilities.add if model.security is not None else []
+    return ("security", "capabilities") if added else None
+
+
+def _missing(
+    policy: PolicyBlock, place: FieldPath, container: Object, pod: Object, own: FieldPath | None
+) -> Iterator[Violation]:
+    """Yield the requirements that a container violates.
+
+    :param own: place in the document of the container's ``resources``; None if a patch added the container.
+    """
     name = container["name"]
     if policy.require.runAsNonRoot and not is_non_root(container, pod):
         message = f"the platform requires a user other than root, and the container `{name}` may run as root"
-        yield PodProblem(place, message, "write `security: {user: 1000}`", code="GPU440")
+        problem = PodProblem(place, message, "write `security: {user: 1000}`", code="GPU440")
+        yield problem, None if own is None else ("security",)
     limits = (container.get("resources") or {}).get("limits") or {}
     lacking = [resource for resource in policy.require.limits if resource not in limits]
     if lacking:
         listed = " and ".join(lacking)
         message = f"the platform requires limits of {listed}, and the container `{name}` has none"
-        yield PodProblem(place, message, f"add {listed} to its `resources`", code="GPU440")
+        problem = PodProblem(place, message, f"add {listed} to its `resources`", code="GPU440")
+        yield problem, None if own is None else (*own, "resources")
 
 
 def is_non_root(container: Object, pod: Object) -> bool:
@@ -99,26 +123,3 @@ def is_non_root(container: Object, pod: Object) -> bool:
     if user is not None:
         return bool(user)
     return bool(next((item["runAsNonRoot"] for item in contexts if item.get("runAsNonRoot") is not None), False))
-
-
-def _own_field(model: Job, pod: Object, problem: PodProblem) -> FieldPath | None:
-    """Return the document's own field for a problem of its pod; None if only a patch can have caused it."""
-    network = model.resources.network
-    if problem.path[0] not in _FIELDS:
-        is_own = problem.path == ("hostNetwork",) and network.hostNetwork
-        return ("resources", "network", "hostNetwork") if is_own else None
-    container = pod[problem.path[0]][problem.path[1]]["name"]
-    helpers = {helper.name: place for place, helper in model.helpers}
-    if "capabilities" in problem.path:
-        if container == MAIN_CONTAINER and network.uses_rdma and RDMA_CAPABILITY in problem.message:
-            return ("resources", "network", "rdma")
-        added = model.security.changed_capabilities.add if model.security is not None else []
-        return ("security", "capabilities") if container == MAIN_CONTAINER and added else None
-    if problem.code == "GPU438":
-        return None
-    if "limits" not in problem.message:
-        known = container in (MAIN_CONTAINER, CODE_CONTAINER) or container in helpers
-        return ("security",) if known else None
-    if container in (MAIN_CONTAINER, CODE_CONTAINER):
-        return ("resources",)
-    return (*helpers[container], "resources") if container in helpers else None

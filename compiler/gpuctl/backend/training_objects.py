@@ -11,7 +11,7 @@ from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import longest_name
-from gpuctl.frontend.role_views import RoleDocument
+from gpuctl.frontend.role_views import role_documents
 from gpuctl.language.array_block import Array
 from gpuctl.language.role_block import Role
 from gpuctl.language.schedule_block import Schedule
@@ -199,9 +199,8 @@ def _role_jobs(context: Context, document: Document, model: TrainingDocument, na
     """Return the replicated Jobs of a JobSet, one for each role."""
     jobs = []
     told = len(context.diagnostics)
-    for index, role in enumerate(model.roles):
-        view = RoleDocument(document, model, index)
-        template = _template(context, view, model.in_role(role), name, role)
+    for role, (view, part) in zip(model.roles, role_documents(document, model), strict=True):
+        template = _template(context, view, part, name, role)
         job: Object = {"name": role.name, "replicas": 1}
         if role.dependsOn:
             job["dependsOn"] = [{"name": other, "status": "Ready"} for other in role.dependsOn]

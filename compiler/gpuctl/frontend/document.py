@@ -96,7 +96,9 @@ class Document:
         related: tuple[Related, ...] = (),
     ) -> Diagnostic:
         """Return a diagnostic at one of the document's fields."""
-        return Diagnostic(severity, code, message, self.span(path, key=key), path, hint, related)
+        place = self._written(path)
+        span = locate(self.chunk, self._tree(), place, key=key)
+        return Diagnostic(severity, code, message, span, place, self._advice(hint), related)
 
     def within(self, diagnostic: Diagnostic, part: str, earlier: int = 0) -> Diagnostic:
         """Return the diagnostic at the position of ``part`` in the field's text, if the source contains it literally.
@@ -109,12 +111,12 @@ class Document:
 
     def column(self, path: FieldPath) -> int | None:
         """Return the column, from 0, of a key; None if it is not written or is in flow style."""
-        return column_of(self.chunk, self._tree(), path)
+        return column_of(self.chunk, self._tree(), self._written(path))
 
     def is_written(self, path: FieldPath) -> bool:
         """Return True if the document itself contains the field, so that its value is not a default."""
         node = self._tree()
-        for part in path:
+        for part in self._written(path):
             step = child(node, part)
             if step is None:
                 return False
@@ -135,7 +137,15 @@ class Document:
         The tree is composed again when first needed: it takes far more memory than the model, and only documents with
         diagnostics need it.
         """
-        return locate(self.chunk, self._tree(), path, key=key)
+        return locate(self.chunk, self._tree(), self._written(path), key=key)
+
+    def _written(self, path: FieldPath) -> FieldPath:
+        """Return the path at which the source has a field of the model."""
+        return path
+
+    def _advice(self, hint: str | None) -> str | None:
+        """Return a hint in the terms of the source."""
+        return hint
 
 
 def service_of(model: Model) -> ServiceBlock | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.environment_block import Environment
@@ -17,11 +17,10 @@ from gpuctl.language.training_document import TrainingDocument
 class RoleDocument(Document):
     """The document of one role's pods: diagnostics about a field that the role sets are at the role."""
 
-    __slots__ = ("_places", "_role", "_variables", "_whole")
+    __slots__ = ("_places", "_variables", "_whole")
 
-    def __init__(self, whole: Document, model: TrainingDocument, index: int) -> None:
+    def __init__(self, whole: Document, model: TrainingDocument, part: TrainingDocument, index: int) -> None:
         role = model.roles[index]
-        part = model.in_role(role)
         super().__init__(whole.kind, part, whole.chunk, whole.index, whole.overlay)
         self._whole = whole
         self._places = _own_places(role, ("roles", index))
@@ -29,31 +28,6 @@ class RoleDocument(Document):
         self.namespace = whole.namespace
         # A pod without GPUs runs on any node of the pool.
         self.gpu_types = whole.gpu_types if part.resources.gpu else ()
-
-    def diagnostic(
-        self,
-        severity: Severity,
-        code: str,
-        message: str,
-        path: FieldPath = (),
-        hint: str | None = None,
-        *,
-        key: bool = False,
-        related: tuple[Related, ...] = (),
-    ) -> Diagnostic:
-        place = self._written(path)
-        # In a role, the number of nodes is not among the resources.
-        hint = hint and hint.replace("`resources.nodes", "`nodes")
-        return super().diagnostic(severity, code, message, place, hint, key=key, related=related)
-
-    def column(self, path: FieldPath) -> int | None:
-        return super().column(self._written(path))
-
-    def is_written(self, path: FieldPath) -> bool:
-        return super().is_written(self._written(path))
-
-    def span(self, path: FieldPath = (), *, key: bool = False) -> SourceSpan:
-        return super().span(self._written(path), key=key)
 
     def _tree(self) -> YamlNode:
         return self._whole._tree()
@@ -65,6 +39,10 @@ class RoleDocument(Document):
             return (*variable, *path[3:]) if isinstance(variable[-1], int) else variable
         place = self._places.get(path[:2], path[:2])
         return (*place, *path[2:])
+
+    def _advice(self, hint: str | None) -> str | None:
+        # In a role, the number of nodes is not among the resources.
+        return hint and hint.replace("`resources.nodes", "`nodes")
 
 
 def _own_places(role: Role, at: FieldPath) -> dict[FieldPath, FieldPath]:
@@ -88,11 +66,16 @@ def _variable_places(environment: Environment, role: Role, at: FieldPath) -> Ite
         yield (*at, "env", position if isinstance(role.env, list) else variable.name)
 
 
+def role_documents(document: Document, model: TrainingDocument) -> Iterator[tuple[Document, TrainingDocument]]:
+    """Yield the document and the model of each role's pods."""
+    for index, part in enumerate(map(model.in_role, model.roles)):
+        yield RoleDocument(document, model, part, index), part
+
+
 def pod_documents(document: Document, model: Job) -> list[tuple[Document, Job]]:
     """Return a job's document and model for each kind of its pods: one for each role, else the document itself."""
     if model.kind == "training" and model.roles:
-        views = [RoleDocument(document, model, index) for index in range(len(model.roles))]
-        return [(view, view.model) for view in views if view.model.kind == "training"]
+        return [*role_documents(document, model)]
     return [(document, model)]
 
 

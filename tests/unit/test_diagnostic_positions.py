@@ -1,0 +1,56 @@
+"""The lines of diagnostics about roles and about the platform's policy."""
+
+from __future__ import annotations
+
+import gpuctl
+
+PLATFORM = gpuctl.Source(
+    "platform.yaml",
+    """
+kind: platform
+version: v0.1
+training: {backend: jobset}
+network: {rdma: {resource: rdma/hca, count: 1}}
+policy: {capabilities: [IPC_LOCK]}
+""",
+)
+
+
+def lines(document: str, code: str) -> list[str]:
+    """Return the text of each line at which a document has the error."""
+    found = gpuctl.compile(gpuctl.Source("job.yaml", document), platform=PLATFORM).diagnostics
+    spans = [diagnostic.span for diagnostic in found if diagnostic.code == code]
+    return [document.splitlines()[span.line - 1].strip() for span in spans if span is not None]
+
+
+def test_a_shared_variable_is_reported_at_its_own_line_once() -> None:
+    """A role that overrides an earlier variable moves the later ones in its pods' list."""
+    document = """
+kind: training
+version: v0.1
+job: {name: rl}
+environment:
+  image: app:v1
+  command: [python, a.py]
+  env:
+    - {name: A, value: "1"}
+    - {name: NVIDIA_VISIBLE_DEVICES, value: "0"}
+resources: {cpu: 1, memory: 1Gi}
+roles:
+  - {name: trainer, resources: {gpu: 1}, env: [{name: A, value: "2"}]}
+  - {name: rollout, resources: {gpu: 1}}
+"""
+    assert lines(document, "GPU220") == ['- {name: NVIDIA_VISIBLE_DEVICES, value: "0"}']
+
+
+def test_a_denied_capability_is_reported_at_security_although_the_job_uses_rdma() -> None:
+    """The platform's list, which the message repeats, contains the capability that RDMA adds."""
+    document = """
+kind: training
+version: v0.1
+job: {name: net}
+environment: {image: "app:v1", command: [python, a.py]}
+resources: {cpu: 1, memory: 1Gi, gpu: 1, network: {rdma: true}}
+security: {capabilities: {add: [SYS_ADMIN]}}
+"""
+    assert lines(document, "GPU438") == ["security: {capabilities: {add: [SYS_ADMIN]}}"]
