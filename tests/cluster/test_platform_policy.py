@@ -128,9 +128,12 @@ def enforced(request: pytest.FixtureRequest, plane: ControlPlane, place: Place, 
         place.until(lambda: refused(place, {"hostIPC": True}) is not None, "the policy")
         yield platform
     finally:
+        policy, binding = objects
+        plane.kubectl("delete", policy["kind"], policy["metadata"]["name"])
+        # The API server enforces a deleted policy for a moment; the next test's has the same name.
+        place.until(lambda: "hostIPC" not in (refused(place, {"hostIPC": True}) or ""), "the end of the policy")
+        plane.kubectl("delete", binding["kind"], binding["metadata"]["name"])
         plane.kubectl("label", "namespace", place.namespace, "runwhere.ai/policy-")
-        for obj in objects:
-            plane.kubectl("delete", obj["kind"], obj["metadata"]["name"])
 
 
 def refused(place: Place, patch: Object, fields: Object | None = None) -> str | None:
