@@ -16,27 +16,27 @@ HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
 """DNS policy of a pod with `hostNetwork` and without a policy of its own."""
 
 
-def rdma_of(context: Context, model: Job) -> RdmaSettings | None:
+def _rdma_settings(context: Context, model: Job) -> RdmaSettings | None:
     """Return the platform's RDMA settings if the job uses such devices."""
     return context.settings.rdma if model.resources.network.uses_rdma else None
 
 
 def rdma_amounts(context: Context, model: Job) -> dict[str, str]:
     """Return the extended resource of the RDMA devices."""
-    rdma, wanted = rdma_of(context, model), model.resources.network.rdma
+    rdma, wanted = _rdma_settings(context, model), model.resources.network.rdma
     return {} if rdma is None else {rdma.resource: str(rdma.count) if wanted in (None, "true") else wanted}
 
 
 def rdma_variables(context: Context, model: Job) -> list[Object]:
     """Return the platform's variables for RDMA that the document does not set itself."""
-    rdma = rdma_of(context, model)
+    rdma = _rdma_settings(context, model)
     own = {variable.name for variable in model.environment.variables}
     return [env_value(name, value) for name, value in rdma.env.items() if name not in own] if rdma is not None else []
 
 
 def add_network(context: Context, model: Job, pod: Object, annotations: Object) -> None:
     """Add the pod's network, its annotations, and the capability of its program, in place."""
-    rdma = rdma_of(context, model)
+    rdma = _rdma_settings(context, model)
     if rdma is not None:
         annotations.update({key: value for key, value in rdma.annotations.items() if key not in annotations})
         security = pod["containers"][0].setdefault("securityContext", {})

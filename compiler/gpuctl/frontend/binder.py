@@ -29,8 +29,11 @@ from gpuctl.language.spelling import fold, nearest
 
 
 class BoundDocument(NamedTuple):
-    """A bound document. ``model`` is None if the document has errors; ``partial_model`` then holds its valid fields
-    (workloads only). ``jobs``: the models of a sweep's jobs; ``model`` is the first of them.
+    """A document as a model.
+
+    :param model: None if the document has errors.
+    :param partial_model: the valid fields of a workload that has errors.
+    :param jobs: the model of each job that a ``sweep`` block creates, ``model`` first; empty without such a block.
     """
 
     kind: str

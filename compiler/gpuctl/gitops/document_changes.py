@@ -11,7 +11,7 @@ from gpuctl.gitops.value_change import ValueChange
 from gpuctl.gitops.value_changes import value_changes
 from gpuctl.language.masking import masked_pair
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.embedded_document import document_of, is_same_document
 
 
 class DocumentName(NamedTuple):
@@ -43,7 +43,7 @@ def documents_of(compilation: Compilation | None) -> NamedDocuments:
 
 def changed_documents(before: NamedDocuments, after: NamedDocuments) -> list[DocumentChange]:
     """Return the documents that differ, sorted by name; new and removed ones are left out."""
-    both = sorted(before.keys() & after.keys())
+    both = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
     found = (DocumentChange(name, _masked_changes(before[name], after[name])) for name in both)
     return [change for change in found if change.changes]
 
@@ -53,6 +53,8 @@ def embedded_changes(before: Object, after: Object, key: str) -> list[ValueChang
 
     Empty if an object has no document.
     """
+    if is_same_document(before, after, key):
+        return []
     old, new = document_of(before, key), document_of(after, key)
     return [] if old is None or new is None else _masked_changes(old, new)
 

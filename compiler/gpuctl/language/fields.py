@@ -226,7 +226,6 @@ def _fraction(value: str) -> str | None:
     return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
 
 
-@_cached
 def _device_count(value: str) -> str:
     if value not in ("true", "false") and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
         message = f"`{shorten(value)}` is neither a number of devices, greater than 0, nor `true` or `false`"
@@ -234,6 +233,7 @@ def _device_count(value: str) -> str:
     return value
 
 
+@_cached
 def _share(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:

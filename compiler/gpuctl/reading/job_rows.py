@@ -408,11 +408,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
         node=None,
         ip=None,
         started_at=None,
-        gpu=sum(
-            _gpus(template.get("spec") or {}, names) * number for template, number in missing_of_roles(main, job.pods)
-        )
-        if has_several_roles(main)
-        else whole.gpu * lacking // replicas(main),
+        gpu=_missing_gpus(job, main, names) if has_several_roles(main) else whole.gpu * lacking // replicas(main),
     )
 
 
