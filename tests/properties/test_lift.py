@@ -234,6 +234,7 @@ ROLES = st.lists(
             cpu=st.sampled_from(["2", "250m"]),
             memory=st.sampled_from(["1Gi", "8Gi"]),
             shm=st.just("2Gi"),
+            network=block(rdma=st.sampled_from(["true", "4"]), hostNetwork=st.booleans()),
         ),
     ),
     min_size=1,

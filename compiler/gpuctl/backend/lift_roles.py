@@ -11,7 +11,7 @@ from gpuctl.language.role_block import Role
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.role_jobs import has_role
 
-_OF_ROLE = ("gpu", "cpu", "memory", "shm")
+_OF_ROLE = ("gpu", "cpu", "memory", "shm", "network")
 
 
 def has_roles(obj: Object) -> bool:

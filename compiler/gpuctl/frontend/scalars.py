@@ -118,6 +118,8 @@ def as_mapping(text: str, path: FieldPath) -> str | None:
         return f"write `{{name: {variable[1]}, value: {value}}}`" if in_list else f"write `{{{variable[1]}: {value}}}`"
     if block == "envFrom" and in_list and text:
         return f"write `{{secret: {_flow_text(text)}}}` or `{{configMap: {_flow_text(text)}}}`"
+    if block == "ports" and in_list and text.isascii() and text.isdigit():
+        return f"write `{{name: port-{text}, port: {text}}}`, with a name of your choice"
     if block == "workdirs" and in_list and text:
         source, target, mode = [*map(_flow_text, text.split(":")), "", ""][:3]
         mount = f", mountPath: {target}" if target.strip('"') not in ("", source) else ""

@@ -27,6 +27,7 @@ from gpuctl.language.fields import (
     Text,
     empty_list,
 )
+from gpuctl.language.network_block import Network
 from gpuctl.language.resources_block import TrainingResources
 
 MOST_NODES = 1000
@@ -54,6 +55,9 @@ class RoleResources(Block):
         None, description="Memory. Default: `resources.memory`. Request and limit.", examples=["64Gi"]
     )
     shm: Memory | None = Field(None, description="Size of /dev/shm. Default: `resources.shm`.", examples=["16Gi"])
+    network: Network | None = Field(
+        None, description="Network of each pod. Default: `resources.network`.", examples=[{"rdma": True}]
+    )
 
 
 class Role(Block):
