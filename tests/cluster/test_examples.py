@@ -19,4 +19,5 @@ def test_examples_are_created_once(plane: ControlPlane, place: Place) -> None:
         assert again.actions == dict.fromkeys(created.actions, "unchanged")
     finally:
         place.anywhere("delete", "-f", str(JOBS), "--yes", "--without-checkpoint")
+        plane.kubectl("delete", "pvc", "--all", "-n", "nlp")
         plane.kubectl("delete", "node", *pools)

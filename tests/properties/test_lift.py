@@ -74,9 +74,13 @@ COMMAND = st.one_of(
     st.lists(TEXT, max_size=3),
     st.sampled_from([["llamafactory-cli", "train"], ["deepspeed", "t.py"], ["torchrun", "t.py"]]),
 )
+CREATE = block(
+    {"size": st.sampled_from(["1Gi", "10Gi"])},
+    **{"class": st.just("fast"), "access": st.sampled_from(["ReadWriteOnce", "ReadWriteMany"])},
+)
 WORKDIR = st.one_of(
     block({"path": PATH}, mountPath=PATH, type=st.sampled_from(["Directory", "FileOrCreate"]), readOnly=st.booleans()),
-    block({"path": PATH, "pvc": block({"claim": NAME}, subPath=NAME)}, mountPath=PATH),
+    block({"path": PATH, "pvc": block({"claim": NAME}, subPath=NAME, create=CREATE)}, mountPath=PATH),
     block({"path": PATH, "nfs": st.fixed_dictionaries({"server": NAME, "path": PATH})}, readOnly=st.booleans()),
     block({"path": PATH, "emptyDir": block(size=st.just("1Gi"), medium=st.just("Memory"))}),
 )
@@ -370,6 +374,24 @@ def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
     result = compiled(document, "none")
     (lifted,) = lift(result.objects, result.settings, use_annotation=False)
     assert lifted["storage"]["workdirs"] == [workdir]
+
+
+def test_created_claims_are_lifted_from_fields() -> None:
+    """Read back with the claims among the objects; the group that a notebook gets for them is not stated."""
+    create = {"size": "10Gi", "class": "fast", "access": "ReadWriteMany"}
+    workdirs = [{"path": "/work", "pvc": {"claim": "lab", "create": create}}, {"path": "/in", "pvc": {"claim": "in"}}]
+    document = {
+        "kind": "notebook",
+        "version": "v0.1",
+        "job": {"name": "lab"},
+        "environment": {"image": "app:v1"},
+        "storage": {"workdirs": workdirs},
+    }
+    result = compiled(document, "none")
+    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    assert lifted["storage"]["workdirs"] == workdirs
+    assert "security" not in lifted
+    assert compiled(lifted, "none").objects == result.objects
 
 
 POOL = block(

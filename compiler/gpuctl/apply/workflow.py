@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, CheckOptions, SetOptions
 from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
+from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.disruption import add_disruptions, annotate_applier, note_finished
 from gpuctl.apply.plan.evictions import add_fit_results
@@ -343,6 +344,7 @@ def _whole_plan(
             add_set_namespace(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
             if set_options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
+                note_kept_claims(session, plan, request.keys)
                 unwanted = unfinished_runs.pruned_entries(unfinished, plan, run.id, set_options.name)
         unfinished.add_recovery_to(session, plan, request.keys, unwanted)
         note_finished(plan, request)

@@ -10,7 +10,7 @@ import json
 
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.objects.api_resources import PRIORITY_CLASSES, SHARED_KINDS, Object
+from gpuctl.objects.api_resources import CLAIM, PRIORITY_CLASSES, SHARED_KINDS, Object
 
 # Jobs cannot be changed in place: with stable names, controllers must delete and create them.
 _REPLACED = frozenset({"Job", "JobSet"})
@@ -51,6 +51,9 @@ def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
     kind = obj["kind"]
     if kind in _REPLACED and not hashed:
         return {"kustomize.toolkit.fluxcd.io/force": "enabled"}
+    if kind == CLAIM:
+        # The first version stays: a claim cannot shrink or change its class.
+        return {"kustomize.toolkit.fluxcd.io/prune": "disabled", "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}
     if kind in SHARED_KINDS:
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
     return {}

@@ -7,6 +7,7 @@ from itertools import dropwhile
 from typing import Any
 
 from gpuctl.backend.autoscaler_objects import lift_autoscaling
+from gpuctl.backend.claim_objects import lift_new_claims
 from gpuctl.backend.code_container import lift_code
 from gpuctl.backend.gpu_resources import lift_gpus
 from gpuctl.backend.helper_containers import lift_helpers
@@ -14,7 +15,7 @@ from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod import DEFAULT_GRACE, type_expressions
 from gpuctl.backend.pod_network import RDMA_CAPABILITY, lift_network
-from gpuctl.backend.pod_security import lift_security
+from gpuctl.backend.pod_security import NOTEBOOK_GROUP, lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.backend.variables import lift_sources, lift_variables
@@ -93,6 +94,7 @@ class LiftedWorkload:
         self.container = main
         self.torchrun_is_ours = torchrun_is_ours
         self.role_variables = frozenset(role_variables)
+        self._ours = ours
         self.network = lift_network(context, self.pod, self.container)
         self.rdma = context.settings.rdma if "rdma" in self.network else None
         self.beside = {
@@ -114,15 +116,20 @@ class LiftedWorkload:
             if data["environment"].get("workdir") == code_directory(code.get("path")):
                 del data["environment"]["workdir"]
         data["resources"] = self._resources()
+        creates_claims = False
         storage = lift_storage(self.pod, self.container, has_default=self.context.settings.storage_default is not None)
         if storage:
+            creates_claims = lift_new_claims(storage, self._ours, self.namespace)
             data["storage"] = storage
         if is_array(self.job):
             data["array"] = self._array()
         if self.obj["kind"] == "CronJob":
             data["schedule"] = self._schedule()
         data |= lift_helpers(self.pod, self.container, has_code="code" in data)
-        if security := lift_security(self.pod, self.container, (RDMA_CAPABILITY,) if self.rdma is not None else ()):
+        security = lift_security(self.pod, self.container, (RDMA_CAPABILITY,) if self.rdma is not None else ())
+        if self.kind == "notebook" and creates_claims and security.get("fsGroup") == NOTEBOOK_GROUP:
+            del security["fsGroup"]
+        if security:
             data["security"] = security
         if self.kind != "training":
             data["service"] = self._service()

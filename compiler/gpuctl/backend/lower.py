@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuctl.backend import gitops_annotations, object_order, shared_objects
 from gpuctl.backend.canonical_form import embed
+from gpuctl.backend.claim_objects import new_claims
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.backend.object_metadata import names_queue_priority
 from gpuctl.backend.pool_objects import lower_pool, node_labels
@@ -18,7 +19,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.language.workload import Workload
-from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.api_resources import CLAIM, WORKLOADS, Object
 
 _MOST_DATA = 2**20
 """Maximum size of a ConfigMap's values, bytes. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap.
@@ -89,7 +90,7 @@ def lower_document(context: Context, document: Document, made: set[tuple[str, st
     :param made: kind and name of the shared objects that were already yielded: most documents need the same few.
     """
     for lowered in _objects(context, document, set() if made is None else made):
-        if lowered.shared and lowered.object["kind"] != "Node" and not context.options.shared:
+        if lowered.shared and lowered.object["kind"] not in ("Node", CLAIM) and not context.options.shared:
             continue
         if lowered.object["kind"] == "Namespace" and not _shows_namespace(context, document):
             continue
@@ -147,6 +148,8 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
             yield Lowered(shared_objects.priority_class(context, model.job.priority), document, shared=True)
         if names_queue_priority(context, model) and _is_new(made, "WorkloadPriorityClass", model.job.priority):
             yield Lowered(shared_objects.workload_priority_class(context, model.job.priority), document, shared=True)
+        for claim in new_claims(context, document.namespace, model):
+            yield Lowered(claim, document, shared=True)
         for obj in _lowering(document.kind)(context, document, model):
             yield Lowered(obj, document)
     elif model.kind == "pool":

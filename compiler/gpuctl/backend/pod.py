@@ -98,7 +98,7 @@ def pod_template(
     if block is not None and (drain := drain_seconds(block)) is not None:
         # The hook's time counts.
         pod["terminationGracePeriodSeconds"] = drain + pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-    if model.security is not None and (shared := pod_security(model.security)):
+    if shared := pod_security(model):
         pod["securityContext"] = shared
     annotations = {**topology_annotations(context, model), **model.job.annotations}
     add_network(context, model, pod, annotations)

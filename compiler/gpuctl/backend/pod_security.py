@@ -6,19 +6,26 @@ from collections.abc import Collection
 from typing import Any
 
 from gpuctl.language.fields import is_capability
+from gpuctl.language.kinds import Job
 from gpuctl.language.security_block import Security
 from gpuctl.objects.api_resources import Object
 
 Data = dict[str, Any]
 
 _POD_FIELDS = {"user": "runAsUser", "group": "runAsGroup", "fsGroup": "fsGroup"}
+NOTEBOOK_GROUP = 100
+"""Group of the files on a claim that a notebook creates: the group `users`, which Jupyter's images run with. Without
+one, a new volume belongs to root, and a notebook that runs as another user cannot write to it.
+"""
 _CHANGE_POLICY = "OnRootMismatch"
 """Without it, the kubelet changes the owner of every file of a claim at every start."""
 
 
-def pod_security(security: Security) -> Object:
+def pod_security(model: Job) -> Object:
     """Return the pod's security context; empty if nothing is set."""
-    fields = {key: getattr(security, field) for field, key in _POD_FIELDS.items()}
+    fields = {key: getattr(model.security, field, None) for field, key in _POD_FIELDS.items()}
+    if fields["fsGroup"] is None and model.kind == "notebook" and model.storage.new_claims:
+        fields["fsGroup"] = NOTEBOOK_GROUP
     context = {key: value for key, value in fields.items() if value is not None}
     if "fsGroup" in context:
         context["fsGroupChangePolicy"] = _CHANGE_POLICY

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
 from gpuctl.frontend.quota_links import quota_capacity, users_in_two_quotas
 from gpuctl.language.kinds import Model
 from gpuctl.language.settings import Settings
+from gpuctl.language.storage_block import NewClaim
 from gpuctl.language.workload import Workload
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -36,6 +37,7 @@ def link(
     yield from _nodes_in_two_pools(documents)
     yield from _node_ports(documents)
     yield from _routes(documents)
+    yield from _new_claims(documents)
     pools = declared_pools(documents, settings)
     yield from pool_references(documents, pools, settings, complete)
     for name in sorted(pools):
@@ -122,6 +124,31 @@ def _node_ports(documents: Sequence[Document]) -> Iterator[Diagnostic]:
                     path,
                     "change one; a nodePort exists once in a cluster",
                     related=(Related("the other one", earlier.span(earlier_path)),),
+                )
+
+
+def _new_claims(documents: Sequence[Document]) -> Iterator[Diagnostic]:
+    """Report claims that documents create with different settings: only the first would count."""
+    seen: dict[tuple[str, str], tuple[Document, NewClaim, FieldPath]] = {}
+    for document in documents:
+        if not isinstance(document.model, Workload):
+            continue
+        # The partial model of a document with errors may lack the field.
+        storage = getattr(document.model, "storage", None)
+        for name, (create, index) in (storage.new_claims if storage is not None else {}).items():
+            path: FieldPath = ("storage", "workdirs", index, "pvc", "create")
+            earlier = seen.setdefault((document.namespace, name), (document, create, path))
+            if earlier[1] != create:
+                other = earlier[0]
+                yield document.diagnostic(
+                    ERROR,
+                    "GPU431",
+                    f"another document creates the claim `{name}` of namespace `{document.namespace}` with other "
+                    "settings",
+                    path,
+                    _how_to_part(document.model, other.model, "write the same `create` in both, or in one only"),
+                    key=True,
+                    related=(Related("the other one", other.span(earlier[2], key=True)),),
                 )
 
 

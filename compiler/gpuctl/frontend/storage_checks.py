@@ -33,6 +33,7 @@ def check_storage(document: Document, model: Job, settings: Settings) -> Iterato
             if forbidden is not None and document.is_written(path):
                 yield document.diagnostic(Severity.ERROR, "GPU423", forbidden[0], path, forbidden[1])
     yield from _one_node(document, model, settings)
+    yield from _claims_of_one_node(document, model)
 
 
 def _nested_mounts(document: Document, model: Job) -> Iterator[Diagnostic]:
@@ -116,6 +117,38 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
     is_one = len(found) == 1
     message = f"{named} {'is' if is_one else 'are'} on the disk of a node: {what}"
     yield document.diagnostic(Severity.WARNING, "GPU422", message, found[0][1], hint)
+
+
+def _claims_of_one_node(document: Document, model: Job) -> Iterator[Diagnostic]:
+    """Report claims that a job creates for one node or pod, and mounts on several."""
+    several = _several_pods(model)
+    for name, (create, index) in model.storage.new_claims.items() if several is not None else ():
+        if create.access not in ("ReadWriteOnce", "ReadWriteOncePod"):
+            continue
+        one = "node" if create.access == "ReadWriteOnce" else "pod"
+        given = document.is_written(path := ("storage", "workdirs", index, "pvc", "create", "access"))
+        yield document.diagnostic(
+            Severity.WARNING,
+            "GPU520",
+            f"the claim `{name}` is created with `{create.access}`, which lets one {one} mount it: {several}",
+            path if given else path[:-1],
+            "write `access: ReadWriteMany`, and a `class` that supports it",
+            key=not given,
+        )
+
+
+def _several_pods(model: Job) -> str | None:
+    """Return how many pods of a job run at a time, as a clause; None for one."""
+    nodes = model.total_nodes if model.kind == "training" else nodes_of(model)
+    if nodes > 1:
+        return f"the job runs on {nodes} nodes"
+    if model.kind == "training":
+        return None if model.array is None else "the runs of the array may be on several nodes"
+    if model.kind == "inference" and model.autoscaling is not None and model.autoscaling.enabled:
+        most = model.autoscaling.maxReplicas or 1
+        return f"the job has up to {most} replicas" if most > 1 else None
+    service = service_of(model)
+    return f"the job has {service.replicas} replicas" if service is not None and service.replicas > 1 else None
 
 
 def _is_data(path: str) -> bool:

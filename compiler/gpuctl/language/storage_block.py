@@ -1,5 +1,6 @@
 """The ``storage:`` block: volumes mounted into the container."""
 
+import re
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -14,13 +15,48 @@ from gpuctl.language.fields import (
     Image,
     Memory,
     ObjectName,
+    PositiveQuantity,
     RelativePath,
     Server,
     empty_list,
     normal_path,
 )
+from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 HostPathType = Literal["Directory", "DirectoryOrCreate", "File", "FileOrCreate"]
+
+AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"]
+DEFAULT_ACCESS: AccessMode = "ReadWriteOnce"
+
+
+class NewClaim(Block):
+    """The PersistentVolumeClaim to create if it does not exist. gpuctl never changes or deletes it."""
+
+    size: PositiveQuantity = Field(description="Requested size.", examples=["100Gi"])
+    storage_class: ObjectName | None = Field(
+        None,
+        alias="class",
+        description="Name of the StorageClass. Default: the cluster's default class.",
+        examples=["shared-nfs"],
+    )
+    access: AccessMode = Field(
+        DEFAULT_ACCESS,
+        description="Access mode. `ReadWriteMany` is for pods on several nodes; the class must support it.",
+        examples=["ReadWriteMany"],
+    )
+
+    @model_validator(mode="after")
+    def _is_volume(self) -> "NewClaim":
+        amount = parse_quantity(self.size)
+        if amount is not None and amount < MEBIBYTE:
+            digits = re.match(r"\d+", self.size)
+            raise field_error(
+                "GPU208",
+                f"`{self.size}` is less than 1Mi, the smallest volume of most storage systems",
+                f"did you mean `{digits[0]}Gi`?" if digits else None,
+                ("size",),
+            )
+        return self
 
 
 class ClaimSource(Block):
@@ -29,6 +65,16 @@ class ClaimSource(Block):
     claim: ObjectName = Field(description="Name of the PersistentVolumeClaim.", examples=["datasets"])
     subPath: RelativePath | None = Field(  # noqa: N815
         None, description="Directory inside the volume.", examples=["qwen2"]
+    )
+
+
+class WorkdirClaim(ClaimSource):
+    """A PersistentVolumeClaim in the job's namespace, which may be created."""
+
+    create: NewClaim | None = Field(
+        None,
+        description="Create the claim if it does not exist. Default: the claim must exist.",
+        examples=[{"size": "100Gi"}],
     )
 
 
@@ -68,7 +114,7 @@ class Workdir(Block):
     readOnly: Boolean = Field(  # noqa: N815
         False, description="Mount read-only. A directory of the node is then never created.", examples=[True]
     )
-    pvc: ClaimSource | None = Field(
+    pvc: WorkdirClaim | None = Field(
         None, description="Mount a PersistentVolumeClaim instead of the node's disk.", examples=[{"claim": "datasets"}]
     )
     nfs: NfsSource | None = Field(
@@ -222,6 +268,7 @@ class Storage(Block):
                     ("workdirs", index, "path" if workdir.mountPath is None else "mountPath"),
                 )
             seen[workdir.target] = index
+        self._check_new_claims()
         taken = dict.fromkeys(seen, "a workdir")
         for index, mount in enumerate(self.mounts):
             if mount.target in taken:
@@ -234,6 +281,27 @@ class Storage(Block):
                 raise field_error("GPU218", message, "remove one, or give it another `path`", ("models", index, "path"))
             taken[model.target] = "another model"
         return self
+
+    def _check_new_claims(self) -> None:
+        """Raise the error for a claim that two workdirs create differently."""
+        known: dict[str, NewClaim] = {}
+        for index, workdir in enumerate(self.workdirs):
+            source = workdir.pvc
+            if source is None or source.create is None:
+                continue
+            if known.setdefault(source.claim, source.create) != source.create:
+                message = f"two workdirs create the claim `{source.claim}` with different settings"
+                place = ("workdirs", index, "pvc", "create")
+                raise field_error("GPU213", message, "keep one `create` of the claim", place)
+
+    @property
+    def new_claims(self) -> dict[str, tuple[NewClaim, int]]:
+        """Claim -> its settings, and the workdir that creates it, by index."""
+        found: dict[str, tuple[NewClaim, int]] = {}
+        for index, workdir in enumerate(self.workdirs):
+            if workdir.pvc is not None and workdir.pvc.create is not None:
+                found.setdefault(workdir.pvc.claim, (workdir.pvc.create, index))
+        return found
 
     @property
     def targets(self) -> list[tuple[str, str, tuple[str, int]]]:

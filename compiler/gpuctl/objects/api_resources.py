@@ -80,7 +80,8 @@ RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE
 
 PRIORITY_CLASSES = frozenset({"PriorityClass", "WorkloadPriorityClass"})
 """Kinds of a priority: the scheduler's, and Kueue's."""
-SHARED_KINDS = frozenset({"Namespace", "Node", *PRIORITY_CLASSES})
+CLAIM = "PersistentVolumeClaim"
+SHARED_KINDS = frozenset({"Namespace", "Node", CLAIM, *PRIORITY_CLASSES})
 """Kinds whose objects several documents need; they are read by name, and never pruned."""
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet", "CronJob", "LeaderWorkerSet")
 """Kinds of a job's main object, which runs its pods."""

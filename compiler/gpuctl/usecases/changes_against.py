@@ -17,6 +17,7 @@ from gpuctl.gitops.object_changes import (
     objects_in,
     without_delivery,
 )
+from gpuctl.objects.api_resources import CLAIM
 from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.usecases.revision_pairs import RevisionPairOptions, compiled_at, compiled_pair
 
@@ -64,7 +65,7 @@ def _left_out(before: dict[ObjectKey, Any], now: Compilation) -> set[ObjectKey]:
     """Return the shared objects that the directory was rendered without, judged by the objects of each group in it."""
     shared: dict[str, set[ObjectKey]] = {}
     for item in now.lowered:
-        if item.shared:
+        if item.shared and item.object["kind"] != CLAIM:
             kind = item.object["kind"]
             # A quota's output contains its namespaces even if a job's does not.
             own = kind == "Namespace" and item.document.kind not in ("quota", "platform")

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.job_deletion import (
     foreign_job_error,
     plan_document_deletion,
@@ -142,6 +143,7 @@ def _carry_out(
     callbacks: RunCallbacks,
     seen: Plan | None = None,
 ) -> Plan:
+    note_kept_claims(session, plan, keys)
     if run.force and any(step.deletes for step in plan.steps):
         callbacks.on_message("warning: without their grace period processes may still hold their GPUs for a while")
     return execute(session, plan, keys, run, callbacks, seen)

@@ -10,6 +10,7 @@ import copy
 import secrets
 import string
 
+from gpuctl.apply.plan.claim_steps import existing_claim
 from gpuctl.apply.plan.decision_inputs import (
     ADOPTED,
     RECORDED,
@@ -31,13 +32,13 @@ from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
-from gpuctl.objects.api_resources import POSTED, PRIORITY_CLASSES, Key, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import CLAIM, POSTED, PRIORITY_CLASSES, Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 from gpuctl.release import __version__
 
 _LONG_NAME = 30
 # Kinds whose objects are never deleted or replaced.
-_PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
+_PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume"})
 
 KEPT = "kept"
 """Start of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
@@ -50,12 +51,15 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
     """
     desired, key = target.desired, target.key
     if live is None:
-        method: Method = "post" if key.kind in POSTED or key.kind in PRIORITY_CLASSES else "apply"
+        is_posted = key.kind in POSTED or key.kind in PRIORITY_CLASSES or key.kind == CLAIM
+        method: Method = "post" if is_posted else "apply"
         return Step("create", key, desired=desired, method=method, title=target.title, shared=target.shared)
     if key.kind in PRIORITY_CLASSES:
         return _priority_class(target, live)
     if key.kind == "Namespace":
         return _namespace(target, live)
+    if key.kind == CLAIM:
+        return existing_claim(target, live)
     _refuse_others(target, live, options)
     if _is_kept(target, live, options):
         return kept_step(key, live, target.title, options)

@@ -8,6 +8,7 @@ from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.claim_steps import note_existing_claims
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
 from gpuctl.apply.plan.disruption import foreign_autoscalers
 from gpuctl.apply.plan.dry_run_pods import creation_error
@@ -120,6 +121,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     nodes.note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
     _confirm_scale_down(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    note_existing_claims(draft.plan)
     _compare_documents(draft.plan.steps, request)
     refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:

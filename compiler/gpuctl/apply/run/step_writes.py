@@ -16,7 +16,16 @@ from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
-from gpuctl.objects.api_resources import PRIORITY_CLASSES, RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.objects.api_resources import (
+    CLAIM,
+    PRIORITY_CLASSES,
+    RESOURCES,
+    WORKLOADS,
+    Key,
+    Object,
+    annotations_of,
+    key_of,
+)
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import end_state, is_pod_of, pod_labels
@@ -245,6 +254,9 @@ class StepWrites:
             return bool(obj["kind"] != "PriorityClass" or live.get("value") == obj["value"])
         if live is None:
             return False
+        if obj["kind"] == CLAIM:
+            # An existing claim is used as it is.
+            return True
         keys, mine, theirs = self.keys, annotations_of(obj), annotations_of(live)
         same_request = mine.get(keys.request) in (None, theirs.get(keys.request))
         return same_request and keys.hash in mine and theirs.get(keys.hash) == mine[keys.hash]

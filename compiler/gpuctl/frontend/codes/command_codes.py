@@ -167,6 +167,19 @@ COMMAND_CODES = (
         job_document("training", "sweep: {lr: [1e-5, 2e-5]}  #!\n"),
     ),
     CodeRule(
+        "GPU520",
+        "warning",
+        "claim for one node, mounted on several",
+        "`ReadWriteOnce` lets the pods of one node mount a claim, `ReadWriteOncePod` a single pod. Pods on other nodes "
+        "wait until it is free, so a job on several nodes never starts. The access of a claim cannot change later.",
+        "Write `access: ReadWriteMany`, and a StorageClass that supports it.",
+        job_document(
+            "compute",
+            "service: {replicas: 2}\nstorage:\n"
+            "  workdirs: [{path: /work, pvc: {claim: lab, create: {size: 1Gi}}}]  #!\n",
+        ),
+    ),
+    CodeRule(
         "GPU522",
         "warning",
         "code that changes",

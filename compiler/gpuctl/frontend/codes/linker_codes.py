@@ -276,6 +276,19 @@ LINKER_CODES = (
         job_document("training", "roles:  #!\n  - name: head\n  - {name: worker, nodes: 2}\n"),
     ),
     CodeRule(
+        "GPU431",
+        "error",
+        "two definitions of one claim",
+        "A claim is created once, with one size, class and access, and gpuctl never changes it. Documents that create "
+        "the same claim must agree; which of them comes first would decide otherwise.",
+        "Write the same `create` in all documents, or keep it in one of them.",
+        job_document("notebook", "storage:\n  workdirs: [{path: /work, pvc: {claim: lab, create: {size: 10Gi}}}]\n")
+        + "---\n"
+        + job_document(
+            "compute", "storage:\n  workdirs: [{path: /work, pvc: {claim: lab, create: {size: 20Gi}}}]  #!\n"
+        ).replace("demo", "other"),
+    ),
+    CodeRule(
         "GPU438",
         "error",
         "privilege that the platform denies",
