@@ -301,7 +301,7 @@ def test_number_of_requests_does_not_grow_with_namespaces(
             place.anywhere("get", "namespaces", "--all")
             counts.append(proxy.count())
         upstream.close()
-    assert counts == [2 + 8, 2 + 8]
+    assert counts[0] == counts[1] < 20
 
 
 @pytest.mark.slow
