@@ -42,6 +42,23 @@ def why(place: Place, name: str) -> Object:
     return answer
 
 
+def test_fix_names_jobs_that_free_enough_together(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("one", 1), gpus("two", 1))
+    place.running("one", "two")
+    place.apply(gpus("both", 2))
+    queues.waits("both")
+    [fix, _] = why(place, "both")["fix"].split(", or ask for less")
+    assert fix.startswith(f"wait until jobs that hold 2 {GPU} have ended: ")
+    assert all(f"training/{name} in {place.namespace} (1 {GPU})" in fix for name in ("one", "two"))
+    place.gpuctl("delete", "job", "one", "--yes")
+    last = f"wait for training/two in {place.namespace} to end"
+    place.until(lambda: last in why(place, "both")["fix"], "the ClusterQueue to count the free GPU")
+    place.gpuctl("delete", "job", "two", "--yes")
+    place.running("both")
+
+
 def test_first_job_is_admitted_and_the_next_waits(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     cluster_queue = queues.team(gpus=3)

@@ -9,11 +9,12 @@ from fractions import Fraction
 
 import pytest
 
+from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.waiting_fit import _placement_key
 from gpuctl.objects.hidden_names import OTHERS, HiddenName, in_namespace, is_hidden, prefixed, unique_names
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.queue_position import QueueClaim, QueuePosition, claim_of
+from gpuctl.reading.queue_position import QueueClaim, QueueHeadroom, QueuePosition, claim_of
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.redacting_session import RedactingSession
@@ -148,14 +149,22 @@ def test_text_does_not_count_hidden_names(sentence: Callable[[list[str]], str]) 
 def test_queue_hint_does_not_count_hidden_jobs() -> None:
     admission = {"metadata": {"name": "w"}}
 
-    def text_for(number: int) -> str:
-        claims = [
-            QueueClaim(HiddenName(one), prefixed("Job/", HiddenName(-one)), 0, "", {}) for one in range(1, number + 1)
-        ]
-        return _fix(admission, QueuePosition("q", "cq", "", "", 0, {}, holders=claims), "mine")
+    two = Fraction(2)
+    room = QueueHeadroom(FlavorResource("any", "cpu"), two, two, two, None, two, Fraction(0), two)
 
-    assert text_for(1) == text_for(2) == text_for(5)
-    assert text_for(1).startswith(f"wait for {OTHERS} to end, or ask for less;")
+    def text_for(number: int, cohort: str) -> str:
+        claims = [
+            QueueClaim(HiddenName(one), prefixed("Job/", HiddenName(-one)), 0, "", {"cpu": Fraction(1 + one)})
+            for one in range(1, number + 1)
+        ]
+        return _fix(admission, QueuePosition("q", "cq", cohort, "", 0, {}, [room], holders=claims), "mine")
+
+    for cohort, text in {
+        "": f"wait for {OTHERS} to end, or ask for less;",
+        "lab": f"wait until jobs that hold 2 cpu have ended: {OTHERS}, or ask for less;",
+    }.items():
+        assert text_for(1, cohort) == text_for(2, cohort) == text_for(5, cohort)
+        assert text_for(1, cohort).startswith(text)
 
 
 def test_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:

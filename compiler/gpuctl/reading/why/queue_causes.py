@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden_names import in_namespace, unique_names
+from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queue_position import (
@@ -300,9 +301,35 @@ def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
         return f"wait for the program or person that removes the annotation {ADMISSION_GATES} of the job"
     look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
     if place.holders and not place.ahead:
-        holders = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.holders)
-        return f"wait for {' or '.join(holders[:_NAMED])} to end, or ask for less; {look}"
+        return f"{_wait_for_holders(place)}, or ask for less; {look}"
     return f"wait for its turn, or ask the administrators of the queue {place.queue}; {look}"
+
+
+def _wait_for_holders(place: QueuePosition) -> str:
+    """Return which jobs have to end: any one of those that free enough alone, else several together."""
+    lacking = {room.slot.resource: room.asked - (room.free or ZERO) for room in place.short}
+    enough = [
+        claim for claim in place.holders if all(claim.amounts.get(name, ZERO) >= need for name, need in lacking.items())
+    ]
+    # The flavor of a claim is unknown: with one flavor and no cohort, what a job frees is free for this one.
+    if enough and len(lacking) == len(place.short) and not place.cohort:
+        names = unique_names(in_namespace(claim.name, claim.namespace) for claim in enough)
+        return f"wait for {' or '.join(names[:_NAMED])} to end"
+    names = unique_names(_holder(claim, lacking) for claim in place.holders)
+    more = " ..." if len(names) > _NAMED else ""
+    what = "this quota" if len(lacking) < len(place.short) else _amounts(lacking)
+    return f"wait until jobs that hold {what} have ended: {', '.join(names[:_NAMED])}{more}"
+
+
+def _holder(claim: QueueClaim, lacking: Mapping[str, Fraction]) -> str:
+    """Return a job and what it holds of the resources that are short; a hidden job only as such."""
+    name = in_namespace(claim.name, claim.namespace)
+    held = {resource: claim.amounts[resource] for resource in lacking if claim.amounts.get(resource)}
+    return name if is_hidden(name) else f"{name} ({_amounts(held)})"
+
+
+def _amounts(amounts: Mapping[str, Fraction]) -> str:
+    return " and ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
 
 
 def _which(place: QueuePosition) -> str:
