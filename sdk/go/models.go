@@ -567,13 +567,15 @@ type JobDescription struct {
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
 	// The user who applied it last; null if unknown.
-	AppliedBy    *string      `json:"appliedBy"`
-	Resources    JobResources `json:"resources"`
-	Metrics      JobMetrics   `json:"metrics"`
-	CreatedAt    *string      `json:"createdAt"`
-	StartedAt    *string      `json:"startedAt"`
-	K8sResources JobObjects   `json:"k8sResources"`
-	Images       []string     `json:"images"`
+	AppliedBy *string      `json:"appliedBy"`
+	Resources JobResources `json:"resources"`
+	// The roles of a training; null for a job without roles.
+	Roles        []JobRole  `json:"roles"`
+	Metrics      JobMetrics `json:"metrics"`
+	CreatedAt    *string    `json:"createdAt"`
+	StartedAt    *string    `json:"startedAt"`
+	K8sResources JobObjects `json:"k8sResources"`
+	Images       []string   `json:"images"`
 	// Null for a job without a schedule.
 	Schedule *JobSchedule `json:"schedule"`
 	Pods     []JobPod     `json:"pods"`
@@ -597,13 +599,15 @@ type JobDetails struct {
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
 	// The user who applied it last; null if unknown.
-	AppliedBy    *string      `json:"appliedBy"`
-	Resources    JobResources `json:"resources"`
-	Metrics      *JobMetrics  `json:"metrics"`
-	CreatedAt    *string      `json:"createdAt"`
-	StartedAt    *string      `json:"startedAt"`
-	K8sResources JobObjects   `json:"k8sResources"`
-	Images       []string     `json:"images"`
+	AppliedBy *string      `json:"appliedBy"`
+	Resources JobResources `json:"resources"`
+	// The roles of a training; null for a job without roles.
+	Roles        []JobRole   `json:"roles"`
+	Metrics      *JobMetrics `json:"metrics"`
+	CreatedAt    *string     `json:"createdAt"`
+	StartedAt    *string     `json:"startedAt"`
+	K8sResources JobObjects  `json:"k8sResources"`
+	Images       []string    `json:"images"`
 	// Null for a job without a schedule.
 	Schedule   *JobSchedule        `json:"schedule"`
 	Pods       []JobPod            `json:"pods"`
@@ -764,6 +768,14 @@ type JobRevision struct {
 	// The fields that were overridden for this run, each as `PATH=VALUE`, without credentials.
 	Overrides []string       `json:"overrides"`
 	Document  map[string]any `json:"document"`
+}
+
+// JobRole: A role of a training, and the resource requests of each of its pods.
+type JobRole struct {
+	Name string `json:"name"`
+	// Number of pods.
+	Pods      int64        `json:"pods"`
+	Resources JobResources `json:"resources"`
 }
 
 // JobSchedule: The schedule of a training, and the runs that are kept, newest first.

@@ -44,6 +44,8 @@ def test_training_ends_with_its_primary_role(queue_place: Place, writes_nothing:
     hosts = sorted(f"{spec['hostname']}.{spec['subdomain']}" for spec in workers)
     assert addresses["GPUCTL_WORKER_HOSTS"] == ",".join(hosts)
     assert writes_nothing(ray())
+    described = place.gpuctl("describe", "job", "ray", "-o", "json").value
+    assert [(role["name"], role["pods"]) for role in described["roles"]] == [("head", 1), ("worker", 2)]
     for short, name in (("head", pods["head"][0]), ("worker-1", pods["worker"][1])):
         place.until(lambda: _log(place, short) == _log(place, name), f"the log of {name}")  # noqa: B023 - called here
     place.plane.annotate(place.namespace, pods["head"][0], outcome="complete")

@@ -29,6 +29,14 @@ class JobResources(SharedModel):
     memory_bytes: int | None = Field(None, examples=[137438953472])
 
 
+class JobRole(SharedModel):
+    """A role of a training, and the resource requests of each of its pods."""
+
+    name: str = Field(examples=["worker"])
+    pods: int = Field(description="Number of pods.", examples=[3])
+    resources: JobResources
+
+
 class JobMetrics(SharedModel):
     """The latest measurements; null if not measured."""
 
@@ -101,7 +109,10 @@ class JobBasics(SharedModel):
     applied_by: str | None = Field(
         None, description="The user who applied it last; null if unknown.", examples=["anna"]
     )
-    resources: JobResources
+    resources: JobResources = Field(description="Requests of one pod; of the largest role, if the job has roles.")
+    roles: list[JobRole] | None = Field(
+        None, description="The roles of a training; null for a job without roles.", examples=[None]
+    )
     metrics: JobMetrics | None = None
     created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
     started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
@@ -265,6 +276,7 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
         "priority": row.priority,
         "applied_by": row.applied_by,
         "resources": JobResources.model_validate(facts.resources),
+        "roles": [JobRole.model_validate(role) for role in facts.roles] or None,
         "created_at": row.created_at,
         "started_at": facts.started_at,
         "k8s_resources": JobObjects(

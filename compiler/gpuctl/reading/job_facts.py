@@ -15,6 +15,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.role_jobs import has_role
 from gpuctl.reading.job_rows import (
     Job,
     JobTableRow,
@@ -45,6 +46,7 @@ class JobFacts:
     document: dict[str, Any] | None
     description: str | None
     resources: dict[str, Any]
+    roles: list[dict[str, Any]]
     images: list[str]
 
     @property
@@ -100,7 +102,8 @@ def job_facts(
         min((stage.time for stage in stages if stage.name == "started"), default=None),
         None if workload is None else _document(workload, [*services, *own], settings),
         annotations_of(workload).get(settings.label("description")) if workload is not None else None,
-        _resources(job, next(iter(templates), {}), settings, names.gpus, names.gpu_type),
+        _resources(next(iter(templates), {}), names.gpus, names.gpu_type),
+        _roles(job, names.gpus, names.gpu_type),
         list(dict.fromkeys(filter(None, images))),
     )
 
@@ -140,7 +143,19 @@ def _templates(job: Job) -> list[Object]:
     return [template for template, _ in sorted(templates, key=lambda item: -item[1])]
 
 
-def _resources(job: Job, template: Object, settings: Settings, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:
+def _roles(job: Job, gpus: frozenset[str], gpu_type: str) -> list[dict[str, Any]]:
+    """Return name, number of pods and requests of each role of a training; empty for other jobs."""
+    if job.workload is None or job.workload["kind"] != "JobSet":
+        return []
+    names = [item["name"] for item in job.workload["spec"]["replicatedJobs"]]
+    return [
+        {"name": name, "pods": pods, "resources": _resources(template, gpus, gpu_type)}
+        for name, (template, pods) in zip(names, pod_templates(job.workload), strict=True)
+        if has_role(template.get("spec") or {})
+    ]
+
+
+def _resources(template: Object, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:
     """Return the requests of one pod in the terms of a document. ``memory`` is text in the form of the REST API."""
     spec = template.get("spec") or {}
     asked = pod_requests(spec) if spec else {}

@@ -623,6 +623,8 @@ class JobDescription(Answer):
     applied_by: str | None = None
     """The user who applied it last; null if unknown."""
     resources: JobResources
+    roles: list[JobRole] | None = None
+    """The roles of a training; null for a job without roles."""
     metrics: JobMetrics
     created_at: str | None = None
     started_at: str | None = None
@@ -654,6 +656,8 @@ class JobDetails(Answer):
     applied_by: str | None = None
     """The user who applied it last; null if unknown."""
     resources: JobResources
+    roles: list[JobRole] | None = None
+    """The roles of a training; null for a job without roles."""
     metrics: JobMetrics | None = None
     created_at: str | None = None
     started_at: str | None = None
@@ -829,6 +833,15 @@ class JobRevision(Answer):
     overrides: list[str] = Field(default_factory=list)
     """The fields that were overridden for this run, each as `PATH=VALUE`, without credentials."""
     document: dict[str, Any]
+
+
+class JobRole(Answer):
+    """A role of a training, and the resource requests of each of its pods."""
+
+    name: str
+    pods: int
+    """Number of pods."""
+    resources: JobResources
 
 
 class JobSchedule(Answer):
@@ -2082,6 +2095,7 @@ JobPage.model_rebuild()
 JobPod.model_rebuild()
 JobResources.model_rebuild()
 JobRevision.model_rebuild()
+JobRole.model_rebuild()
 JobSchedule.model_rebuild()
 JobState.model_rebuild()
 JobTimeline.model_rebuild()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gpuctl.api.job_detail_answers import DescribedJob, JobPod, JobSchedule
+from gpuctl.api.job_detail_answers import DescribedJob, JobPod, JobResources, JobSchedule
 from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.usage_options import configured_backend
@@ -122,11 +122,7 @@ _STAGES = ("JOB ID", "CREATED", "SCHEDULED", "PULLED", "STARTED", "READY", "FINI
 
 
 def _facts(job: DescribedJob) -> list[tuple[str, str]]:
-    asked, kind = job.resources, job.k8s_resources.kind
-    gpus = f"{asked.gpu} x {asked.gpu_type}" if asked.gpu_type else str(asked.gpu)
-    parts = [f"{gpus} GPU" if asked.gpu else "", f"{asked.cpu} cpu" if asked.cpu is not None else ""]
-    parts.append(f"{asked.memory} memory" if asked.memory else "")
-    each = " per pod" if job.ready.rpartition("/")[2] not in ("0", "1") else ""
+    kind = job.k8s_resources.kind
     reason = f": {job.reason}" if job.reason and job.phase != "pending" else ""
     facts = [
         ("Name", job.name),
@@ -139,7 +135,7 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
         ("Started", sections.when(job.started_at)),
         ("Pool", job.pool or ""),
         ("Priority", job.priority or ""),
-        ("Resources", ", ".join(part for part in parts if part) + each),
+        ("Resources", _requests(job)),
         ("Image", "\n".join(job.images)),
     ]
     if job.schedule is not None:
@@ -151,6 +147,20 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
         facts.append(("Description", job.description))
     margin = max(len(name) for name, _ in facts) + 4
     return [(name, fit_terminal(value, margin) if name == "Description" else value) for name, value in facts]
+
+
+def _requests(job: DescribedJob) -> str:
+    """Return the requests of a pod, or those of each role's pods in a line."""
+    if job.roles:
+        return "\n".join(f"{role.name}: {_amounts(role.resources, role.pods)}" for role in job.roles)
+    return _amounts(job.resources, int(job.ready.rpartition("/")[2]))
+
+
+def _amounts(asked: JobResources, pods: int) -> str:
+    gpus = f"{asked.gpu} x {asked.gpu_type}" if asked.gpu_type else str(asked.gpu)
+    parts = [f"{gpus} GPU" if asked.gpu else "", f"{asked.cpu} cpu" if asked.cpu is not None else ""]
+    parts.append(f"{asked.memory} memory" if asked.memory else "")
+    return ", ".join(part for part in parts if part) + (" per pod" if pods > 1 else "")
 
 
 def _runs(schedule: JobSchedule) -> list[list[str]]:
