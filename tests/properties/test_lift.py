@@ -245,6 +245,7 @@ ROLES = st.lists(
     max_size=3,
     unique_by=lambda item: item["name"],
 )
+LIMITS = block({"max_lifetime": st.just("7d")}, stop_after=st.sampled_from(["2h", "1h30m"]))
 
 
 @st.composite
@@ -306,6 +307,8 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
         if kind != "notebook":
             service["replicas"] = st.integers(0, 3)
         document["service"] = draw(block(**service))
+    if kind == "notebook":
+        document |= draw(st.fixed_dictionaries({}, optional={"notebook": LIMITS}))
     if kind == "inference":
         model = block(
             source=st.just("hub"), name=NAME, version=st.just("v1"), format=st.just("gguf"), cache=st.booleans()

@@ -11,7 +11,7 @@ from gpuctl.backend.variables import env_value, env_variable, lift_variables
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
-from gpuctl.language.names import CODE_CONTAINER
+from gpuctl.language.names import ACTIVITY_CONTAINER, CODE_CONTAINER
 from gpuctl.objects.api_resources import Object
 
 Data = dict[str, Any]
@@ -85,7 +85,7 @@ def _ours(pod: Object, main: Object, *, has_code: bool) -> Iterator[Object]:
     """Yield the init containers with the fields that lowering sets, up to the first without them."""
     mounts = [mount for mount in main.get("volumeMounts", []) if mount["name"].startswith(_SHARED_VOLUMES)]
     for container in pod.get("initContainers", []):
-        if container["name"] == CODE_CONTAINER and has_code:
+        if (container["name"] == CODE_CONTAINER and has_code) or container["name"] == ACTIVITY_CONTAINER:
             continue
         own = container.get("volumeMounts", [])
         if any(container.get(key) != value for key, value in _FIXED.items()) or any(item not in own for item in mounts):

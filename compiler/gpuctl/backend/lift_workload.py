@@ -13,6 +13,7 @@ from gpuctl.backend.gpu_resources import lift_gpus
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.notebook_activity import lift_limits
 from gpuctl.backend.pod import DEFAULT_GRACE, type_expressions
 from gpuctl.backend.pod_network import RDMA_CAPABILITY, lift_network
 from gpuctl.backend.pod_security import NOTEBOOK_GROUP, lift_security
@@ -136,6 +137,8 @@ class LiftedWorkload:
         scaler = self.beside.get("ScaledObject") or self.beside.get("HorizontalPodAutoscaler")
         if scaler is not None:
             data["autoscaling"] = lift_autoscaling(self.context, scaler)
+        if self.kind == "notebook" and (limits := lift_limits(self.context, self.obj)):
+            data["notebook"] = limits
         if (placed := self._annotation("placement")) is not None:
             data["placement"] = {"clusters": placed.split(",")}
         return escape_document(data)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.notebook_activity import limit_annotations
 from gpuctl.backend.object_metadata import job_annotations, metadata, selector, workload_labels
 from gpuctl.backend.pod import pod_template
 from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, service
@@ -26,7 +27,7 @@ def lower(context: Context, document: Document, model: NotebookDocument) -> Iter
             model.job.name,
             document.namespace,
             workload_labels(context, document, model),
-            job_annotations(context, model),
+            {**job_annotations(context, model), **limit_annotations(context, model)},
         ),
         "spec": {
             "replicas": 1,

@@ -10,6 +10,7 @@ from gpuctl.backend.code_container import code_container
 from gpuctl.backend.gpu_resources import gpu_amounts, is_shared
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
+from gpuctl.backend.notebook_activity import activity_container
 from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_network import add_network, rdma_amounts, rdma_variables
 from gpuctl.backend.pod_patches import apply_pod_patches
@@ -87,6 +88,8 @@ def pod_template(
     if model.security is not None and (own := container_security(model.security)):
         container["securityContext"] = own
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    if model.kind == "notebook" and model.notebook is not None and model.notebook.stop_after is not None:
+        helpers.append(activity_container(context, model, container))
 
     pod: Object = {**({"initContainers": helpers} if helpers else {}), "containers": [container]}
     if pod_volumes:

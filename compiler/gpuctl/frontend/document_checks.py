@@ -10,6 +10,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.gpu_checks import check_gpus, check_shared_memory
+from gpuctl.frontend.notebook_checks import check_notebook
 from gpuctl.frontend.partial_model import until_unknown
 from gpuctl.frontend.platform_restrictions import (
     GROUP_ENV,
@@ -69,6 +70,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield check_pods(document, model, lambda view, part: _nodes_and_network(view, part, settings))
         yield check_storage(document, model, settings)
         yield check_service(document, model, settings)
+        yield check_notebook(document, model)
         if model.kind == "training":
             yield _schedule(document, model, settings)
             yield check_roles(document, model, settings)

@@ -2,9 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import DnsLabel, Partial, UserKeys
+from gpuctl.language.names import ACTIVITY_CONTAINER
+from gpuctl.language.notebook_block import NotebookLimits
 from gpuctl.language.service_block import NotebookService
 from gpuctl.language.workload import PROFILES, Workload
 
@@ -14,4 +17,19 @@ class NotebookDocument(Workload):
 
     kind: Literal["notebook"] = Field(description="The kind of document.")
     service: NotebookService = Field(default_factory=NotebookService, description="Network access to the notebook.")
+    notebook: NotebookLimits | None = Field(
+        None,
+        description="Limits after which the notebook is paused. Default: none.",
+        examples=[{"stop_after": "2h", "max_lifetime": "7d"}],
+    )
     profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("notebook")]], UserKeys()] = PROFILES
+
+    @model_validator(mode="after")
+    def _own_container(self) -> "NotebookDocument":
+        if self.notebook is None or self.notebook.stop_after is None:
+            return self
+        for (field, index), helper in self.helpers:
+            if helper.name == ACTIVITY_CONTAINER:
+                message = f"`{helper.name}` is the name of the container that `notebook.stop_after` adds, too"
+                raise field_error("GPU218", message, "rename it", (field, index, "name"))
+        return self

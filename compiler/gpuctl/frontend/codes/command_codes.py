@@ -188,4 +188,14 @@ COMMAND_CODES = (
         "Write the commit, which the printed command shows.",
         job_document("training", "code:\n  git: https://git.example.com/train.git\n  ref: main  #!\n"),
     ),
+    CodeRule(
+        "GPU523",
+        "warning",
+        "notebook whose activity is unknown",
+        "`notebook.stop_after` pauses a notebook that has not been used for a time. Only Jupyter reports when it was "
+        "last used, and only to a request with its token. A notebook whose activity is unknown is never paused.",
+        "Keep the token in a Secret and name it in `env`, as the message shows, or use `notebook.max_lifetime`.",
+        "kind: notebook\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: j:1\n"
+        "  command: [jupyter, lab, --ip=0.0.0.0]\nnotebook:\n  stop_after: 2h  #!\n",
+    ),
 )

@@ -1,0 +1,181 @@
+"""The sidecar of a notebook, run against a server with the answers of Jupyter's API, and what the policy reads of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuctl
+from gpuctl.usecases.notebook_policy import parse_activity
+
+DOCUMENT = """\
+kind: notebook
+version: v0.1
+job: {{name: lab}}
+environment: {{image: "jupyter:v1", command: {command}, env: {{TOKEN: sesame}}}}
+service: {{port: {port}}}
+notebook: {{stop_after: 2h}}
+"""
+NOW = 1_800_000_000.0
+TIME = "2027-01-15T08:00:00Z"
+
+
+class Jupyter:
+    """A server that answers as jupyter_server 2.21 does: status and kernels below a base URL, to requests with a token."""
+
+    def __init__(self, base_url: str = "/", token: str = "sesame") -> None:
+        self.kernels: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+        own = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                own.asked.append(self.path)
+                body: Any = {"message": "Forbidden", "reason": None}
+                status = 403
+                if self.headers.get("Authorization") == f"token {token}":
+                    found = {
+                        f"{base_url}api/status": own.status(),
+                        f"{base_url}api/kernels?no_track_activity=1": own.kernels,
+                    }
+                    status = 200 if self.path in found else 404
+                    body = found.get(self.path, {})
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def status(self) -> dict[str, Any]:
+        """Return the answer to ``api/status``."""
+        last = "2026-11-28T00:48:59.608150Z"
+        return {"connections": 0, "kernels": len(self.kernels), "last_activity": last, "started": last}
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def sidecar(port: int, *command: str, path: str | None = None) -> Iterator[Iterator[dict[str, Any]]]:
+    """Run the sidecar of a notebook, asking ten times a second; yield its lines."""
+    source = DOCUMENT.format(command=json.dumps(list(command)), port=port)
+    compiled = gpuctl.compile(gpuctl.Source("job.yaml", source))
+    (found,) = [obj for obj in compiled.objects if obj["kind"] == "StatefulSet"]
+    (container,) = found["spec"]["template"]["spec"]["initContainers"]
+    # Kubernetes expands the variables of the container.
+    words = [
+        word.replace("$(TOKEN)", "sesame").replace("time.sleep(60)", "time.sleep(0.1)") for word in container["command"]
+    ]
+    env = {item["name"]: item["value"] for item in container["env"]}
+    shell = "/bin/sh" if path is not None else words[0]
+    environment = {"PATH": os.environ["PATH"] if path is None else path, **env}
+    process = subprocess.Popen([shell, *words[1:]], env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield map(json.loads, process.stdout)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        # The pod would wait for its grace period.
+        assert process.wait(10) == 0
+        process.stdout.close()
+
+
+@pytest.fixture
+def jupyter() -> Iterator[Jupyter]:
+    server = Jupyter("/lab/")
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("jupyter", "lab", "--ServerApp.base_url=/lab", "--IdentityProvider.token=$(TOKEN)"),
+        ("bash", "-c", "exec jupyter lab --ServerApp.base_url=/lab/ --ServerApp.token=$TOKEN"),
+        (
+            "env",
+            "JUPYTER_TOKEN=x",
+            "jupyter",
+            "server",
+            "--NotebookApp.base_url",
+            "lab",
+            "--NotebookApp.token",
+            "$(TOKEN)",
+        ),
+    ],
+)
+def test_sidecar_reads_the_activity(jupyter: Jupyter, command: tuple[str, ...]) -> None:
+    """The base URL and the token are those of the command. The request for kernels is not activity."""
+    with sidecar(jupyter.port, *command) as lines:
+        first = next(lines)
+        assert (first["busy"], first["kernels"]) == (0, 0)
+        assert first["last_activity"] == "2026-11-28T00:48:59.608150Z"
+        busy = {"execution_state": "busy", "last_activity": "2026-11-28T00:50:00.000000Z", "connections": 0}
+        jupyter.kernels = [busy]
+        # Only a change is printed at once.
+        second = next(lines)
+        assert (second["busy"], second["kernels"]) == (1, 1)
+        assert second["last_activity"] == "2026-11-28T00:50:00.000000Z"
+        jupyter.kernels = [{**busy, "execution_state": "idle"}]
+        assert next(lines)["busy"] == 0
+    assert set(jupyter.asked) == {"/lab/api/status", "/lab/api/kernels?no_track_activity=1"}
+
+
+def test_sidecar_reports_why_the_activity_is_unknown(jupyter: Jupyter, tmp_path: Path) -> None:
+    with sidecar(jupyter.port, "jupyter", "lab", "--ServerApp.token=wrong") as lines:
+        assert next(lines)["unknown"] == "Jupyter answered with status 403"
+    with sidecar(jupyter.port, "jupyter", "lab", "--ServerApp.token=$(TOKEN)") as lines:
+        assert next(lines)["unknown"] == "Jupyter answered with status 404"
+    jupyter.close()
+    with sidecar(jupyter.port, "jupyter", "lab", "--ServerApp.token=$(TOKEN)") as lines:
+        assert next(lines)["unknown"] == "URLError"
+    (tmp_path / "sleep").symlink_to("/bin/sleep")
+    with sidecar(jupyter.port, "code-server", path=str(tmp_path)) as lines:
+        assert next(lines) == {"unknown": "the image has no python3"}
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "unknown"),
+    [
+        ({"time": TIME, "last_activity": "2027-01-15T07:00:00.25Z", "busy": 0}, None, ""),
+        ({"time": TIME, "last_activity": "2027-01-15T07:00:00Z", "busy": 0}, NOW - 3600, ""),
+        ({"time": TIME, "last_activity": "2027-01-15T07:00:00Z", "busy": 2}, NOW, ""),
+        ({"time": TIME, "last_activity": "2028-01-15T07:00:00Z", "busy": 0}, NOW, ""),
+        ({"time": "2027-01-15T07:40:00Z", "last_activity": "2027-01-15T07:00:00Z"}, 0.0, "nothing for 15 minutes"),
+        ({"time": "2027-01-15T08:30:00Z", "last_activity": "2027-01-15T07:00:00Z"}, 0.0, "nothing for 15 minutes"),
+        ({"time": TIME, "last_activity": ["x"]}, 0.0, "nothing for 15 minutes"),
+        ({"unknown": "a\nb\x1b[31m"}, 0.0, "its activity is unknown: a b"),
+        ([1], 0.0, "has reported nothing yet"),
+    ],
+)
+def test_policy_believes_only_recent_lines(line: Any, last: float | None, unknown: str) -> None:
+    found = parse_activity(f"earlier\n{json.dumps(line)}\n", NOW)
+    assert unknown in found.unknown
+    assert bool(found.unknown) == bool(unknown)
+    if last is not None:
+        assert found.last == last
+    assert "\x1b" not in found.unknown
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{", "step 12", "[" * 100_000])
+def test_policy_rejects_other_lines(text: str) -> None:
+    assert parse_activity(text, NOW).unknown == "its container gpuctl-activity has reported nothing yet"
