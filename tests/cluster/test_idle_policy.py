@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl_usage.facts import HOUR, WorkloadKey
 from support.cluster_tools import Outcome, Place, inference, training
-from support.small_usage import Worker, small_world
+from support.idle_usage import events, worker, write_usage
 
 POLICY = "usage: {{idle: {{after: 2h, then: {then}, except: [example.com/keep-gpus]}}}}"
 
@@ -59,30 +58,6 @@ def running_webhook() -> Iterator[Webhook]:
         yield webhook
     finally:
         webhook.close()
-
-
-def write_usage(path: Path, place: Place, workers: list[Worker], *, uid: str = "", until: float = 0.0) -> None:
-    """Write a database with six hours of collected usage that end now."""
-    uid = uid or place.api.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
-    now = until or time.time()
-    path.unlink(missing_ok=True)
-    small_world(_start(now), workers).collected(path, _start(now), now, uid=uid).close()
-
-
-def _start(now: float) -> int:
-    return int(now // HOUR - 6) * HOUR
-
-
-def worker(place: Place, kind: str, name: str, *use: float | None) -> Worker:
-    """Return an existing workload that has held one GPU of a node for hours."""
-    key = WorkloadKey(place.namespace, kind, name, place.uid(kind, name))
-    return Worker(key, "n1", 1, use, float(_start(time.time())), None, {"team": "nlp"})
-
-
-def events(place: Place, reason: str) -> list[dict[str, Any]]:
-    """Return the namespace's events with a reason."""
-    found = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
-    return [item for item in found if item["reason"] == reason]
 
 
 def test_idle_jobs_are_warned_and_then_paused(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +206,7 @@ def test_checkpoint_runs_before_an_idle_job_is_paused(
     found = idle()
     assert actions(found) == {"good": "failed", "bad": "failed", "none": "paused"}
     assert "checkpoint of training/good in" in found.err
-    assert "may not list pods" in found.err
+    assert "may not get pods/exec" in found.err
     assert not saved.exists()
     place.grant("onlooker", rules("checkpoints.yaml"))
     found = idle()

@@ -213,7 +213,7 @@ def test_collector_uses_exactly_its_permissions(
 def test_idle_cronjob_pauses_jobs_with_its_permissions(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """The CronJob's command with a token of its account pauses a job of each kind. A controller changes each job
     between the read and the pause. The permissions that remain unused are those on
-    Kueue's Workloads, on kinds without a job here, and on autoscalers that scale to 0.
+    Kueue's Workloads, on kinds without a job here, on autoscalers that scale to 0, and on notebooks with limits.
     """
     namespace, name = ACCOUNT[0], "gpuctl-usage-idle"
     found = found_in(plane, "idle")
@@ -265,6 +265,7 @@ def test_idle_cronjob_pauses_jobs_with_its_permissions(plane: ControlPlane, plac
         *(f"{name}: {verb} workloads.kueue.x-k8s.io" for verb in ("list", "patch")),
         *(f"{name}: {verb} leaderworkersets.leaderworkerset.x-k8s.io" for verb in ("get", "list", "patch")),
         *(f"{name}: {verb} cronjobs.batch" for verb in ("get", "list", "patch")),
+        f"{name}: list pods",
         *(f"{name}: patch {kind}" for kind in ("horizontalpodautoscalers.autoscaling", "scaledobjects.keda.sh")),
     }
     assert set(left) <= used_elsewhere

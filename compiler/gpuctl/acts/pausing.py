@@ -84,13 +84,14 @@ def check_pause_lasts(live: Object) -> None:
         )
 
 
-def pause(session: Session, workload: Object, keys: Records) -> PauseResult:
+def pause(session: Session, workload: Object, keys: Records, reason: str | None = None) -> PauseResult:
     """End a job's pods and keep the job.
 
+    :param reason: why a policy pauses it, for its owner; None if a user does.
     :raises NotPausable: it has ended, is being deleted, or a GitOps controller would start it again.
     """
     check_pause_lasts(workload)
-    return _change(session, workload, lambda live: _pause(session, live, keys))
+    return _change(session, workload, lambda live: _pause(session, live, keys, reason))
 
 
 def resume(session: Session, workload: Object, keys: Records, waits: str = "") -> PauseResult:
@@ -170,17 +171,17 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
     raise Changed(f"{key} is being changed by other clients", "run it again")
 
 
-def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
+def _pause(session: Session, live: Object, keys: Records, reason: str | None) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
     marked = keys.paused in annotations_of(live)
     if is_scheduled(live):
-        return _pause_schedule(session, live, keys)
+        return _pause_schedule(session, live, keys, reason)
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if not _is_active(item) and marked:
             return PauseResult(key, "paused", False, "is paused already")
-        _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}})
+        _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}})
         _activate(session, resource, item, active=False)
         if spec.get("suspend"):
             return PauseResult(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
@@ -191,7 +192,7 @@ def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
         running = pods_left(live)
         tracker = tracked_by(live)
         lasts = f"; {tracker} does not undo this, unless its manifest sets `suspend`" if tracker is not None else ""
-        _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
+        _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
         said = _ends(running) if running else "stays suspended until it is resumed"
         return PauseResult(key, "paused", True, said + lasts)
     count = int(spec.get("replicas", 1))
@@ -199,22 +200,27 @@ def _pause(session: Session, live: Object, keys: Records) -> PauseResult:
         return PauseResult(key, "paused", False, "is paused already")
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, pause_patch(scaler, keys.paused))
-    _patch(session, live, {"metadata": {"annotations": {keys.paused: str(count)}}, "spec": {"replicas": 0}})
+    _patch(session, live, {"metadata": {"annotations": _mark(keys, str(count), reason)}, "spec": {"replicas": 0}})
     return PauseResult(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
 
 
-def _pause_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
+def _mark(keys: Records, replicas: str | None = None, reason: str | None = None) -> dict[str, str | None]:
+    """Return the annotations of a pause; without ``replicas``, the change that removes them."""
+    return {keys.paused: replicas, keys.pause_reason: reason}
+
+
+def _pause_schedule(session: Session, live: Object, keys: Records, reason: str | None) -> PauseResult:
     key, is_suspended = key_of(live), bool(live["spec"].get("suspend"))
     if is_suspended and keys.paused in annotations_of(live):
         return PauseResult(key, "paused", False, "is paused already")
-    _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
+    _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
     running = [item["name"] for item in (live.get("status") or {}).get("active") or []]
     said = f"; its unfinished run {' and '.join(running)} continues" if running else ""
     return PauseResult(key, "paused", True, f"is paused: no further run starts until it is resumed{said}")
 
 
 def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
-    key, mark = key_of(live), {"annotations": {keys.paused: None}}
+    key, mark = key_of(live), {"annotations": _mark(keys)}
     if not live["spec"].get("suspend"):
         return _not_paused(session, live, annotations_of(live).get(keys.paused), keys)
     _patch(session, live, {"metadata": mark, "spec": {"suspend": False}})
@@ -238,12 +244,12 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         if _is_active(item) and remembered is None:
             return PauseResult(key, "resumed", False, "is not paused; Kueue decides when it starts")
         _activate(session, resource, item, active=True)
-        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
+        _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     report_finished_indexes(session, live)
     if is_held(live) and kueue_resources(session) is not None:
         labels = {QUEUE_LABEL: queue_of(live)}
-        gone = {keys.paused: None, HELD_QUEUE: None, FINISHED_INDEXES: None}
+        gone = {**_mark(keys), HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
     if key.kind in TRAININGS:
@@ -251,7 +257,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             return _not_paused(session, live, remembered, keys)
         # Checked first: afterwards the job's own pods use the quota.
         said = _refusal(session, live) or waits or "it starts from its beginning, or its last checkpoint"
-        gone = {keys.paused: None, FINISHED_INDEXES: None}
+        gone = {**_mark(keys), FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"annotations": gone}, "spec": {"suspend": False}})
         return PauseResult(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
@@ -270,7 +276,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     if queue_of(live) and (live.get("status") or {}).get("replicas") and key.kind == "StatefulSet":
         # Kueue's webhook refuses the change until then.
         raise NotPausable(f"the pods of {key} are still ending", "run it again in a moment")
-    _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
+    _patch(session, live, {"metadata": {"annotations": _mark(keys)}, "spec": {"replicas": count}})
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, resume_patch(scaler, keys.paused))
     if queue_of(live) and not said:
@@ -315,7 +321,7 @@ def _refusal(session: Session, live: Object) -> str:
 def _not_paused(session: Session, live: Object, remembered: str | None, keys: Records) -> PauseResult:
     """Remove the mark of a pause that another client ended: it would hide replicas from the next apply."""
     if remembered is not None:
-        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
+        _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
         return PauseResult(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
     return PauseResult(key_of(live), "resumed", False, "is not paused")
 

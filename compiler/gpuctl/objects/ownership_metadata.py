@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.objects.hidden_names import prefixed
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SCALES_TO_ZERO
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MAX_LIFETIME, SCALES_TO_ZERO, STOP_AFTER
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -47,11 +47,15 @@ class Records(NamedTuple):
     applied_by: str
     lowered_from: str
     scales_to_zero: str
+    stop_after: str
+    max_lifetime: str
+    pause_reason: str
+    last_used: str
 
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
         own = (self.hash, self.lowered_by, self.lowered_from, self.applied_by, self.paused, self.request, self.idle)
-        return key in (*own, PART_OF, HELD_QUEUE, FINISHED_INDEXES)
+        return key in (*own, self.pause_reason, self.last_used, PART_OF, HELD_QUEUE, FINISHED_INDEXES)
 
     def is_lasting(self, key: str) -> bool:
         """Return True if a label or annotation is never removed: a record of gpuctl or of a tool that delivered the
@@ -64,7 +68,8 @@ def records(settings: Domain) -> Records:
     """Return the record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     more = ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
-    return Records(*map(settings.label, (*names, *more)))
+    of_notebooks = (STOP_AFTER, MAX_LIFETIME, "pause-reason", "last-used")
+    return Records(*map(settings.label, (*names, *more, *of_notebooks)))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

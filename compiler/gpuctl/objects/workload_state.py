@@ -323,6 +323,8 @@ def carried_over(
     if kind in AUTOSCALERS:
         keep_paused(result, live, keys.paused)
     elif paused is not None and live["kind"] == kind:
+        if keys.pause_reason in old_annotations:
+            metadata.setdefault("annotations", {})[keys.pause_reason] = old_annotations[keys.pause_reason]
         if kind in _BATCH:
             spec["suspend"] = True
             if again or is_held(live):

@@ -218,7 +218,8 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     suspended = bool(spec.get("suspend"))
     stopped = workload["kind"] in SERVICES and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
-        return Status("Paused", _PAUSED, f"{JobHint('resume')} continues it")
+        why = one_line(annotations_of(workload).get(keys.pause_reason))
+        return Status("Paused", _PAUSED, f"{why}; " * bool(why) + f"{JobHint('resume')} continues it")
     if is_queued(workload, keys):
         return Status("Queued", _PENDING, f"waits in Kueue's queue {queue_of(workload)}")
     if suspended and is_held(workload):

@@ -14,6 +14,7 @@ from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
+from gpuctl.usecases.notebook_use import recorded_use
 from gpuctl.usecases.pod_access import choose_pod
 from gpuctl.usecases.read_context import ReadContext
 
@@ -67,7 +68,8 @@ def command(
         what = Command(arguments, choice.container(container), stdin, tty)
         if choice.number > 1:
             click.echo(f"note: in pod {choice.key.name}, one of {choice.number}; --pod names another", err=True)
-        return _run(read_context, choice.key, what)
+        with recorded_use(read_context.scope.session, choice.job.workload, read_context.keys):
+            return _run(read_context, choice.key, what)
 
 
 def _run(read_context: ReadContext, pod: Key, what: Command) -> int:

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from gpuctl.usecases.notebook_use import recorded_use
 from gpuctl.usecases.pod_access import PodChoice, PortForward, listen
 from gpuctl.usecases.read_context import ReadContext
 
@@ -28,10 +29,10 @@ def forward_port(
             f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {choice.key.name} (Ctrl-C ends it)"
         )
         sys.stdout.flush()
+        forward = PortForward(read_context, choice, remote, lambda text: click.echo(f"error: {text}", err=True))
         try:
-            PortForward(read_context, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
-                listener
-            )
+            with recorded_use(read_context.scope.session, choice.job.workload, read_context.keys):
+                forward.serve(listener)
         except KeyboardInterrupt:
             return 130
     return 0

@@ -110,7 +110,9 @@ def paused(evidence: Evidence) -> Finding | None:
     told = Proof("spec", workload["kind"].lower(), f"annotation {evidence.keys.paused}")
     replicas = annotations_of(workload).get(evidence.keys.paused, "")
     numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
-    return Finding("paused", "it was stopped by gpuctl pause", numbers, command("resume", evidence), (told,))
+    reason = one_line(annotations_of(workload).get(evidence.keys.pause_reason))
+    message = f"it was paused: {reason}" if reason else "it was stopped by gpuctl pause"
+    return Finding("paused", message, numbers, command("resume", evidence), (told,))
 
 
 def scheduled(evidence: Evidence) -> Finding | None:

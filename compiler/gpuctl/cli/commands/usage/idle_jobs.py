@@ -16,7 +16,8 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.durations import rough_duration
-from gpuctl.usecases.idle_policy import IdleJob, IdleJudgement, judge_idle_jobs, warn_or_pause, webhook_body
+from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
+from gpuctl.usecases.idle_policy import judge_idle_jobs, warn_or_pause
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.usage_backends import open_existing_database
 from gpuctl.usecases.webhook import post
@@ -52,7 +53,8 @@ def command(
     context: str | None,
     platform: str | None,
 ) -> int:
-    """Warn the owners of idle jobs, or pause these jobs, by the platform's policy `usage.idle`.
+    """Warn the owners of idle jobs, or pause these jobs, by the platform's policy `usage.idle`. Pause notebooks that
+    have reached a limit of their documents (`notebook.stop_after`, `notebook.max_lifetime`).
 
     A job is idle if the mean use of its GPUs was below `below` in each hour of `after`, and all these hours were
     measured. An owner is warned once until the job is busy again, by an event that `gpuctl describe job` shows. Actions
@@ -60,19 +62,15 @@ def command(
     manage are shown, but not changed.
     """
     settings = stated_settings(config, usage_database=database)
-    address = named_database(settings)
     with open_context(kubeconfig, context, platform, namespace, as_json=output == "json", changes=True) as read_context:
         if read_context.service is not None:
             raise click.UsageError(
                 "`gpuctl usage idle` asks no service: name the cluster with --kubeconfig or --context."
             )
         policy = read_context.settings.platform.usage.idle
-        if policy is None:
-            raise click.UsageError(
-                "The platform has no policy for idle jobs: set `usage: {idle: {after: 2h, then: warn}}` in its "
-                "platform.yaml."
-            )
-        with _opened(address) as usage:
+        if policy is None and settings.usage_database is None:
+            return _act(None, read_context, None, settings, yes=yes, as_json=output == "json")
+        with _opened(named_database(settings)) as usage:
             return _act(usage, read_context, policy, settings, yes=yes, as_json=output == "json")
 
 
@@ -90,10 +88,20 @@ def _opened(address: str) -> Iterator[Database]:
 
 
 def _act(
-    usage: Database, read_context: ReadContext, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
+    usage: Database | None,
+    read_context: ReadContext,
+    policy: UsageIdle | None,
+    settings: UsageSettings,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> int:
-    now = time.time()
-    judged = judge_idle_jobs(usage, read_context, policy, now)
+    judged = judge_idle_jobs(usage, read_context, policy, time.time())
+    if not judged.has_rules:
+        raise click.UsageError(
+            "The platform has no policy for idle jobs, and no notebook has limits: set "
+            "`usage: {idle: {after: 2h, then: warn}}` in its platform.yaml."
+        )
     actions = [job.verdict.value for job in judged.jobs]
     to_do = [number for number, job in enumerate(judged.jobs) if job.verdict.is_to_do]
     if yes:
@@ -101,6 +109,9 @@ def _act(
         for number in to_do:
             actions[number] = _do(read_context, judged, number, settings, audit)
     _show(judged, actions, as_json=as_json)
+    for job in judged.jobs:
+        if job.cause and job.verdict is IdleVerdict.UNKNOWN:
+            click.echo(f"note: {job.name} -n {job.namespace}: {job.cause}", err=True)
     if to_do and not yes:
         click.echo("Nothing has been done: confirm with --yes.", err=True)
     return 1 if FAILED in actions else 0
