@@ -20,8 +20,8 @@ from gpuctl.objects.label_names import MAX_LIFETIME, STOP_AFTER
 # Without Python the notebook must start all the same, and be told from one that is in use.
 _START = """\
 if command -v python3 >/dev/null 2>&1; then exec python3 -c "$0" "$@"; fi
-echo '{"unknown": "the image has no python3"}'
 trap 'exit 0' TERM
+echo '{"unknown": "the image has no python3"}'
 while :; do sleep 3600 & wait $!; done
 """
 
