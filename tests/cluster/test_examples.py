@@ -1,23 +1,43 @@
-"""The documents of ``examples/jobs`` on a real API server: each is created, and applying them again changes nothing."""
+"""The documents of ``examples/jobs`` and ``examples/hami`` on a real API server: each is created, and applying them
+again changes nothing.
+"""
 
 from __future__ import annotations
+
+import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import Place
 from support.pages import ROOT
 
-JOBS = ROOT / "examples" / "jobs"
+EXAMPLES = ROOT / "examples"
+GPUS = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu-s3", "gpu-s4", "gpu-m1")
 
 
-def test_examples_are_created_once(plane: ControlPlane, place: Place) -> None:
-    pools = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu-s3", "gpu-s4", "gpu-m1")
-    plane.add_nodes({name: {"gpus": 8, "cpu": "128", "memory": "1Ti"} for name in pools})
+@pytest.mark.parametrize(
+    ("directory", "nodes", "objects"),
+    [
+        (
+            "jobs",
+            {**dict.fromkeys(GPUS, "nvidia.com/gpu"), "npu-1": "huawei.com/Ascend910", "amd-1": "amd.com/gpu"},
+            20,
+        ),
+        ("hami", {"gpu-h1": "nvidia.com/gpu", "npu-h1": "huawei.com/Ascend910B3"}, 5),
+    ],
+)
+def test_examples_are_created_once(
+    plane: ControlPlane, place: Place, directory: str, nodes: dict[str, str], objects: int
+) -> None:
+    path = str(EXAMPLES / directory)
+    plane.add_nodes(
+        {name: {"gpus": 8, "gpu_resource": gpu, "cpu": "128", "memory": "1Ti"} for name, gpu in nodes.items()}
+    )
     try:
-        created, again = (place.anywhere("apply", "-f", str(JOBS), "--yes", "-o", "json") for _ in range(2))
-        assert len(created.actions) > 20
+        created, again = (place.anywhere("apply", "-f", path, "--yes", "-o", "json") for _ in range(2))
+        assert len(created.actions) > objects
         assert set(created.actions.values()) == {"create"}
         assert again.actions == dict.fromkeys(created.actions, "unchanged")
     finally:
-        place.anywhere("delete", "-f", str(JOBS), "--yes", "--without-checkpoint")
+        place.anywhere("delete", "-f", path, "--yes", "--without-checkpoint")
         plane.kubectl("delete", "pvc", "--all", "-n", "nlp")
-        plane.kubectl("delete", "node", *pools)
+        plane.kubectl("delete", "node", *nodes)

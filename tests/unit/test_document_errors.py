@@ -100,7 +100,7 @@ def test_invalid_key_is_the_marked_span(text: str, place: tuple[int, int, int, i
         ("resources: {gpu: 50%}", "write `gpu: 1` and `gpu-share: 0.5` for a part of a card"),
         ("resources: {gpu: 1.5}", "write 1"),
         ("resources: {gpu: $N}", "write a whole number such as 8; gpuctl reads no variables of the shell"),
-        ("resources: {gpu: 1, gpu-share: 50%}", "did you mean `0.5`?"),
+        ("resources: {gpu: 1, gpu-share: 50 %}", "did you mean `0.5`?"),
     ],
 )
 def test_hints_for_invalid_gpu_amounts(line: str, hint: str) -> None:

@@ -12,8 +12,8 @@ from support.pages import ROOT, rows
 from support.repositories import gpuctl
 
 EXAMPLES = ROOT / "examples"
-JOBS, TOUR, TEAM = (EXAMPLES / name for name in ("jobs", "tour", "team-repo"))
-ALONE = [*sorted(JOBS.glob("*.yaml")), *sorted(TOUR.glob("*.yaml"))]
+JOBS, TOUR, TEAM, HAMI = (EXAMPLES / name for name in ("jobs", "tour", "team-repo", "hami"))
+ALONE = sorted(path for directory in (JOBS, TOUR, HAMI) for path in directory.glob("*.yaml"))
 DOCUMENTS = [*ALONE, *sorted(TEAM.glob("[a-z]*.yaml"))]
 DOCUMENTS += sorted(path for name in ("jobs", "pools") for path in (TEAM / name).rglob("*.yaml"))
 _TOP = re.compile(r"# [A-Z].+\.\n# Try: (gpuctl .+)\nkind: ")
@@ -31,7 +31,7 @@ def test_command_at_the_top_runs_without_warnings(path: Path) -> None:
     assert "warning" not in result.err
 
 
-@pytest.mark.parametrize("directory", [JOBS, TOUR, TEAM], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [JOBS, TOUR, TEAM, HAMI], ids=lambda path: path.name)
 def test_directory_is_valid_under_strict(directory: Path) -> None:
     result = gpuctl(ROOT, "validate", "--strict", str(directory))
     assert (result.code, result.err) == (0, ""), result.out
@@ -45,7 +45,11 @@ def test_document_is_valid_alone(path: Path) -> None:
 
 def test_list_of_examples_is_complete() -> None:
     page = "examples/README.md"
-    listed = [re.findall(r"\((.+)\)", row[0]) for row in (*rows(page, "Jobs"), *rows(page, "Settings"))]
-    assert sorted(listed) == [[str(path.relative_to(EXAMPLES))] for path in sorted(JOBS.iterdir())]
+    listed = [
+        re.findall(r"\((.+)\)", row[0])
+        for row in (*rows(page, "Jobs"), *rows(page, "Shares of cards"), *rows(page, "Settings"))
+    ]
+    documents = sorted([*HAMI.iterdir(), *JOBS.iterdir()])
+    assert sorted(listed) == [[str(path.relative_to(EXAMPLES))] for path in documents]
     directories = re.findall(r"^\| \[([\w-]+)\]\(\1\) \|", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.M)
     assert sorted(directories) == sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())

@@ -272,7 +272,10 @@ COMPANIONS = {
     **dict.fromkeys(
         ("resources.topology", "resources.topology.required", "resources.topology.preferred"), "resources: {nodes: 2}"
     ),
-    **dict.fromkeys(("resources.gpu-profile", "resources.gpu-share"), "resources: {gpu: 1}"),
+    **dict.fromkeys(
+        ("resources.gpu-profile", "resources.gpu-share", "resources.gpu-share.memory"), "resources: {gpu: 1}"
+    ),
+    "resources.gpu-share.cores": "resources: {gpu: 1, gpu-share: {memory: 8Gi}}",
     **dict.fromkeys(
         (f"priorities.{level}.{key}" for level in ("medium", "low") for key in ("className", "value")),
         "priorities: {high: {className: urgent, value: 2000000}}",

@@ -417,11 +417,19 @@ HAMI_JSON = '[{"id":"GPU-a","count":10,"devmem":40960,"devcore":100,"type":"A100
             "huawei.com/Ascend910B3",
             {"huawei.com/Ascend910B3": 1, "huawei.com/Ascend910B3-memory": 4096},
             {},
-            None,
+            0.0625,
         ),
         (
             *("hami", "huawei.com/Ascend910B3", {"huawei.com/Ascend910B3": 1, "huawei.com/Ascend910B3-memory": 4096}),
-            *({"hami.io/node-Ascend910B3-register": HAMI}, 0.1),
+            *({"hami.io/node-register-Ascend910B3": HAMI}, 0.1),
+        ),
+        ("hami", "", {"enflame.com/gcu-memory": 4096, "enflame.com/gcu-core": 40}, {}, 0.4),
+        ("hami", "", {"mthreads.com/vgpu": 1, "mthreads.com/sgpu-memory": 32, "mthreads.com/sgpu-core": 4}, {}, 0.25),
+        ("hami", "", {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}, {}, 0.25),
+        ("hami", "", {"cambricon.com/vmlu": 1, "cambricon.com/mlu.smlu.vmemory": 16}, {}, None),
+        (
+            *("hami", "", {"iluvatar.ai/BI-V150-vgpu": 1, "iluvatar.ai/BI-V150.vMem": 16}),
+            *({"hami.io/node-BI-V150-register": HAMI}, 0.1),
         ),
         (
             "hami",

@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
-import math
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import profile_of, resource_of
 from gpuctl.language.settings import Gpu, Settings
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
-
-
-def is_shared(context: Context, model: Job) -> bool:
-    """Return True if the pod gets a share of a card and a system enforces it."""
-    return context.settings.is_shared(model.resources)
 
 
 def gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
-    """Return the extended resources: whole cards, MIG slices, or HAMi's and Volcano's keys for shares."""
+    """Return the extended resources: whole cards, MIG slices, or the sharing system's for shares."""
     count = str(model.resources.gpu)
     if model.resources.gpu_profile is not None:
         return {resource_of(model.resources.gpu_profile): count}
-    share = parse_quantity(model.resources.gpu_share or "1")
-    if not is_shared(context, model) or share is None:
+    share, part = context.settings.share_of(model.resources), model.resources.share_block
+    if share is None or part is None:
         return {gpu.resource: count}
-    percent = str(max(1, math.floor(share * 100)))
-    mebibytes = str(math.ceil(share / MEBIBYTE))
-    if context.settings.sharing == "hami":
-        amount = {"nvidia.com/gpumem-percentage": percent} if share < 1 else {"nvidia.com/gpumem": mebibytes}
-        return {gpu.resource: count, **amount}
-    amount = {"volcano.sh/vgpu-memory-percentage": percent} if share < 1 else {"volcano.sh/vgpu-memory": mebibytes}
-    return {"volcano.sh/vgpu-number": count, **amount}
+    amounts = {share.number: count} if share.number else {}
+    amounts |= {name: str(amount) for name, amount in (share.memory_amount(part.amount) or {}).items()}
+    if share.cores and part.core_part is not None:
+        amounts[share.cores] = str(share.core_amount(part.core_part))
+    return amounts
 
 
-def lift_gpus(settings: Settings, container: Object) -> tuple[str | None, int, str | None]:
-    """Return the vendor and number of a container's GPUs, and their MIG profile; (None, 0, None) without GPUs."""
+def gpu_scheduler(context: Context, model: Job, gpu: Gpu) -> str:
+    """Return the scheduler that hands out the pod's cards; "" for the cluster's default one."""
+    share = context.settings.share_of(model.resources)
+    return gpu.card.scheduler if share is None else share.scheduler
+
+
+def gpu_annotations(context: Context, model: Job) -> dict[str, str]:
+    """Return the annotations by which the sharing system recognises what a pod wants."""
+    share, part = context.settings.share_of(model.resources), model.resources.share_block
+    if share is None or part is None or part.core_part is None or share.core_annotation is None:
+        return {}
+    return dict([share.core_annotation])
+
+
+class LiftedGpus(NamedTuple):
+    """The vendor and number of a container's GPUs, their MIG profile, and the annotations that gpuctl adds for them."""
+
+    vendor: str | None = None
+    number: int = 0
+    profile: str | None = None
+    annotations: Mapping[str, str] = MappingProxyType({})
+
+
+def lift_gpus(settings: Settings, container: Object) -> LiftedGpus:
+    """Return the GPUs of a container."""
     limits = container.get("resources", {}).get("limits", {})
-    if "volcano.sh/vgpu-number" in limits:
-        return "nvidia", int(limits["volcano.sh/vgpu-number"]), None
-    for gpu in settings.gpus.values():
-        if gpu.resource in limits:
-            return gpu.vendor, int(limits[gpu.resource]), None
+    for gpu in settings.gpus:
+        share = gpu.card.share
+        added = {}
+        if share is not None and share.core_annotation is not None and share.cores in limits:
+            added = dict([share.core_annotation])
+        for resource in gpu.card.counted:
+            if resource in limits:
+                return LiftedGpus(gpu.vendor, int(limits[resource]), annotations=added)
+        if share is not None and not share.number and any(part in limits for part in share.parts):
+            return LiftedGpus(gpu.vendor, 1)
     for resource, amount in limits.items():
         if (profile := profile_of(resource)) is not None:
-            return "nvidia", int(amount), profile
-    return None, 0, None
+            return LiftedGpus("nvidia", int(amount), profile)
+    return LiftedGpus()
+
+
+def lift_share(text: str) -> str | dict[str, str]:
+    """Return the share of a card in an annotation, as a document has it."""
+    if not text.startswith("{"):
+        return text
+    try:
+        found: dict[str, str] = json.loads(text)
+    except ValueError:
+        return text
+    return found

@@ -115,7 +115,7 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
     if description is not None:
         header["description"] = description
     placed = members[0]["metadata"].get("annotations", {}).get(context.label("placement"))
-    resources = {gpu.resource: gpu.vendor for gpu in reversed(context.settings.gpus.values())}
+    resources = {name: gpu.vendor for gpu in reversed(context.settings.gpus) for name in gpu.card.counted}
     users: Data = {}
     for member in members:
         hard = member["spec"]["hard"]

@@ -9,7 +9,7 @@ from typing import Any
 from gpuctl.backend.autoscaler_objects import lift_autoscaling
 from gpuctl.backend.claim_objects import lift_new_claims
 from gpuctl.backend.code_container import lift_code
-from gpuctl.backend.gpu_resources import lift_gpus
+from gpuctl.backend.gpu_resources import lift_gpus, lift_share
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
@@ -93,6 +93,7 @@ class LiftedWorkload:
         if main is None:
             raise ValueError(f"{self.name} has no container {MAIN_CONTAINER}")
         self.container = main
+        self.gpus = lift_gpus(context.settings, main)
         self.torchrun_is_ours = torchrun_is_ours
         self.role_variables = frozenset(role_variables)
         self._ours = ours
@@ -165,7 +166,7 @@ class LiftedWorkload:
         if labels:
             job["labels"] = labels
         annotations = template.get("annotations", {})
-        added = self.rdma.annotations.items() if self.rdma is not None else ()
+        added = [*(self.rdma.annotations.items() if self.rdma is not None else ()), *self.gpus.annotations.items()]
         annotations = {
             key: value
             for key, value in annotations.items()
@@ -258,7 +259,7 @@ class LiftedWorkload:
             ours |= {name for name, field in MODEL_ENV.items() if self._annotation(f"model-{field}") is not None}
         if self.obj["kind"] == "LeaderWorkerSet":
             ours |= GROUP_ENV
-        values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not lift_gpus(self.context.settings, self.container)[1] else {}
+        values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not self.gpus.number else {}
         if self.rdma is not None:
             values |= self.rdma.env
         if self._model().get("cache"):
@@ -275,7 +276,7 @@ class LiftedWorkload:
         of_pool = self.context.settings.queue_of(resources["pool"]) if self.kind == "training" else None
         if queue and queue != of_pool:
             resources["queue"] = queue
-        vendor, number, profile = lift_gpus(self.context.settings, self.container)
+        vendor, number, profile, _ = self.gpus
         resources["gpu"] = number
         types = self._gpu_types()
         if types:
@@ -283,7 +284,7 @@ class LiftedWorkload:
         if profile is not None:
             resources["gpu-profile"] = profile
         if (share := self._annotation("gpu-share")) is not None:
-            resources["gpu-share"] = share
+            resources["gpu-share"] = lift_share(share)
         if vendor is not None and vendor != self.context.settings.default_vendor:
             resources["gpu-vendor"] = vendor
         limits = self.container.get("resources", {}).get("limits", {})

@@ -91,8 +91,8 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
     annotations = placement_annotation(context, model)
     if model.job.description is not None:
         annotations[context.label("description")] = model.job.description
-    if model.resources.gpu_share is not None:
-        annotations[context.label("gpu-share")] = model.resources.gpu_share
+    if model.resources.share_block is not None:
+        annotations[context.label("gpu-share")] = model.resources.share_block.text
     if model.job.checkpoint is not None:
         # On the running object: its progress is saved as this object says, even if a newer document differs.
         text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)

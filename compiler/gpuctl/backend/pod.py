@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from gpuctl.backend.code_container import code_container
-from gpuctl.backend.gpu_resources import gpu_amounts, is_shared
+from gpuctl.backend.gpu_resources import gpu_amounts, gpu_annotations, gpu_scheduler
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import activity_container
@@ -103,7 +103,7 @@ def pod_template(
         pod["terminationGracePeriodSeconds"] = drain + pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
     if shared := pod_security(model):
         pod["securityContext"] = shared
-    annotations = {**topology_annotations(context, model), **model.job.annotations}
+    annotations = {**topology_annotations(context, model), **gpu_annotations(context, model), **model.job.annotations}
     add_network(context, model, pod, annotations)
     pod.update(_placement(context, document, model))
     pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
@@ -248,8 +248,8 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     gpu = context.settings.gpu_of(model.resources)
     if model.resources.gpu > 0 and gpu is not None:
         placement["tolerations"] = [_tolerated(gpu.taint)]
-        if is_shared(context, model) and context.settings.sharing == "volcano":
-            placement["schedulerName"] = "volcano"
+        if scheduler := gpu_scheduler(context, model, gpu):
+            placement["schedulerName"] = scheduler
     if spot is not None and spot.taint is not None:
         placement["tolerations"] = [*placement.get("tolerations", []), _tolerated(spot.taint)]
     return placement

@@ -35,18 +35,20 @@ from gpuctl.frontend.platform_restrictions import (
 )
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.environment_block import Environment
+from gpuctl.language.gpu_cards import CARDS
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.objects.api_resources import Object
 
 SHARES = frozenset(
-    {
-        *("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
-        *("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-memory-percentage"),
-    }
-)
-"""Extended resources of HAMi and Volcano that ``gpu-share`` sets."""
+    name
+    for chips in (CARDS["hami"]["nvidia"], CARDS["volcano"]["nvidia"])
+    for card in chips.values()
+    if card.share is not None
+    for name in (card.share.number, *card.share.parts)
+) - {"nvidia.com/gpu"}
+"""Extended resources of HAMi and Volcano that ``gpu-share`` sets on NVIDIA cards."""
 
 _NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
 _FORBIDDEN = {
@@ -427,12 +429,12 @@ def _main_container_problems(context: Context, model: Job, container: Object) ->
     for position, variable in enumerate(container.get("env", [])):
         if variable.get("name") in reserved:
             yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
-    gpus = context.settings.card_resources
+    gpus = context.settings.card_resources | context.settings.share_resources | SHARES
     if model.resources.gpu_profile is not None:
-        gpus = context.settings.gpu_resources
+        gpus |= context.settings.gpu_resources
     for kind in ("limits", "requests"):
         for resource in container.get("resources", {}).get(kind, {}):
-            if resource in gpus or resource in SHARES:
+            if resource in gpus:
                 message = f"`{resource}` cannot be patched: pool, quota and placement follow resources.gpu"
                 yield PodProblem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
 

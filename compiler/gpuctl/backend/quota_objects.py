@@ -50,9 +50,8 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
         numbers = entry.gpu if isinstance(entry.gpu, dict) else {context.settings.default_vendor: entry.gpu}
         # Vendors that the entry does not name are set to 0, because a quota does not limit resources it omits.
         for vendor in dict.fromkeys([*numbers, *context.settings.used_vendors]):
-            gpu = context.settings.gpus.get(vendor)
-            if gpu is not None:
-                hard[f"requests.{gpu.resource}"] = str(numbers.get(vendor, 0))
+            for gpu in context.settings.gpu_chips.get(vendor, {}).values():
+                hard |= {f"requests.{name}": str(numbers.get(vendor, 0)) for name in gpu.card.counted}
     if entry.gpu is not None or entry.gpu_profiles is not None:
         named = entry.gpu_profiles or {}
         listed = (profile for profiles in context.settings.profiles.values() for profile in profiles)

@@ -10,10 +10,15 @@ from gpuctl.capacity.scheduler_model import units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot_entries import SCHEDULER
 from gpuctl.capacity.volume_binding import NEEDED_LISTS, ephemeral_claim, is_binding_delayed, storage_class_of
+from gpuctl.language.gpu_cards import TITLES, every_share
 from gpuctl.objects.api_resources import Object
 
-# Source: HAMi, docs/config.md (resource names); Volcano, pkg/scheduler/api/devices (vgpu).
-_SHARES = {"nvidia.com/gpumem": "HAMi", "nvidia.com/gpucores": "HAMi", "volcano.sh/": "Volcano"}
+_SYSTEMS = {
+    name: TITLES[system]
+    for system, share in reversed([*every_share()])
+    for name in (*share.parts, *({share.number} & {"volcano.sh/vgpu-number"}))
+}
+"""Resource of shares that nodes need not report -> the system that hands it out."""
 
 
 def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
@@ -46,7 +51,7 @@ def unknown_reasons(
 
 def _handed_out(resource: str) -> str:
     """Return which scheduler allocates shares of a card: nodes need not report such a resource."""
-    whose = next((name for prefix, name in _SHARES.items() if resource.startswith(prefix)), None)
+    whose = _SYSTEMS.get(resource)
     return f": the scheduler of {whose} allocates it" if whose else ""
 
 

@@ -348,8 +348,8 @@ def _quota_vendors(
     document: Document, gpu: int | dict[str, int] | None, path: tuple[str | int, ...], settings: Settings
 ) -> Iterator[Diagnostic]:
     for vendor in gpu if isinstance(gpu, dict) else ():
-        if vendor not in settings.gpus:
-            close = nearest(vendor, settings.gpus)
-            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}"
+        if vendor not in settings.gpu_chips:
+            close = nearest(vendor, settings.gpu_chips)
+            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}"
             message = f"the platform defines no GPU vendor `{vendor}`"
             yield document.diagnostic(ERROR, "GPU211", message, (*path, vendor), hint, key=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.gpu_cards import TITLES
+from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, profiles_of
-from gpuctl.language.settings import Settings
+from gpuctl.language.settings import Gpu, Settings
 from gpuctl.language.spelling import nearest
-from gpuctl.objects.quantities import parse_quantity
+from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 _PROFILE = ("resources", "gpu-profile")
@@ -19,16 +21,17 @@ _PROFILE = ("resources", "gpu-profile")
 def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Yield the diagnostics of the GPUs of a job."""
     resources = model.resources
-    if resources.gpu_vendor is not None and settings.gpu_of(resources) is None:
-        close = nearest(resources.gpu_vendor, settings.gpus)
+    if resources.gpu_vendor is not None and resources.gpu_vendor not in settings.gpu_chips:
+        close = nearest(resources.gpu_vendor, settings.gpu_chips)
         yield document.diagnostic(
             ERROR,
             "GPU211",
             f"the platform defines no GPU vendor `{resources.gpu_vendor}`",
             ("resources", "gpu-vendor"),
-            f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}",
+            f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}",
         )
     yield from _gpu_profile(document, model, settings)
+    yield from _card(document, model, settings)
     yield from _gpu_share(document, model, settings)
     if resources.gpu > 0 and (resources.cpu is None or resources.memory is None):
         missing = " and ".join(name for name in ("cpu", "memory") if getattr(resources, name) is None)
@@ -90,16 +93,42 @@ def check_shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
         yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
 
 
-def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
-    share = model.resources.gpu_share
-    if share is None or parse_quantity(share) == 1:
+def _card(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report GPU types that do not name one chip, where the resource depends on it, and odd numbers of paired cards."""
+    resources = model.resources
+    vendor = resources.gpu_vendor or settings.default_vendor
+    chips = settings.gpu_chips.get(vendor)
+    if resources.gpu == 0 or chips is None:
         return
-    path = ("resources", "gpu-share")
-    sharing = settings.sharing
+    gpu = settings.gpu_of(resources)
+    system = TITLES.get(settings.sharing, "Kubernetes")
+    if gpu is None:
+        known = ", ".join(chip for chip in chips if chip)
+        named = " and ".join(resources.gpu_types)
+        message = f"{system} has a resource for each chip of {vendor}, and the job names no chip"
+        if len(resources.gpu_types) > 1:
+            message = f"{system} has a resource for each chip of {vendor}; {named} are not of one chip"
+        elif resources.gpu_types:
+            message = f"{system} has a resource for each chip of {vendor}, and `{named}` names no chip"
+        key = "gpu-type" if resources.gpu_type is not None else "gpu"
+        hint = f"name one of {known} in `gpu-type`, or the resource in the platform's `gpu.vendors.{vendor}.resource`"
+        yield document.diagnostic(ERROR, "GPU240", message, ("resources", key), hint, key=key == "gpu")
+    elif gpu.card.in_pairs and resources.gpu % 2 and settings.share_of(resources) is None:
+        message = f"{system} hands out cards of {' or '.join(resources.gpu_types)} in pairs, and the job asks for "
+        hint = f"write `gpu: {resources.gpu + 1}`"
+        yield document.diagnostic(ERROR, "GPU241", message + str(resources.gpu), ("resources", "gpu"), hint)
+
+
+def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report shares of cards that nothing enforces, or that the sharing system does not hand out."""
+    part = model.resources.share_block
+    if part is None or not part.is_part:
+        return
+    path: FieldPath = ("resources", "gpu-share")
     if model.resources.gpu == 0:
         message = "`gpu-share` asks for part of a card, and the job asks for no card"
         yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
-    elif sharing == "none":
+    elif settings.sharing == "none":
         yield document.diagnostic(
             WARNING,
             "GPU410",
@@ -108,6 +137,45 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
             "remove it, or have the platform set `gpu.sharing: hami` or `volcano`",
             key=True,
         )
-    elif (model.resources.gpu_vendor or settings.default_vendor) != "nvidia":
-        message = f"gpu-share is not enforced: {sharing} shares NVIDIA cards only here"
-        yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
+    elif model.resources.gpu_profile is None and (gpu := settings.gpu_of(model.resources)) is not None:
+        wrong = _wrong_share(model.resources.gpu, part, gpu, settings)
+        if wrong is not None:
+            message, hint, field = wrong
+            if isinstance(model.resources.gpu_share, GpuShare) and field is not None:
+                path = (*path, field)
+            yield document.diagnostic(ERROR, "GPU241", message, path, hint, key=True)
+
+
+def _wrong_share(number: int, part: GpuShare, gpu: Gpu, settings: Settings) -> tuple[str, str, str | None] | None:
+    """Return why the sharing system does not hand out a share, what to do, and the field of the share; None if it
+    does.
+    """
+    system, share, vendor = TITLES[settings.sharing], gpu.card.share, gpu.vendor
+    setting = f"the platform's `gpu.vendors.{vendor}.share`"
+    if share is None:
+        return (
+            f"no resources of {system} for shares of {vendor} cards are known",
+            f"remove it, or name them in {setting}",
+            None,
+        )
+    if number > 1 and not share.several:
+        return (
+            f"{system} hands out a share of one {vendor} card, and the job asks for shares of {number}",
+            "write `gpu: 1`, or remove `gpu-share`",
+            None,
+        )
+    if share.memory_amount(part.amount) is None:
+        return (
+            f"{system} divides {vendor} cards by an amount of memory, and `{part.memory}` is a fraction",
+            "write an amount, such as `8Gi`",
+            "memory",
+        )
+    if share.card and part.amount > share.card * MEBIBYTE:
+        return (
+            f"`{part.memory}` is more than the {share.card}Mi of a card ({gpu.resource})",
+            "write at most that, or remove `gpu-share` for the whole card",
+            "memory",
+        )
+    if part.cores is not None and not share.cores:
+        return f"{system} divides the cores of {vendor} cards by the memory", "remove `cores`", "cores"
+    return None

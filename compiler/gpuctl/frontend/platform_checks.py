@@ -22,7 +22,7 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
         hint = f"write `{shown}`" if shown in versions else f"the versions are {versions[0]} to {versions[-1]}"
         message = f"kubernetes.version `{version}` is not a supported minor version"
         yield document.diagnostic(ERROR, "GPU601", message, ("kubernetes", "version"), hint)
-    known = Settings(platform).gpus
+    known = Settings(platform).gpu_chips
     if platform.gpu.default is not None and platform.gpu.default not in known:
         near = nearest(platform.gpu.default, known)
         hint = f"did you mean `{near}`?" if near else "define it in `gpu.vendors`"

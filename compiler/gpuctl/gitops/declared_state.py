@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-from gpuctl.backend.gpu_resources import is_shared
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.quota_objects import hard_limits
 from gpuctl.compilation import Compilation
@@ -210,11 +209,8 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
     gpu = settings.gpu_of(resources)
     requests = pod_requests(pod)
     gpus: Fraction | None = requests.get(gpu.resource, Fraction(0)) if gpu is not None else Fraction(0)
-    if resources.gpu_profile is not None:
-        gpus = None
-    elif is_shared(context, model):
-        share = parse_quantity(resources.gpu_share)
-        gpus = resources.gpu * share if share is not None and share < 1 else None
+    if resources.gpu_profile is not None or settings.share_of(resources) is not None:
+        gpus = settings.cards_of(resources)
     default = settings.platform.quota.defaultRequest
     counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
     cards = settings.gpu_resources

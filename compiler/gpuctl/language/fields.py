@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from gpuctl.language import names
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
+from gpuctl.language.gpu_cards import parse_share
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
 from gpuctl.objects.cron import CronProblem, parse_cron
@@ -235,17 +236,19 @@ def _device_count(value: str) -> str:
 
 @_cached
 def _share(value: str) -> str:
-    amount = parse_quantity(value)
+    amount = parse_share(value)
     if amount is None:
         better = _fraction(value) or suggest_quantity(value)
         raise field_error(
             "GPU208",
             f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
-            "such as `0.5`",
+            "such as `0.5` or `50%`",
             f"did you mean `{better}`?" if better else _no_variables(value),
         )
     if amount <= 0:
         raise field_error("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
+    if value.endswith("%") and amount > 1:
+        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is more than one card")
     if 1 < amount < 2**20:
         raise field_error(
             "GPU206",

@@ -37,6 +37,7 @@ from gpuctl.language.fields import (
     empty_dict,
     empty_list,
 )
+from gpuctl.language.gpu_share_block import VendorShare
 from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN
 from gpuctl.language.network_block import NetworkSettings
 from gpuctl.language.route_blocks import RouteSettings
@@ -102,6 +103,12 @@ class Vendor(Block):
         description="Node label with the product's name, as the vendor's feature discovery writes it.",
         examples=["nvidia.com/gpu.product"],
     )
+    share: VendorShare | None = Field(
+        None,
+        description="Resources by which the `sharing` system hands out shares of the cards. Default: the built-in ones "
+        "of the resource, if it is known.",
+        examples=[{"memory": "example.com/gpu-memory", "cores": "example.com/gpu-cores"}],
+    )
 
 
 class GpuBlock(Block):
@@ -114,9 +121,9 @@ class GpuBlock(Block):
     )
     vendors: Annotated[dict[DnsLabel, Vendor], UserKeys()] = Field(
         default_factory=empty_dict,
-        description="Vendors in addition to the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
-        "mthreads, iluvatar "
-        "and metax, or in place of them. A vendor only affects jobs that name it, unless it is the `default`.",
+        description="Vendors in addition to the built-in nvidia, amd, ascend, intel, cambricon, hygon, mthreads, "
+        "iluvatar, metax, kunlunxin, enflame, biren and vastai, or in place of them. A vendor only affects jobs that "
+        "name it, unless it is the `default`.",
         examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
     )
     types: Annotated[
@@ -134,7 +141,10 @@ class GpuBlock(Block):
         examples=[{"A100-80G": ["1g.10gb", "3g.40gb"]}],
     )
     sharing: Literal["none", "hami", "volcano"] = Field(
-        "none", description="System that enforces `gpu-share`.", examples=["hami"]
+        "none",
+        description="System that enforces `gpu-share`, and whose resources jobs request. With `hami`, whole cards have "
+        "its names, too, such as `hygon.com/dcunum`; with `volcano`, those of Ascend.",
+        examples=["hami"],
     )
 
 

@@ -17,6 +17,7 @@ from gpuctl.language.fields import (
     RequiredLabelValue,
     Share,
 )
+from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.network_block import Network
 from gpuctl.language.topology_block import Topology
@@ -53,13 +54,13 @@ class Resources(Block):
         "Default: whole cards.",
         examples=["1g.10gb"],
     )
-    gpu_share: Share | None = Field(
+    gpu_share: Share | GpuShare | None = Field(
         None,
         alias="gpu-share",
-        description="Part of one card: GPU memory (`2Gi`) or a fraction (`0.5`). Enforced only where the platform "
-        "names a "
-        "sharing system (`gpu.sharing: hami` or `volcano`); otherwise the pod gets whole cards and a warning says so.",
-        examples=["8Gi", "0.5"],
+        description="Part of each card: GPU memory (`2Gi`), a fraction of it (`0.5`, `50%`), or memory and cores. "
+        "Enforced only where the platform names a sharing system (`gpu.sharing: hami` or `volcano`); otherwise the pod "
+        "gets whole cards and a warning says so.",
+        examples=["8Gi", "50%", {"memory": "8Gi", "cores": "30%"}],
     )
     gpu_vendor: DnsLabel | None = Field(
         None,
@@ -87,6 +88,11 @@ class Resources(Block):
     network: Network = Field(
         default_factory=Network.model_construct, description="Network of each pod.", examples=[{"rdma": True}]
     )
+
+    @property
+    def share_block(self) -> GpuShare | None:
+        """The share of a card, with the short form expanded."""
+        return GpuShare(memory=self.gpu_share) if isinstance(self.gpu_share, str) else self.gpu_share
 
     @property
     def gpu_types(self) -> tuple[str, ...]:

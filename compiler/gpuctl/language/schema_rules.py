@@ -152,10 +152,10 @@ TEXT_RULES: dict[Checks, TextRule] = {
         (
             fields.Share,
             TextRule(
-                _POSITIVE_QUANTITY,
+                rf"{_POSITIVE_QUANTITY}|^(?=[0-9.]*[1-9])(?:100(?:\.0{{1,3}})?|[0-9]{{1,2}}(?:\.[0-9]{{1,3}})?)%$",
                 64,
                 _NUMBER,
-                "Neither an amount of GPU memory such as `2Gi` nor a fraction of a card such as `0.5`.",
+                "Neither an amount of GPU memory such as `2Gi` nor a fraction of a card such as `0.5` or `50%`.",
                 0,
             ),
         ),

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.drift_rules import DriftRule
+from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, card_named, cards_of, chip_of
 from gpuctl.language.mig_profiles import slice_resources
 from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN, HOST_LABEL
-from gpuctl.objects.quantities import parse_quantity
+from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
@@ -31,19 +32,6 @@ if TYPE_CHECKING:
     from gpuctl.language.spot_block import SpotSettings
     from gpuctl.language.storage_block import Workdir
 
-# Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
-BUILTIN_VENDORS: dict[str, tuple[str, str | None, str | None]] = {
-    "nvidia": ("nvidia.com/gpu", None, "nvidia.com/gpu.product"),
-    "amd": ("amd.com/gpu", None, "amd.com/gpu.product-name"),
-    "ascend": ("huawei.com/Ascend910", None, "node.kubernetes.io/npu.chip.name"),
-    "intel": ("gpu.intel.com/i915", None, "gpu.intel.com/product"),
-    "cambricon": ("cambricon.com/mlu", None, "cambricon.com/mlu.product"),
-    "hygon": ("hygon.com/dcu", None, None),
-    "mthreads": ("mthreads.com/gpu", None, None),
-    "iluvatar": ("iluvatar.ai/gpu", None, None),
-    "metax": ("metax-tech.com/gpu", None, None),
-}
-
 DEFAULT_PRIORITIES: dict[str, tuple[str, int, bool]] = {
     "high": ("gpuctl-high", 1_000_000, True),
     "medium": ("gpuctl-medium", 500_000, True),
@@ -60,12 +48,17 @@ class PriorityClass(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """A vendor's GPUs: extended resource, key of the taint to tolerate, product label or None."""
+    """GPUs of a vendor and chip: their resources, the key of the taint to tolerate, product label or None."""
 
     vendor: str
-    resource: str
+    card: Card
     taint: str
     product_label: str | None
+
+    @property
+    def resource(self) -> str:
+        """The extended resource of whole cards."""
+        return self.card.resource
 
 
 class Settings:
@@ -241,16 +234,31 @@ class Settings:
         return (getattr(self._platform.defaults, kind) or {}) if self._platform is not None else {}
 
     @cached_property
-    def gpus(self) -> dict[str, Gpu]:
-        """Vendor -> its GPUs: the platform's vendors, then the other built-in ones."""
-        table: dict[str, Gpu] = {}
+    def gpu_chips(self) -> dict[str, dict[str, Gpu]]:
+        """Vendor -> chip -> its GPUs: the platform's vendors, then the other built-in ones. "" is any other chip."""
+        table: dict[str, dict[str, Gpu]] = {}
         for name, vendor in self._vendors.items():
-            builtin = BUILTIN_VENDORS.get(name)
-            product = vendor.productLabel or (builtin[2] if builtin else None)
-            table[name] = Gpu(name, vendor.resource, _taint(vendor), product)
-        for name, (resource, taint, label) in BUILTIN_VENDORS.items():
-            table.setdefault(name, Gpu(name, resource, taint or resource, label))
+            product = vendor.productLabel or VENDORS.get(name, (None, None, None))[2]
+            table[name] = {"": Gpu(name, self._own_card(vendor), vendor.taint or vendor.resource, product)}
+        for name, (resource, taint, label) in VENDORS.items():
+            chips = cards_of(self.sharing, name)
+            table.setdefault(name, {chip: Gpu(name, card, taint or resource, label) for chip, card in chips.items()})
         return table
+
+    @cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs of all vendors and chips."""
+        return tuple(gpu for chips in self.gpu_chips.values() for gpu in chips.values())
+
+    def _own_card(self, vendor: Vendor) -> Card:
+        """Return the card of a vendor that the platform defines. Known resources keep their shares."""
+        if vendor.share is not None and self.sharing != "none":
+            own = vendor.share
+            unit = int((parse_quantity(own.unit) or MEBIBYTE) // MEBIBYTE)
+            return Card(
+                vendor.resource, CardShare(vendor.resource, own.memory, own.cores or "", unit, own.percent or "")
+            )
+        return card_named(self.sharing, vendor.resource)
 
     @property
     def profiles(self) -> Mapping[str, Sequence[str]]:
@@ -259,8 +267,14 @@ class Settings:
 
     @cached_property
     def card_resources(self) -> frozenset[str]:
-        """Extended resources that are whole GPUs, such as ``nvidia.com/gpu``."""
-        return frozenset(gpu.resource for gpu in self.gpus.values())
+        """Extended resources that count GPUs or shares of them, such as ``nvidia.com/gpu``."""
+        return frozenset(name for gpu in self.gpus for name in gpu.card.counted)
+
+    @cached_property
+    def share_resources(self) -> frozenset[str]:
+        """Extended resources that size the shares of cards, such as ``nvidia.com/gpumem``."""
+        shares = [gpu.card.share for gpu in self.gpus if gpu.card.share is not None]
+        return frozenset(part for share in shares for part in share.parts)
 
     @cached_property
     def slice_resources(self) -> frozenset[str]:
@@ -292,29 +306,33 @@ class Settings:
         return self._platform.gpu.types if self._platform is not None else {}
 
     def gpu_of(self, resources: Resources) -> Gpu | None:
-        """Return the GPUs that a job requests; None if its vendor is unknown."""
-        return self.gpus.get(resources.gpu_vendor or self.default_vendor)
+        """Return the GPUs that a job requests; None for an unknown vendor, or if its types do not name one chip."""
+        chips = self.gpu_chips.get(resources.gpu_vendor or self.default_vendor, {})
+        cards = {chip: gpu.card for chip, gpu in chips.items()}
+        named = {chip_of(name, cards) or "" for name in resources.gpu_types} or {""}
+        return chips.get(named.pop()) if len(named) == 1 else None
 
-    def is_shared(self, resources: Resources) -> bool:
-        """Return True if pods get shares of cards and a system enforces them."""
-        share = resources.gpu_share
-        return (
-            share is not None
-            and resources.gpu > 0
-            and parse_quantity(share) != 1
-            and self.sharing != "none"
-            and (resources.gpu_vendor or self.default_vendor) == "nvidia"
-            and resources.gpu_profile is None
-        )
+    def share_of(self, resources: Resources) -> CardShare | None:
+        """Return the resources by which a pod gets a share of its cards; None if it gets whole cards."""
+        part, gpu = resources.share_block, self.gpu_of(resources)
+        is_part = part is not None and part.is_part and resources.gpu > 0 and resources.gpu_profile is None
+        return gpu.card.share if gpu is not None and is_part else None
 
     def cards_of(self, resources: Resources) -> Fraction | None:
-        """Return the number of whole cards of a pod; None for MIG slices, and for a share in memory: the memory of a
+        """Return the number of whole cards of a pod; None for MIG slices, and for a share in memory if the memory of a
         card is unknown.
         """
         if resources.gpu_profile is not None:
             return None
-        share = parse_quantity(resources.gpu_share or "1") if self.is_shared(resources) else Fraction(1)
-        return resources.gpu * share if share is not None and share <= 1 else None
+        share, part = self.share_of(resources), resources.share_block
+        if share is None or part is None:
+            return Fraction(resources.gpu)
+        memory = part.amount
+        if memory > 1:
+            if not share.card:
+                return None
+            memory = min(memory / (share.card * MEBIBYTE), Fraction(1))
+        return resources.gpu * max(memory, part.core_part or Fraction(0))
 
     @cached_property
     def priorities(self) -> dict[str, PriorityClass]:
@@ -349,7 +367,3 @@ class Settings:
         """Return the Kueue LocalQueue of a document's job: its own, or for a training its pool's; None without one."""
         of_pool = self.queue_of(model.resources.pool) if model.kind == "training" else None
         return model.resources.queue or of_pool
-
-
-def _taint(vendor: Vendor) -> str:
-    return vendor.taint or vendor.resource

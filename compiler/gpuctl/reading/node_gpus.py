@@ -45,10 +45,10 @@ class PlatformGpus:
     def __init__(self, settings: Settings) -> None:
         self.cards = settings.card_resources
         self.vendors = dict.fromkeys(settings.slice_resources, "nvidia")
-        self.vendors |= {gpu.resource: gpu.vendor for gpu in settings.gpus.values()}
+        self.vendors |= {name: gpu.vendor for gpu in settings.gpus for name in gpu.card.counted}
         self.key = settings.label("gpu-type")
         self._second = settings.label("gpuType")
-        self._products = frozenset(gpu.product_label for gpu in settings.gpus.values() if gpu.product_label)
+        self._products = frozenset(gpu.product_label for gpu in settings.gpus if gpu.product_label)
         self._types = {
             name: {key: [value] if isinstance(value, str) else list(value) for key, value in labels.items()}
             for name, labels in settings.gpu_types.items()

@@ -8,14 +8,13 @@ A pod may request
   GPUs";
 - MIG instances, ``nvidia.com/mig-3g.40gb``: one seventh for each compute slice. Source: NVIDIA Multi-Instance GPU User
   Guide, profiles;
-- HAMi's shares (``gpu.sharing: hami``): the part of the cores, ``nvidia.com/gpucores`` in percent, else the part of the
-  memory, in percent or as an amount. The node reports a multiple of its cards; the label ``nvidia.com/gpu.count``, else
-  HAMi's annotation, has their real number;
-- Volcano's shares (``gpu.sharing: volcano``): ``volcano.sh/vgpu-number`` with cores or memory, likewise.
+- shares of HAMi and Volcano (``gpu.sharing``): the part of the cores, else of the memory, in percent or as an amount,
+  by the resources in :mod:`gpuctl.language.gpu_cards`. The node reports a multiple of its cards; the label
+  ``nvidia.com/gpu.count``, else the annotation with its cards, has their real number.
 
 An amount of memory is divided by the memory of a card: the one in HAMi's or Volcano's annotation of the node (which its
-scheduler uses), else in the label ``nvidia.com/gpu.memory``. If both are missing, or the cards of a node differ, the
-size of the share is unknown. Units of memory follow HAMi's documentation of each vendor's devices.
+scheduler uses), else in the label ``nvidia.com/gpu.memory``, else the one that the system defines for the chip. If all
+are missing, or the cards of a node differ, the size of the share is unknown.
 
 A quota limits extended resources only as ``requests.nvidia.com/gpu``. Source: Kubernetes 1.36,
 ``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota).
@@ -27,9 +26,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import Amounts, amounts
+from gpuctl.language.gpu_cards import CARDS, CardShare
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
@@ -46,44 +45,8 @@ _CARDS = "nvidia.com/gpu.count"
 _MEMORY = "nvidia.com/gpu.memory"
 DEVICES, UNSIZED_DEVICES = "resource.k8s.io/gpus", "resource.k8s.io/unsized-gpus"
 """Pseudo resources of DRA: whole GPUs of claims, and partial GPUs whose size is unknown."""
-_REGISTERED = re.compile(r"hami\.io/node-(.+)-register|volcano\.sh/node-(vgpu)-register")
-
-
-class _Divided(NamedTuple):
-    """Resources that size the shares of a divided resource.
-
-    :param percent: resources in percent of each card; the first one that a pod requests counts.
-    :param memory: resource in memory of each card, in units of ``mebibytes``; "" if the vendor has none.
-    :param vendor: name of the vendor in annotations of nodes.
-    """
-
-    percent: tuple[str, ...]
-    memory: str
-    mebibytes: int = 1
-    vendor: str = "nvidia"
-
-
-_NVIDIA = _Divided(("nvidia.com/gpucores", "nvidia.com/gpumem-percentage"), "nvidia.com/gpumem")
-_VOLCANO = _Divided(
-    ("volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"), "volcano.sh/vgpu-memory", vendor="vgpu"
-)
-_SHARES: Mapping[str, Mapping[str, _Divided]] = {
-    "hami": {
-        "nvidia.com/gpu": _NVIDIA,
-        "hygon.com/dcunum": _Divided(("hygon.com/dcucores",), "hygon.com/dcumem", vendor="dcu"),
-        "cambricon.com/vmlu": _Divided(
-            ("cambricon.com/mlu.smlu.vcore", "cambricon.com/mlu.smlu.vmemory"), "", vendor="mlu"
-        ),
-        "mthreads.com/vgpu": _Divided((), "mthreads.com/sgpu-memory", 512, "mthreads"),
-        "iluvatar.ai/vgpu": _Divided(("iluvatar.ai/vcuda-core",), "iluvatar.ai/vcuda-memory", 256, "iluvatar"),
-        "metax-tech.com/sgpu": _Divided(("metax-tech.com/vcore",), "metax-tech.com/vmemory", 1024, "metax"),
-    },
-    "volcano": {"volcano.sh/vgpu-number": _VOLCANO},
-}
-"""Sharing system -> the resources that it divides."""
-_DEFAULT = {"hami": "nvidia.com/gpu", "volcano": "volcano.sh/vgpu-number"}
-"""Resources that are GPUs whatever the platform's vendors are."""
-_ASCEND = re.compile(r"huawei\.com/Ascend[A-Za-z0-9]+")
+_REGISTERED = re.compile(r"hami\.io/node-(?:register-)?(.+?)(?:-register)?|volcano\.sh/node-(vgpu)-register")
+_NVIDIA = ("nvidia.com/", "volcano.sh/")
 
 
 class GpuWeights:
@@ -91,21 +54,22 @@ class GpuWeights:
 
     def __init__(self, settings: Settings) -> None:
         self._gpus = PlatformGpus(settings)
-        sharing = settings.platform.gpu.sharing
-        shares = dict(_SHARES.get(sharing, {}))
-        if sharing == "hami":
-            ascend = filter(_ASCEND.fullmatch, self._gpus.vendors)
-            shares |= {name: _Divided((), f"{name}-memory", vendor=name.partition("/")[2]) for name in ascend}
-        default = _DEFAULT.get(sharing)
-        self._shares = {name: how for name, how in shares.items() if name == default or name in self._gpus.vendors}
-        every = (name for how in self._shares.values() for name in (*how.percent, how.memory))
-        self._parts = frozenset(filter(None, every))
+        # NVIDIA's are GPUs whatever the platform's vendors are.
+        nvidia = CARDS.get(settings.sharing, {}).get("nvidia", {}).values()
+        cards = [*nvidia, *(gpu.card for gpu in settings.gpus)]
+        self._shares = {card.share.number or card.resource: card.share for card in cards if card.share is not None}
+        self._parts = frozenset(part for share in self._shares.values() for part in share.parts)
         self._is_relevant = lru_cache(maxsize=4096)(self._relevant)
 
     def gpu_requests(self, requests: Amounts) -> GpuRequests:
         """Return the GPU-related part of a pod's requests."""
         found = tuple((name, float(amount)) for name, amount in requests.items() if self._is_relevant(name) and amount)
-        return found if any(name not in self._parts for name, _ in found) else ()
+        if any(name not in self._parts for name, _ in found):
+            return found
+        parts = {name for name, _ in found}
+        # Shares without a number are of one card.
+        single = (name for name, share in self._shares.items() if not share.number and parts & {*share.parts})
+        return next(((*found, (name, 1.0)) for name in single), ())
 
     def held_gpus(self, asked: GpuRequests, node: Mapping[str, float]) -> float | None:
         """Return the number of GPUs that a pod holds; None if the size of its share is unknown.
@@ -142,7 +106,7 @@ class GpuWeights:
         for resource, how in self._shares.items():
             # A divided resource is limited by the number of shares and by the percentage of which they are parts.
             limited = [limits[resource]] if resource in limits else []
-            limited += [limits[name] / 100 for name in how.percent if name in limits]
+            limited += [limits[name] / units for name, units in _fractions(how) if name in limits]
             found += [min(limited)] if limited else []
         return sum(found) if found else None
 
@@ -173,8 +137,8 @@ class GpuWeights:
         found: dict[str, float] = {**self.turns(node)}
         for how in self._shares.values():
             size = self._card_memory(node, how)
-            if how.memory and size:
-                found[how.memory] = size / how.mebibytes
+            if size:
+                found[how.memory] = size / how.unit
         return found
 
     def turns(self, node: Object) -> dict[str, int]:
@@ -206,9 +170,9 @@ class GpuWeights:
         how = self._shares.get(name)
         if how is None:
             return self._instance(name)
-        for part in how.percent:
+        for part, units in _fractions(how):
             if part in asked:
-                return min(asked[part], 100.0) / 100
+                return min(asked[part] / units, 1.0)
         if how.memory not in asked:
             return 1.0
         size = node.get(how.memory)
@@ -220,17 +184,22 @@ class GpuWeights:
         instance = _INSTANCE.fullmatch(name.removesuffix(_SHARED))
         return int(instance[1]) / _SLICES if instance else 1.0
 
-    def _cards(self, node: Object, how: _Divided) -> int:
-        value = labels_of(node).get(_CARDS, "") if how in (_NVIDIA, _VOLCANO) else ""
-        return int(value[:9]) if value.isdecimal() else len(_registered(node, how.vendor))
+    def _cards(self, node: Object, how: CardShare) -> int:
+        value = labels_of(node).get(_CARDS, "") if how.number.startswith(_NVIDIA) else ""
+        return int(value[:9]) if value.isdecimal() else len(_registered(node, how.registered))
 
-    def _card_memory(self, node: Object, how: _Divided) -> float | None:
+    def _card_memory(self, node: Object, how: CardShare) -> float | None:
         """Return the memory of a card in MiB; None if it is unknown or the cards differ."""
-        sizes = set(_registered(node, how.vendor))
+        sizes = set(_registered(node, how.registered))
         if sizes:
             return sizes.pop() if len(sizes) == 1 else None
-        value = labels_of(node).get(_MEMORY, "") if how in (_NVIDIA, _VOLCANO) else ""
-        return float(value[:9]) if value.isdecimal() else None
+        value = labels_of(node).get(_MEMORY, "") if how.number.startswith(_NVIDIA) else ""
+        return float(value[:9]) if value.isdecimal() else how.card or None
+
+
+def _fractions(how: CardShare) -> list[tuple[str, int]]:
+    """Return the resources that are fractions of a card, with the amount of a whole card; the first counts."""
+    return [(name, units) for name, units in ((how.cores, how.core_units), (how.percent, 100)) if name]
 
 
 def _registered(node: Object, vendor: str) -> list[float]:

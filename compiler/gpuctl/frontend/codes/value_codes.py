@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import JOBSET, PLATFORM, CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import HAMI, JOBSET, PLATFORM, CodeRule, job_document
 
 VALUE_CODES = (
     CodeRule(
@@ -287,6 +287,36 @@ VALUE_CODES = (
         "follow git-check-ref-format; of its characters, letters, digits and `_./+-` are allowed.",
         "Write the commit that `git rev-parse HEAD` prints.",
         job_document("training", "code:\n  git: https://git.example.com/train.git\n  ref: 5f1c0a4b  #!\n"),
+    ),
+    CodeRule(
+        "GPU240",
+        "error",
+        "GPU type that does not name one chip",
+        "HAMi and Volcano hand out the cards of some vendors by a resource for each chip, such as "
+        "`huawei.com/Ascend910B3`. A pod with another resource would wait for ever. The chip is recognised in the name "
+        "of the GPU type: `910B3`, `Ascend910B3-64G`.",
+        "Write a GPU type that names the chip. If the cluster has other resources, the platform names them in "
+        "`gpu.vendors`.",
+        job_document(
+            "training",
+            "resources:\n  gpu: 8\n  gpu-vendor: ascend\n  gpu-type: Atlas-800T  #!\n  cpu: 8\n  memory: 64Gi\n",
+        ),
+        HAMI,
+    ),
+    CodeRule(
+        "GPU241",
+        "error",
+        "cards or shares that the sharing system does not hand out",
+        "Each vendor's cards are divided in another way: by an amount of memory or by a fraction, with or without "
+        "cores, one card for each pod or several. HAMi hands out Ascend 910C cards in pairs. Its webhook rejects other "
+        "pods, or they wait for ever.",
+        "Follow the message. If the cluster has other resources for shares, the platform names them in "
+        "`gpu.vendors.VENDOR.share`.",
+        job_document(
+            "training",
+            "resources:\n  gpu: 1\n  gpu-vendor: hygon\n  gpu-share: 0.5  #!\n  cpu: 8\n  memory: 64Gi\n",
+        ),
+        HAMI,
     ),
     CodeRule(
         "GPU244",

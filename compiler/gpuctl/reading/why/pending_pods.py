@@ -216,7 +216,7 @@ class PendingPods:
 
     def amount(self, resource: str, amount: int) -> str:
         """Return ``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
-        gpus = {gpu.resource: gpu.vendor for gpu in self.evidence.settings.gpus.values()}
+        gpus = {name: gpu.vendor for gpu in self.evidence.settings.gpus for name in gpu.card.counted}
         if resource not in gpus:
             return format_units(resource, amount)
         if self.gpu_type is not None:
@@ -241,7 +241,7 @@ def other_vendor(pending: PendingPods, node_infos: Iterable[NodeInfo]) -> tuple[
     """Return another vendor, its resource and the nodes that have it; None if the pod requests no GPUs
     or no node has another vendor's.
     """
-    gpus = pending.evidence.settings.gpus.values()
+    gpus = pending.evidence.settings.gpus
     if not any(gpu.resource in pending.incoming.pod.requests for gpu in gpus):
         return None
     for gpu in gpus:
