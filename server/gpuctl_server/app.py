@@ -18,6 +18,7 @@ from gpuctl_server.request_middleware import RequestMiddleware
 from gpuctl_server.routes import (
     audit_routes,
     auth_routes,
+    console_routes,
     docs_routes,
     document_change_routes,
     fit_routes,
@@ -73,6 +74,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     gpu_aggregation_routes.router,
     docs_routes.router,
     health_routes.router,
+    console_routes.router,
 )
 
 
@@ -95,7 +97,7 @@ def create_app(service: Service) -> FastAPI:
             allow_methods=("GET", "POST", "PUT", "DELETE"),
             allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
         )
-    app.add_middleware(RequestMiddleware, settings=service.settings, metrics=service.metrics)
+    app.add_middleware(RequestMiddleware, settings=service.settings, metrics=service.metrics, sessions=service.sessions)
     return app
 
 

@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpuctl_server.access.tokens import digest_of
+from gpuctl_server.console.sessions import CSRF_HEADER, Session, Sessions
 from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
 from gpuctl_server.http_problems import Problem, answer, unexpected
 from gpuctl_server.request_log import LOG, begin_request
@@ -24,7 +26,11 @@ _OPEN = frozenset({"/healthz", "/readyz"})
 
 _BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST = 500
+LOGIN = "/console/session"
+SESSION = "session"
+"""Key of the console's session in the state of a scope."""
 FOLLOWS = "follows"
 """Key that a streaming answer sets in the state of its scope before it begins."""
 
@@ -32,8 +38,9 @@ FOLLOWS = "follows"
 class RequestMiddleware:
     """The outermost layer of the application (ASGI)."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServiceMetrics) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServiceMetrics, sessions: Sessions) -> None:
         self._app = app
+        self._sessions = sessions
         self._settings = settings
         self._metrics = metrics
         self._slots = FairSlots(settings.concurrency, settings.queue)
@@ -45,7 +52,7 @@ class RequestMiddleware:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        asked, scope = scope, _as_get(scope)
+        asked, scope = scope, self._with_session(_as_get(scope))
         request = HTTPConnection(scope)
         identity = begin_request(request.headers.get("x-request-id", ""))
         begun, status, taken = time.monotonic(), 0, 0.0
@@ -67,6 +74,7 @@ class RequestMiddleware:
         try:
             if len(request.headers.getlist("authorization")) > 1:
                 raise Problem(400, "the header Authorization is given twice", error="InvalidRequest")
+            _require_csrf_token(request)
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, sending)
             else:
@@ -81,6 +89,20 @@ class RequestMiddleware:
             # For a stream, only the time until its start counts.
             taken = taken if _follows(scope) else time.monotonic() - begun
             self._note(asked.get("method", "GET"), scope, status, taken)
+
+    def _with_session(self, scope: Scope) -> Scope:
+        """Return a request of the console with the token of its session as Authorization.
+
+        A WebSocket has no such protection as CSRF tokens, so that it needs the token itself.
+        """
+        if scope["type"] != "http" or (scope["path"] == LOGIN and scope["method"] == "POST"):
+            return scope
+        headers = Headers(scope=scope)
+        session = None if "authorization" in headers else self._sessions.find(headers.get("cookie", ""))
+        if session is None:
+            return scope
+        given = [*scope["headers"], (b"authorization", f"Bearer {session.token}".encode())]
+        return {**scope, "headers": given, "state": {**scope.get("state", {}), SESSION: session}}
 
     def _note(self, method: str, scope: Scope, status: int, seconds: float) -> None:
         """Log a request, and count it by the path of its route: the path in the request is chosen by the client."""
@@ -148,6 +170,20 @@ class RequestMiddleware:
         except asyncio.TimeoutError:
             raise Problem(408, f"the body did not arrive within {self._settings.body_timeout:g} s") from None
         return bytes(found)
+
+
+def _require_csrf_token(request: HTTPConnection) -> None:
+    """Reject a write that another site may have let the browser send.
+
+    :raises Problem: 403.
+    """
+    session: Session | None = request.scope.get("state", {}).get(SESSION)
+    if session is None or request.scope["method"] in _READS:
+        return
+    if not session.permits(request.headers.get(CSRF_HEADER, "")):
+        raise Problem(
+            403, f"the header {CSRF_HEADER} is not that of the session; load the page again", error="CsrfFailed"
+        )
 
 
 def _as_get(scope: Scope) -> Scope:

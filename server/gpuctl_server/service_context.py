@@ -29,6 +29,7 @@ from gpuctl_server.audit import AuditMemory
 from gpuctl_server.change_slots import ChangeSlots
 from gpuctl_server.collector_supervisor import CollectorSupervisor
 from gpuctl_server.compile_limits import CompileLocks
+from gpuctl_server.console.sessions import Sessions
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.mirror.fleet_board import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
@@ -80,6 +81,7 @@ class Service:
     prometheus: Prometheus | None
     usage: UsageConnection
     collector: CollectorSupervisor | None
+    sessions: Sessions
     shared_lists: SharedLists = field(default_factory=SharedLists)
     simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
     compile_locks: CompileLocks = field(default_factory=CompileLocks)
@@ -265,4 +267,6 @@ def make_service(
         Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
         UsageConnection(settings.usage_database),
         CollectorSupervisor(settings) if settings.usage else None,
+        # With `insecure_plain_http`, TLS ends in front of the service: browsers use HTTPS then, too.
+        Sessions(secure=settings.tls_certificate is not None or settings.insecure_plain_http),
     )

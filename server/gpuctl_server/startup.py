@@ -122,6 +122,7 @@ def _serve(
 
     def listening(host: str, port: int) -> None:
         notify(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
+        notify(f"the web console is at {scheme}://{host}:{port}/")
 
     server = _Server(config, listening, service, certificate)
     set_up()

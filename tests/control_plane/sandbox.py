@@ -11,8 +11,10 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +24,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from control_plane import BinariesMissing, ControlPlane, find_binaries
-from control_plane.usage_demo import usage_demo
+from control_plane.processes import Process
+from control_plane.usage_demo import UsageSources, usage_demo
 from control_plane.usage_year import GpuNode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,8 +53,17 @@ MACHINES = (
     Machine("cpu-1", "", 0, "64", "256Gi"),
 )
 """The nodes: those of the pools in ``examples/tour``, one with GPUs in no pool, one without any."""
+PORT = 8000
+"""Port of the service, if it is free."""
 QUOTA = {"cpu": "1000", "memory": "10Ti", "nvidia.com/gpu": 16}
 """The queue's quota in Kueue: the GPUs of the tour's training pool, and more of the rest than all jobs request."""
+
+
+class Console(NamedTuple):
+    """The address of the web console, and a token for it."""
+
+    address: str
+    token: str
 
 
 class Failed(Exception):
@@ -104,8 +116,11 @@ def run(directory: Path, usage_days: int, *, exit_when_ready: bool) -> None:
             _make_pools(plane, kubeconfig)
             _make_queue(plane)
             nodes = [GpuNode(machine.name, machine.model, machine.gpus) for machine in MACHINES if machine.gpus]
-            with usage_demo(plane, kubeconfig, CONTEXT, directory, nodes, usage_days) as database:
-                print(_welcome(time.monotonic() - start, kubeconfig, tools, database), flush=True)
+            with (
+                usage_demo(plane, kubeconfig, CONTEXT, directory, nodes, usage_days) as usage,
+                _served(kubeconfig, directory, usage) as console,
+            ):
+                print(_welcome(time.monotonic() - start, kubeconfig, tools, usage.database, console), flush=True)
                 while not exit_when_ready:
                     time.sleep(0.5)
                     plane.check()
@@ -216,7 +231,38 @@ def _gpuctl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
-def _welcome(seconds: float, kubeconfig: Path, tools: Path, database: Path) -> str:
+@contextlib.contextmanager
+def _served(kubeconfig: Path, directory: Path, usage: UsageSources) -> Iterator[Console]:
+    """Run the service, and yield the address of its console with the token of its administrator.
+
+    :raises Failed: the service does not start.
+    """
+    with socket.socket() as trial:
+        # A service of the user may run already.
+        port = 0 if trial.connect_ex(("127.0.0.1", PORT)) == 0 else PORT
+    settings = {
+        "TOKENS": directory / "tokens.json",
+        "PORT": port,
+        "PLATFORM": PLATFORM,
+        "USAGE_DATABASE": usage.database,
+        **({"PROMETHEUS": usage.prometheus} if usage.prometheus else {}),
+    }
+    environment = [f"GPUCTL_SERVER_{name}={value}" for name, value in settings.items()]
+    log = directory / "service.log"
+    process = Process(
+        ["env", f"KUBECONFIG={kubeconfig}", *environment, sys.executable, "-m", "gpuctl_server"], log, directory
+    )
+    try:
+        while not (found := re.search(r"web console is at (\S+)", log.read_text())):
+            if process.ended:
+                raise Failed(f"the service does not start:\n{process.tail()}")
+            time.sleep(0.1)
+        yield Console(found[1], (directory / "admin-token").read_text().strip())
+    finally:
+        process.stop()
+
+
+def _welcome(seconds: float, kubeconfig: Path, tools: Path, database: Path, console: Console) -> str:
     gpus = sum(machine.gpus for machine in MACHINES)
     return f"""
 Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs; no container runs. A year of usage is being generated.
@@ -230,6 +276,8 @@ In another terminal, here:
   gpuctl why pretrain-1b
   gpuctl usage cluster
   kubectl annotate pods --all -n {NAMESPACE} gpuctl.test/outcome=oom
+The same in a browser: {console.address}
+  with the token {console.token}
 Ctrl-C here stops it and removes everything."""
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from control_plane import ControlPlane
 from control_plane.processes import Process
@@ -33,11 +33,18 @@ SCRAPED_EVERY = 5
 """Seconds; pods are looked at as often."""
 
 
+class UsageSources(NamedTuple):
+    """The database of usage, and the URL of Prometheus; "" without its program."""
+
+    database: Path
+    prometheus: str
+
+
 @contextmanager
 def usage_demo(
     plane: ControlPlane, kubeconfig: Path, name: str, directory: Path, nodes: Sequence[GpuNode], days: int
-) -> Iterator[Path]:
-    """The database, which is filled for as long as the block lasts: with the past, and with what runs.
+) -> Iterator[UsageSources]:
+    """Yield the database, which is filled for as long as the block lasts: with the past, and with what runs.
 
     :param name: the context of the kubeconfig, and of the cluster in the answers.
     :param days: of the past that is made up; 0 for none.
@@ -46,6 +53,7 @@ def usage_demo(
     uid = plane.get("namespace", "kube-system")["metadata"]["uid"]
     with ExitStack() as running:
         collect = [sys.executable, "-m", "gpuctl", "usage", "collect", "--kubeconfig", str(kubeconfig)]
+        address = ""
         with suppress(ProgramMissing):
             find_prometheus()
             address = running.enter_context(_measured(plane, nodes, directory))
@@ -57,7 +65,7 @@ def usage_demo(
         for what, command in (("collector", [*collect, "--database", str(database)]), ("past", in_the_past)):
             process = Process([*settings, *command], directory / f"{what}.log", directory)
             running.callback(process.stop)
-        yield database
+        yield UsageSources(database, address)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, in_front_of
 from fault_tools.world import Api
 from support import node_world
+from support.browser import Visit, chromium, visiting
 from support.cluster_tools import POOL, Place, add_drill_nodes, namespace_for, places
 from support.real_parts import control_plane_binaries
 from support.remote import Remote
@@ -99,3 +101,17 @@ def remote(place: Place, served: Served, tmp_path: Path, monkeypatch: pytest.Mon
     made = Remote(place, served, tmp_path / "config", monkeypatch)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """A browser for the pages of the console."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Any, served: Served) -> Iterator[Visit]:
+    """A page of the console, not logged in."""
+    with visiting(browser, served) as made:
+        yield made

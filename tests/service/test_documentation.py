@@ -33,11 +33,6 @@ def test_documentation_page_loads_only_local_files(served: Served) -> None:
     assert served.client("").get("/docs/files/../../jobs").status_code in {401, 404}
 
 
-def test_root_redirects_to_the_documentation_page(served: Served) -> None:
-    answer = httpx.get(served.url, follow_redirects=True)
-    assert (answer.status_code, answer.url.path) == (200, "/api/v1/docs/")
-
-
 def test_invalid_parameters_and_fields_are_named(served: Served) -> None:
     """The error says whether a query parameter or a field of the body is wrong."""
     token = {"Authorization": f"Bearer {served.tokens['admin']}"}

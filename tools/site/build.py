@@ -68,7 +68,14 @@ NAVIGATION = (
     Section(
         "Operation",
         "运维",
-        ("docs/service.md", "docs/operations.md", "docs/upgrades.md", "docs/threat-model.md", "SECURITY.md"),
+        (
+            "docs/service.md",
+            "docs/console.md",
+            "docs/operations.md",
+            "docs/upgrades.md",
+            "docs/threat-model.md",
+            "SECURITY.md",
+        ),
     ),
     Section(
         "Reference",

@@ -180,15 +180,17 @@ async def caller_of(request: Request) -> Caller:
 
     :raises Problem: 401.
     """
-    token = bearer(request.headers.get("authorization", ""))
-    service: Service = request.app.state.service
-    if not token or isinstance(service.authenticator, ServiceTokenFile):
-        # Only checks if the token file has changed, so that no thread is needed.
-        caller = caller_of_token(service, token)
-    else:
-        caller = await anyio.to_thread.run_sync(caller_of_token, service, token, limiter=REVIEWS)
+    caller = await caller_with(request.app.state.service, bearer(request.headers.get("authorization", "")))
     request.state.caller = caller
     return caller
+
+
+async def caller_with(service: Service, token: str) -> Caller:
+    """Return the caller of a token like :func:`caller_of_token`, in a thread if the token is checked by requests."""
+    if not token or isinstance(service.authenticator, ServiceTokenFile):
+        # Only checks if the token file has changed, so that no thread is needed.
+        return caller_of_token(service, token)
+    return await anyio.to_thread.run_sync(caller_of_token, service, token, limiter=REVIEWS)
 
 
 def caller_of_token(service: Service, token: str) -> Caller:

@@ -13,16 +13,10 @@ from starlette.responses import JSONResponse, Response
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.job_lookups import check_rights
-from gpuctl_server.routes.common import BASE, ServiceOf, any_caller, api_router, caller_of
+from gpuctl_server.routes.common import ServiceOf, any_caller, api_router, caller_of
 from gpuctl_server.usage_lookups import visible_holders
 
 router = api_router("")
-
-
-@router.get("/", include_in_schema=False)
-async def front_door() -> Response:
-    """Redirect a browser to the documentation."""
-    return Response(status_code=307, headers={"Location": f"{BASE}/docs/"})
 
 
 @router.get("/healthz", include_in_schema=False)

@@ -1,0 +1,1 @@
+"""The web console: static files, and sessions of browsers. Its pages use the public REST API."""

@@ -1,0 +1,189 @@
+/** The logs of a job's pods: followed, searched, of all pods or one. */
+import { ApiError, get } from "./api.js";
+import { Command, Problem, html, quoted } from "./parts.js";
+import { route, setQuery } from "./route.js";
+import { number, t } from "./texts.js";
+import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
+
+const KEPT = 10_000;
+const AT_ONCE = 2_000;
+const COLOURS = 8;
+
+/** @typedef {{pod: string, container: string, timestamp: string, text: string}} Line */
+
+/** @param {{job: any}} props */
+export function Logs({ job }) {
+  const query = route.value.query;
+  const pod = query.pod || "";
+  const previous = query.previous === "true";
+  const tail = query.tail || "500";
+  const [search, setSearch] = useState("");
+  const [times, setTimes] = useState(false);
+  const [follow, setFollow] = useState(true);
+  const pods = job.pods.map((item) => item.pod).filter(Boolean);
+  const log = useLog(job, { pod, previous, tail, follow: follow && !previous });
+  const options = [
+    pod && `--pod ${quoted(pod)}`,
+    previous && "--previous",
+    tail !== "all" && `--tail ${tail}`,
+    follow && !previous && "--follow",
+    search && `--ignore-case --grep ${quoted(search.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))}`,
+  ].filter(Boolean);
+  return html`<form class="filters" aria-label=${t("Selection of lines")} onSubmit=${(event) => event.preventDefault()}>
+      <label>${t("Pod")}
+        <select name="pod" value=${pod} onChange=${(event) => setQuery({ pod: event.target.value })}>
+          <option value="">${t("All pods")}</option>
+          ${(pod && !pods.includes(pod) ? [pod, ...pods] : pods).slice(0, 500).map((name) => html`<option value=${name} selected=${name === pod}>${name}</option>`)}
+        </select>
+      </label>
+      <label>${t("Last lines of each pod")}
+        <select name="tail" value=${tail} onChange=${(event) => setQuery({ tail: event.target.value })}>
+          ${["100", "500", "5000"].map((count) => html`<option value=${count} selected=${count === tail}>${number(Number(count))}</option>`)}
+        </select>
+      </label>
+      <label>${t("Search")}<input type="search" name="search" value=${search} onInput=${(event) => setSearch(event.target.value)} spellcheck=${false} /></label>
+      <label class="check"><input type="checkbox" name="follow" checked=${follow && !previous} disabled=${previous} onChange=${(event) => setFollow(event.target.checked)} />${t("Follow")}</label>
+      <label class="check"><input type="checkbox" name="times" checked=${times} onChange=${(event) => setTimes(event.target.checked)} />${t("Times")}</label>
+      <label class="check"><input type="checkbox" name="previous" checked=${previous} onChange=${(event) => setQuery({ previous: event.target.checked ? "true" : "" })} />${t("Run before the restart")}</label>
+    </form>
+    ${log.error && html`<${Problem} error=${log.error} retry=${log.again} />`}
+    ${log.problems.map((item) => html`<p class="problem" role="status">${item.pod && html`<strong>${item.pod}</strong>`} ${item.message}</p>`)}
+    <${Lines} log=${log} search=${search} times=${times} several=${!pod && pods.length > 1} />
+    <${Command} text=${`gpuctl logs ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}${options.map((text) => ` ${text}`).join("")}`} />`;
+}
+
+/**
+ * Read a log, and follow it with Server-Sent Events.
+ * @param {any} job @param {{pod: string, previous: boolean, tail: string, follow: boolean}} selection
+ */
+function useLog(job, { pod, previous, tail, follow }) {
+  /** @type {{current: Line[]}} */
+  const lines = useRef([]);
+  const [version, setVersion] = useState(0);
+  const [state, setState] = useState("loading");
+  const [error, setError] = useState(/** @type {ApiError | null} */ (null));
+  const [problems, setProblems] = useState(/** @type {{pod: string, message: string}[]} */ ([]));
+  const [turn, setTurn] = useState(0);
+  const key = [job.jobId, job.namespace, pod, previous, tail, follow, turn].join(" ");
+  useEffect(() => {
+    const ending = new AbortController();
+    const path = `/jobs/${encodeURIComponent(job.jobId)}/logs`;
+    const query = { namespace: job.namespace, pod, previous: previous || "", tail };
+    lines.current = [];
+    setError(null);
+    setProblems([]);
+    setState("loading");
+    let frame = 0;
+    const show = () => {
+      frame = 0;
+      if (lines.current.length > KEPT) lines.current = lines.current.slice(-KEPT);
+      setVersion((value) => value + 1);
+    };
+    const add = (/** @type {Line[]} */ more) => {
+      lines.current.push(...more);
+      frame ||= requestAnimationFrame(show);
+    };
+    async function once() {
+      try {
+        const found = await get(path, query, ending.signal);
+        add(found.lines);
+        setProblems(found.problems);
+        setState("read");
+      } catch (problem) {
+        if (ending.signal.aborted) return;
+        setError(/** @type {ApiError} */ (problem));
+        setState("ended");
+      }
+    }
+    /** @type {EventSource | null} */
+    let source = null;
+    if (follow) {
+      const given = Object.entries({ ...query, follow: "true" }).filter(([, value]) => value !== "");
+      source = new EventSource(`api/v1${path}?${new URLSearchParams(/** @type {[string, string][]} */ (given))}`);
+      source.onopen = () => setState("following");
+      source.onmessage = (event) => add([JSON.parse(event.data)]);
+      const note = (/** @type {MessageEvent} */ event) => {
+        const item = JSON.parse(event.data);
+        setProblems((before) => (before.some((other) => other.pod === item.pod && other.message === item.message) ? before : [...before, item].slice(-5)));
+      };
+      source.addEventListener("problem", note);
+      source.addEventListener("notice", note);
+      source.addEventListener("end", (event) => {
+        source?.close();
+        const { code, reason } = JSON.parse(event.data);
+        setState("ended");
+        if (code !== 1000) setError(new ApiError(0, { error: t("The log ended"), message: reason }));
+      });
+      source.onerror = () => {
+        // A stream that was interrupted is opened again by the browser. A refused one is asked for its reason.
+        if (source?.readyState === EventSource.CLOSED) once();
+        else setState("interrupted");
+      };
+    } else {
+      once();
+    }
+    return () => {
+      ending.abort();
+      source?.close();
+      cancelAnimationFrame(frame);
+    };
+  }, [key]);
+  return { lines: lines.current, version, state, error, problems, again: () => setTurn((value) => value + 1) };
+}
+
+/** @type {Record<string, string>} */
+const STATES = /* texts */ {
+  loading: "Loading …",
+  following: "Following",
+  interrupted: "Interrupted; trying again",
+  ended: "The log has ended",
+  read: "Read once",
+};
+
+/** @param {{log: any, search: string, times: boolean, several: boolean}} props */
+function Lines({ log, search, times, several }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const [atEnd, setAtEnd] = useState(true);
+  const wanted = search.toLowerCase();
+  const found = /** @type {Line[]} */ (wanted ? log.lines.filter((line) => line.text.toLowerCase().includes(wanted)) : log.lines);
+  const shown = found.slice(-AT_ONCE);
+  const end = () => place.current?.scrollTo({ top: place.current.scrollHeight });
+  useEffect(() => {
+    if (atEnd) end();
+  }, [log.version, search, times]);
+  const pods = several ? [...new Set(log.lines.map((line) => line.pod))].sort() : [];
+  return html`<p class="log-state" role="status">
+      ${t(STATES[log.state])} · ${t("{count} lines", { count: number(found.length) })}
+      ${found.length > shown.length && html` · ${t("the last {count} are shown", { count: number(shown.length) })}`}
+      ${!atEnd && html` <button class="link" onClick=${() => { setAtEnd(true); end(); }}>${t("To the end")}</button>`}
+    </p>
+    <div
+      class="log"
+      role="log"
+      aria-label=${t("Logs")}
+      aria-live="off"
+      tabindex="0"
+      ref=${place}
+      onScroll=${(event) => setAtEnd(event.target.scrollTop + event.target.clientHeight > event.target.scrollHeight - 30)}
+    >
+      ${shown.map(
+        (line) => html`<div class="line">
+          ${times && html`<span class="quiet">${line.timestamp} </span>`}
+          ${several && html`<span class="pod pod-${pods.indexOf(line.pod) % COLOURS}">${line.pod} </span>`}<${Marked} text=${line.text} search=${wanted} />
+        </div>`,
+      )}
+    </div>`;
+}
+
+/** A line with the searched words marked. @param {{text: string, search: string}} props */
+function Marked({ text, search }) {
+  if (!search) return text;
+  const parts = [];
+  const lower = text.toLowerCase();
+  let from = 0;
+  for (let place = lower.indexOf(search); place >= 0; place = lower.indexOf(search, from)) {
+    parts.push(text.slice(from, place), html`<mark>${text.slice(place, place + search.length)}</mark>`);
+    from = place + search.length;
+  }
+  return [...parts, text.slice(from)];
+}

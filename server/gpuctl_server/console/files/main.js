@@ -1,0 +1,102 @@
+/** The console: log in, then the page of the address. */
+import { findSession, logOut, session } from "./api.js";
+import { Problem, html } from "./parts.js";
+import { language, nextTheme, theme } from "./prefs.js";
+import { address, route } from "./route.js";
+import { t } from "./texts.js";
+import { useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact-hooks.js";
+import { render } from "./vendor/preact.js";
+import { Login } from "./pages/login.js";
+
+/** Page -> its title. @type {Record<string, string>} */
+const TITLES = /* texts */ {
+  jobs: "Jobs",
+};
+/** Page -> its module, which is loaded when it is first shown. @type {Record<string, () => Promise<{default: any}>>} */
+const PAGES = {
+  jobs: () => import("./pages/jobs.js"),
+};
+const FIRST = "jobs";
+/** @type {Record<string, any>} */
+const loadedPages = {};
+
+function Menu() {
+  const current = route.value.parts[0] || FIRST;
+  return html`<nav class="menu" aria-label=${t("Pages of the console")}>
+    ${Object.entries(TITLES).map(
+      ([name, title]) => html`<a href=${address([name])} aria-current=${name === current ? "page" : null}>${t(title)}</a>`,
+    )}
+  </nav>`;
+}
+
+function Settings() {
+  const symbols = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" });
+  const names = /** @type {Record<string, string>} */ ({
+    auto: t("Colours of the system"), light: t("Light colours"), dark: t("Dark colours"),
+  });
+  const other = language.value === "zh" ? "en" : "zh";
+  return html`<div class="settings">
+    <button class="link" lang=${other === "zh" ? "zh-CN" : "en"} onClick=${() => { language.value = other; }}>
+      ${other === "zh" ? "中文" : "English"}
+    </button>
+    <button class="link" onClick=${nextTheme} aria-label=${names[theme.value]} title=${names[theme.value]}>
+      ${symbols[theme.value]}
+    </button>
+    ${session.value?.name &&
+    html`<span class="user">${session.value.name}</span>
+      <button class="link" onClick=${() => logOut()}>${t("Log out")}</button>`}
+  </div>`;
+}
+
+function Page() {
+  const name = route.value.parts[0] || FIRST;
+  const page = PAGES[name];
+  const [, setTurn] = useState(0);
+  const [failure, setFailure] = useState(/** @type {Error | null} */ (null));
+  const [broken, repair] = useErrorBoundary((error) => console.error(error));
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const where = route.value.parts.join("/");
+  const earlier = useRef(where);
+  useEffect(() => {
+    repair();
+    setFailure(null);
+    if (name in PAGES && !loadedPages[name]) {
+      page().then((module) => { loadedPages[name] = module.default; setTurn((turn) => turn + 1); }, setFailure);
+    }
+  }, [where]);
+  useEffect(() => {
+    document.title = `${t(TITLES[name] || "There is no such page")} · gpuctl`;
+    if (earlier.current === where) return;
+    // After a change of the page the focus is at its heading, as after loading a document.
+    earlier.current = where;
+    place.current?.querySelector("h1")?.focus();
+    scrollTo(0, 0);
+  });
+  const shown = loadedPages[name];
+  return html`<main id="main" ref=${place}>
+    ${broken || failure
+      ? html`<${Problem} error=${{ status: 0, name: t("The page failed"), message: String(broken || failure) }} retry=${() => location.reload()} />`
+      : !(name in PAGES)
+        ? html`<h1 tabindex="-1">${t("There is no such page")}</h1>`
+        : shown && html`<${shown} key=${name} />`}
+  </main>`;
+}
+
+function Console() {
+  const [failure, setFailure] = useState(/** @type {any} */ (null));
+  const find = () => { setFailure(null); findSession().catch(setFailure); };
+  useEffect(find, []);
+  const inside = session.value?.name;
+  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("h1")?.focus(); }}>${t("Skip to the content")}</a>
+    <header class="top">
+      <a class="brand" href="#/">gpuctl</a>
+      ${inside && html`<${Menu} />`}
+      <${Settings} />
+    </header>
+    ${failure
+      ? html`<main><h1 class="hidden">gpuctl</h1><${Problem} error=${failure} retry=${find} /></main>`
+      : session.value && (inside ? html`<${Page} />` : html`<${Login} />`)}
+    <footer class="quiet"><a href="api/v1/docs/">${t("REST API")}</a></footer>`;
+}
+
+render(html`<${Console} />`, /** @type {HTMLElement} */ (document.getElementById("app")));

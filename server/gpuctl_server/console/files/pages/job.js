@@ -1,0 +1,218 @@
+/** One job: status, why it is in it and what helps, pods, logs, events, document, history. */
+import { get } from "../api.js";
+import { Logs } from "../logs.js";
+import { useLoaded } from "../load.js";
+import { Absent, Age, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
+import { address, go, route } from "../route.js";
+import { duration, moment, t } from "../texts.js";
+import { useEffect } from "../vendor/preact-hooks.js";
+
+/** @param {{namespace: string, id: string}} props */
+export function Job({ namespace, id }) {
+  const job = useLoaded((ended) => get(`/jobs/${encodeURIComponent(id)}/details`, { namespace }, ended), [namespace, id]);
+  const parts = ["jobs", namespace, id];
+  const tab = route.value.query.tab || "pods";
+  if (job.data === null && job.error?.status === 404) return html`<${Gone} namespace=${namespace} id=${id} loaded=${job} />`;
+  const name = job.data?.name || id;
+  return html`<${Heading}
+      title=${html`<span class="quiet">${namespace}/</span>${name}`}
+      loaded=${job}
+    />
+    <${Data} loaded=${job}>
+      ${(data) => html`
+        <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> ${data.ready && html`<span>${t("{ready} pods ready", { ready: data.ready })}</span>`}</p>
+        <${Why} job=${data} />
+        <${Notes} notes=${data.notes} />
+        <${Summary} job=${data} />
+        <${Tabs}
+          parts=${parts}
+          current=${tab}
+          tabs=${[
+            ["pods", t("Pods")],
+            ["logs", t("Logs")],
+            ["events", t("Events")],
+            ["document", t("Document")],
+            ["history", t("Versions")],
+          ]}
+        />
+        <div>
+          ${tab === "pods" && html`<${Pods} job=${data} />`}
+          ${tab === "logs" && html`<${Logs} job=${data} />`}
+          ${tab === "events" && html`<${Events} job=${data} />`}
+          ${tab === "document" && html`<${Document} job=${data} />`}
+          ${tab === "history" && html`<${History} job=${data} />`}
+        </div>
+      `}
+    <//>`;
+}
+
+/** The id of a job ends when it is replaced: then the job of the same name is shown. @param {{namespace: string, id: string, loaded: any}} props */
+function Gone({ namespace, id, loaded }) {
+  const name = id.replace(/-[a-z0-9]{5}$/, "");
+  const others = useLoaded((ended) => get("/jobs", { namespace, pageSize: 100 }, ended), [namespace, id], 0);
+  const same = others.data?.items.find((item) => item.name === name && item.jobId !== id);
+  useEffect(() => {
+    if (same) go(address(["jobs", namespace, same.jobId], route.value.query));
+  }, [same?.jobId]);
+  return html`<${Heading} title=${html`<span class="quiet">${namespace}/</span>${id}`} loaded=${loaded} />
+    <${Problem} error=${loaded.error} retry=${loaded.reload} />
+    <p><a href=${address(["jobs"], { namespace })}>${t("All jobs in {namespace}", { namespace })}</a></p>`;
+}
+
+/** @param {{job: any}} props */
+function Why({ job }) {
+  const why = job.why;
+  if (!why) return null;
+  return html`<section class="why" aria-labelledby="why">
+    <h2 id="why">${t("Why")}: <code>${why.cause}</code></h2>
+    <p class="lines"><${Rich} text=${why.message} /></p>
+    ${why.fix && html`<p class="fix lines"><strong>${t("What helps:")}</strong> <${Rich} text=${why.fix} /></p>`}
+    ${commandsIn(why.fix).map((text) => html`<${Command} text=${text} />`)}
+    <details>
+      <summary>${t("Evidence")}</summary>
+      <ul>
+        ${why.evidence.map((item) => html`<li><span class="quiet">${item.source} ${item.object}</span> ${item.text} <${Age} time=${item.time} /></li>`)}
+      </ul>
+      ${why.ruledOut.length > 0 && html`<h3>${t("Ruled out")}</h3><ul>${why.ruledOut.map((text) => html`<li>${text}</li>`)}</ul>`}
+      ${why.also.length > 0 && html`<h3>${t("Also possible")}</h3><ul>${why.also.map((item) => html`<li><code>${item.cause}</code> ${item.message}${item.fix ? html` – <${Rich} text=${item.fix} />` : ""}</li>`)}</ul>`}
+    </details>
+    <${Command} text=${`gpuctl why ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />
+  </section>`;
+}
+
+/** Return the commands in backquotes of a text. @param {string | null} text */
+function commandsIn(text) {
+  return [...(text || "").matchAll(/`((?:gpuctl|kubectl) [^`]+)`/g)].map((found) => found[1]);
+}
+
+/** @param {{job: any}} props */
+function Summary({ job }) {
+  const resources = job.resources || {};
+  const places = [
+    job.access?.route,
+    ...["nodePorts", "loadBalancers", "clusterDns"].flatMap((name) => job.access?.[name] || []),
+  ].filter(Boolean);
+  return html`<${Facts}
+    items=${[
+      [t("Pool"), html`<a href=${address(["jobs"], { pool: job.pool })}>${job.pool}</a>`],
+      [t("GPUs per pod"), resources.gpu != null && `${resources.gpu}${resources.gpuType ? ` ${resources.gpuType}` : ""}`],
+      [t("CPU and memory per pod"), resources.cpu != null && `${resources.cpu}, ${resources.memory ?? "–"}`],
+      [t("Priority"), job.priority],
+      [t("Applied by"), job.appliedBy],
+      [t("Created"), html`<${Age} time=${job.createdAt} />`],
+      [t("Started"), job.startedAt && html`<${Age} time=${job.startedAt} />`],
+      [t("Object"), job.k8sResources && `${job.k8sResources.kind}/${job.k8sResources.jobName}`],
+      [t("Image"), job.images?.length > 0 && html`<span class="break">${job.images.join(", ")}</span>`],
+      [t("Addresses"), places.length > 0 && html`<span class="break">${places.join(", ")}</span>`],
+      [t("From your machine"), job.access?.portForward && html`<code>${job.access.portForward}</code>`],
+      [t("Schedule"), job.schedule && html`<code>${job.schedule.cron}</code>`],
+      [t("Next run"), job.schedule?.nextRunAt && moment(job.schedule.nextRunAt)],
+      [t("GPU utilization"), job.metrics?.gpuUtilization != null && `${job.metrics.gpuUtilization} %`],
+      [t("GPU memory"), job.metrics?.memoryUsage],
+    ]}
+  />`;
+}
+
+/** @param {{job: any}} props */
+function Pods({ job }) {
+  return html`<${PagedTable}
+    label=${t("Pods")}
+    empty=${t("This job has no pods.")}
+    rows=${job.pods}
+    rowKey=${(row) => row.pod || row.name}
+    columns=${[
+      { head: t("Pod"), cell: (row) => (row.pod ? html`<a href=${address(["jobs", job.namespace, job.jobId], { tab: "logs", pod: row.pod })}>${row.pod}</a>` : "–"), wide: true },
+      { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
+      { head: t("Ready"), cell: (row) => row.ready },
+      { head: t("Restarts"), cell: (row) => row.restarts, number: true },
+      { head: t("Node"), cell: (row) => row.node || html`<span class="quiet">–</span>` },
+      { head: t("GPUs"), cell: (row) => row.gpu, number: true },
+      { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+      { head: t("Reason"), cell: (row) => (row.reason ? html`<span class="reason">${row.reason}</span>` : html`<span class="quiet">–</span>`), wide: true },
+    ]}
+  />`;
+}
+
+/** @param {{job: any}} props */
+function Events({ job }) {
+  return html`<${PagedTable}
+      label=${t("Events")}
+      empty=${t("Kubernetes has no events of this job; it keeps them for an hour.")}
+      rows=${[...(job.events || [])].reverse()}
+      rowKey=${(row) => `${row.object}${row.reason}${row.time}${row.message}`}
+      columns=${[
+        { head: t("Age"), cell: (row) => html`<${Age} time=${row.time} />`, number: true },
+        { head: t("Event"), cell: (row) => html`<span class=${row.type === "Warning" ? "warning" : ""}>${row.reason}</span>${row.count > 1 ? ` ×${row.count}` : ""}` },
+        { head: t("Object"), cell: (row) => row.object },
+        { head: t("Message"), cell: (row) => html`<span class="reason">${row.message}</span>`, wide: true },
+      ]}
+    />
+    <h2>${t("Starts of the pods")}</h2>
+    <${PagedTable}
+      label=${t("Starts of the pods")}
+      rows=${job.timeline || []}
+      rowKey=${(row) => row.pod}
+      columns=${[
+        { head: t("Pod"), cell: (row) => row.pod, wide: true },
+        { head: t("Stages"), cell: (row) => html`<span class="stages">${row.stages.map((stage, place) => html`<span title=${moment(stage.time)}>${stage.stage}${place ? ` +${duration(stage.seconds)}` : ""}</span>`)}</span>`, wide: true },
+      ]}
+    />
+    ${job.conditions?.length > 0 &&
+    html`<h2>${t("Conditions")}</h2>
+      <${Table}
+        label=${t("Conditions")}
+        rows=${job.conditions}
+        rowKey=${(row) => row.type}
+        columns=${[
+          { head: t("Condition"), cell: (row) => `${row.type}=${row.status}` },
+          { head: t("Since"), cell: (row) => html`<${Age} time=${row.lastTransitionTime} />`, number: true },
+          { head: t("Reason"), cell: (row) => row.reason },
+          { head: t("Message"), cell: (row) => html`<span class="reason">${row.message}</span>`, wide: true },
+        ]}
+      />`}
+    <${Command} text=${`gpuctl describe job ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
+}
+
+/** @param {{job: any}} props */
+function Document({ job }) {
+  if (!job.yamlContent) return html`<${Absent} reason=${t("gpuctl did not create this job, so that it has no document.")} />`;
+  return html`<pre class="document" tabindex="0" aria-label=${t("Document")}>${job.yamlContent}</pre>
+    <${Command} text=${`gpuctl describe job ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)} -o yaml`} />`;
+}
+
+/** @param {{job: any}} props */
+function History({ job }) {
+  const history = useLoaded((ended) => get(`/jobs/${encodeURIComponent(job.jobId)}/history`, { namespace: job.namespace }, ended), [job.jobId], 30);
+  return html`<${Data} loaded=${history}>
+    ${(data) => html`<${Notes} notes=${data.notes} />
+      <${Table}
+        label=${t("Versions")}
+        empty=${t("No earlier document is known.")}
+        rows=${[...data.items].reverse()}
+        rowKey=${(row) => String(row.revision)}
+        columns=${[
+          { head: t("Revision"), cell: (row) => row.revision, number: true },
+          { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+          { head: t("By"), cell: (row) => row.who || "–" },
+          { head: t("Cause"), cell: (row) => row.cause },
+          { head: t("Commit"), cell: (row) => (row.commit ? html`<code>${row.commit.id.slice(0, 10)}</code>${row.commit.dirty ? ` ${t("with changes")}` : ""}` : "–") },
+          { head: t("Changes"), cell: (row) => html`<${Changes} changes=${row.changes} />`, wide: true },
+        ]}
+      />`}
+    <//>
+    <${Command} text=${`gpuctl history ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
+}
+
+/** Changed fields. @param {{changes: any[]}} props */
+export function Changes({ changes }) {
+  if (!changes?.length) return html`<span class="quiet">–</span>`;
+  return html`<ul class="changes">
+    ${changes.map((change) => html`<li><code>${change.path}</code> ${shown(change.old)} → ${shown(change.new)}</li>`)}
+  </ul>`;
+}
+
+/** @param {unknown} value */
+function shown(value) {
+  if (value === undefined || value === null) return html`<span class="quiet">${t("not set")}</span>`;
+  return html`<code>${typeof value === "string" ? value : JSON.stringify(value)}</code>`;
+}

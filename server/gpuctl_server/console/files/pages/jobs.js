@@ -1,0 +1,92 @@
+/** The list of jobs, with its filters in the address; the page of one job. */
+import { get } from "../api.js";
+import { useLoaded, useRight } from "../load.js";
+import { Age, Command, Data, Heading, JobName, Pages, Rich, Status, Table, html, quoted } from "../parts.js";
+import { address, route, setQuery } from "../route.js";
+import { t } from "../texts.js";
+import { Job } from "./job.js";
+
+const SIZE = 50;
+const KINDS = ["training", "inference", "notebook", "compute"];
+const STATUSES = ["pending", "queued", "running", "paused", "succeeded", "failed"];
+const FILTERS = ["namespace", "kind", "pool", "status", "name"];
+
+export default function Jobs() {
+  const [, namespace, job] = route.value.parts;
+  if (namespace && job) return html`<${Job} namespace=${namespace} id=${job} key=${`${namespace}/${job}`} />`;
+  return html`<${List} />`;
+}
+
+/** @param {Record<string, string>} query */
+function commandLine(query) {
+  const options = [
+    query.namespace && `-n ${quoted(query.namespace)}`,
+    query.kind && `--kind ${quoted(query.kind)}`,
+    query.pool && `--pool ${quoted(query.pool)}`,
+    query.status && `--status ${quoted(query.status)}`,
+    "--jobs",
+    query.name && quoted(query.name),
+  ];
+  return ["gpuctl get jobs", ...options.filter(Boolean)].join(" ");
+}
+
+function List() {
+  const query = route.value.query;
+  const page = Math.max(1, Number(query.page) || 1);
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query[name] || ""]));
+  const jobs = useLoaded((ended) => get("/jobs", { ...filters, page, pageSize: SIZE }, ended), [filters, page]);
+  const creates = useRight("create", "jobs");
+  return html`<${Heading} title=${t("Jobs")} loaded=${jobs} />
+    <${Filters} values=${filters} />
+    <${Data} loaded=${jobs}>
+      ${(data) => html`
+        <${Table}
+          label=${t("Jobs")}
+          empty=${t("No job matches.")}
+          rows=${data.items}
+          rowKey=${(row) => row.jobId}
+          columns=${[
+            { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
+            { head: t("Kind"), cell: (row) => row.kind },
+            { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.progress != null && row.status === "running" ? html` <span class="quiet">${row.progress}%</span>` : ""}` },
+            { head: t("Pool"), cell: (row) => html`<a href=${address(["jobs"], { pool: row.pool })}>${row.pool}</a>` },
+            { head: t("GPUs"), cell: (row) => html`${row.gpu}${row.gpuType ? html` <span class="quiet">${row.gpuType}</span>` : ""}`, number: true },
+            { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+            { head: t("Applied by"), cell: (row) => row.appliedBy || html`<span class="quiet">–</span>` },
+            { head: t("Reason"), cell: (row) => (row.reason ? html`<span class="reason"><${Rich} text=${row.reason} /></span>` : html`<span class="quiet">–</span>`), wide: true },
+          ]}
+        />
+        <${Pages} total=${data.total} page=${page} size=${SIZE} />
+      `}
+    <//>
+    <${Command} text=${commandLine(filters)} />
+    ${creates && !creates.allowed && html`<p class="quiet">${creates.message}</p>`}`;
+}
+
+/** @param {{values: Record<string, string>}} props */
+function Filters({ values }) {
+  const names = useLoaded((ended) => Promise.all([get("/namespaces", {}, ended), get("/pools", {}, ended)]), [], 0);
+  const [namespaces, pools] = (names.data || [{ items: [] }, { items: [] }]).map((list) => list.items.map((item) => item.name));
+  /** @param {string} name */
+  const change = (name) => (/** @type {any} */ event) => setQuery({ [name]: event.target.value.trim(), page: "" });
+  const any = FILTERS.some((name) => values[name]);
+  return html`<form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
+    <${Choice} name="namespace" label=${t("Namespace")} value=${values.namespace} known=${namespaces} onChange=${change("namespace")} />
+    <${Choice} name="kind" label=${t("Kind")} value=${values.kind} known=${KINDS} onChange=${change("kind")} />
+    <${Choice} name="pool" label=${t("Pool")} value=${values.pool} known=${pools} onChange=${change("pool")} />
+    <${Choice} name="status" label=${t("Status")} value=${values.status} known=${STATUSES} onChange=${change("status")} />
+    <label>${t("Job or pod")}<input name="name" value=${values.name} onChange=${change("name")} spellcheck=${false} /></label>
+    ${any && html`<button type="button" class="link" onClick=${() => setQuery(Object.fromEntries([...FILTERS, "page"].map((name) => [name, ""])))}>${t("Clear")}</button>`}
+  </form>`;
+}
+
+/** @param {{name: string, label: string, value: string, known: string[], onChange: (event: any) => void}} props */
+export function Choice({ name, label, value, known, onChange }) {
+  const values = value && !known.includes(value) ? [value, ...known] : known;
+  return html`<label>${label}
+    <select name=${name} value=${value} onChange=${onChange}>
+      <option value="">${t("All")}</option>
+      ${values.map((item) => html`<option value=${item} selected=${item === value}>${item}</option>`)}
+    </select>
+  </label>`;
+}

@@ -1,0 +1,41 @@
+/** Logging in with a token. */
+import { logIn, session } from "../api.js";
+import { Problem, html } from "../parts.js";
+import { t } from "../texts.js";
+import { useState } from "../vendor/preact-hooks.js";
+
+/** @type {Record<string, string>} */
+const HELP = /* texts */ {
+  tokens: "An administrator makes tokens with `gpuctl-server token create`.",
+  kubernetes: "A token of the cluster, such as that of `kubectl create token`.",
+  oidc: "An ID token of your identity provider.",
+};
+
+export function Login() {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [busy, setBusy] = useState(false);
+  /** @param {SubmitEvent} event */
+  async function submit(event) {
+    event.preventDefault();
+    const field = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("token"));
+    setBusy(true);
+    setError(null);
+    try {
+      await logIn(field.value.trim());
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  }
+  const help = t(HELP[session.value?.auth || "tokens"]).split("`");
+  return html`<main class="login" id="main">
+    <h1 tabindex="-1">${t("Log in")}</h1>
+    <form onSubmit=${submit}>
+      <label for="token">${t("Token")}</label>
+      <input id="token" name="token" type="password" autocomplete="current-password" spellcheck=${false} required aria-describedby="token-help" />
+      <p id="token-help" class="quiet">${help.map((part, place) => (place % 2 ? html`<code>${part}</code>` : part))}</p>
+      ${error && html`<${Problem} error=${error} />`}
+      <button class="main" disabled=${busy}>${t("Log in")}</button>
+    </form>
+  </main>`;
+}

@@ -1,0 +1,225 @@
+/** Parts that several pages show. */
+import { now } from "./load.js";
+import { address, setQuery } from "./route.js";
+import { counted, duration, moment, number, t } from "./texts.js";
+import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
+import { h } from "./vendor/preact.js";
+import htm from "./vendor/htm.js";
+// Signals read by a component make it render again.
+import "./vendor/signals.js";
+
+export const html = htm.bind(h);
+
+/** @typedef {import("./load.js").Loaded} Loaded */
+
+/** Words of the API -> their colour; others have none. @type {Record<string, string>} */
+const COLOURS = {
+  running: "good", succeeded: "good", active: "good", ok: "good", fits: "good", bound: "good", ready: "good",
+  pending: "wait", queued: "wait", starting: "wait", terminating: "wait", maintaining: "wait", scheduled: "wait",
+  unknown: "wait", preempts: "wait", "fits-when-empty": "wait",
+  failed: "bad", faulty: "bad", never: "bad", error: "bad", oomkilled: "bad", crashloopbackoff: "bad",
+  imagepullbackoff: "bad", errimagepull: "bad", exceeded: "bad",
+};
+
+/** A status word with its colour. @param {{word: string | null}} props */
+export function Status({ word }) {
+  if (!word) return html`<span class="quiet">–</span>`;
+  return html`<span class="status ${COLOURS[word.toLowerCase()] || "plain"}">${word}</span>`;
+}
+
+/** The age of a time; the time itself as its title. @param {{time: string | null | undefined}} props */
+export function Age({ time }) {
+  if (!time) return html`<span class="quiet">–</span>`;
+  return html`<time datetime=${time} title=${moment(time)}>${duration((now.value - Date.parse(time)) / 1000)}</time>`;
+}
+
+/** A text with `code` in backquotes. @param {{text: string}} props */
+export function Rich({ text }) {
+  return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
+}
+
+/** The heading of a page, and the age of its data. @param {{title: any, loaded?: Loaded, children?: any}} props */
+export function Heading({ title, loaded, children }) {
+  return html`<header class="heading">
+    <h1 tabindex="-1">${title}</h1>
+    ${loaded && html`<${DataAge} loaded=${loaded} />`}
+    <div class="actions">${children}</div>
+  </header>`;
+}
+
+/** @param {{loaded: Loaded}} props */
+export function DataAge({ loaded }) {
+  const text = loaded.at ? t("{age} old", { age: duration((now.value - loaded.at) / 1000) }) : t("no data yet");
+  return html`<span class="age">
+    <span title=${loaded.at ? moment(new Date(loaded.at).toISOString()) : ""}>${text}</span>
+    <button class="link" onClick=${loaded.reload} disabled=${loaded.busy}>${t("Reload")}</button>
+  </span>`;
+}
+
+/** An error. @param {{error: any, retry?: () => void}} props */
+export function Problem({ error, retry }) {
+  return html`<div class="problem" role="alert">
+    <p><strong>${error.status ? `${error.status} ${error.name}` : error.name}</strong></p>
+    <p class="lines"><${Rich} text=${error.message} /></p>
+    ${error.hint && html`<p class="lines"><${Rich} text=${error.hint} /></p>`}
+    ${retry && html`<button onClick=${retry}>${t("Try again")}</button>`}
+  </div>`;
+}
+
+/**
+ * Data when they are there; an error in their place; a line while they load.
+ * @param {{loaded: Loaded, children: (data: any) => any}} props
+ */
+export function Data({ loaded, children }) {
+  const { data, error, at } = loaded;
+  if (data === null && error) return html`<${Problem} error=${error} retry=${loaded.reload} />`;
+  if (data === null) return html`<p class="quiet" role="status">${t("Loading …")}</p>`;
+  const age = duration((now.value - at) / 1000);
+  return html`${error &&
+    html`<div class="problem" role="alert">
+      <p>${t("These data are {age} old: they cannot be loaded again.", { age })} <${Rich} text=${error.message} /></p>
+    </div>`}
+  ${children(data)}`;
+}
+
+/** @typedef {{head: string, cell: (row: any) => any, number?: boolean, wide?: boolean}} Column */
+
+/**
+ * A table. On a narrow screen each row becomes a card.
+ * @param {{label: string, columns: (Column | null | false | "")[], rows: any[], rowKey: (row: any) => string, empty?: string}} props
+ */
+export function Table({ label, columns, rows, rowKey, empty }) {
+  const shown = /** @type {Column[]} */ (columns.filter(Boolean));
+  if (!rows.length) return html`<p class="empty">${empty || t("None")}</p>`;
+  return html`<div class="scroll" role="region" aria-label=${label} tabindex="0">
+    <table aria-label=${label}>
+      <thead>
+        <tr>
+          ${shown.map((column) => html`<th scope="col" class=${column.number ? "number" : ""}>${column.head}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) => html`<tr key=${rowKey(row)}>
+            ${shown.map(
+              (column) => html`<td data-head=${column.head} class=${`${column.number ? "number" : ""} ${column.wide ? "wide" : ""}`}>
+                <div>${column.cell(row)}</div>
+              </td>`,
+            )}
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** Links to the pages of a list. @param {{total: number, page: number, size: number}} props */
+export function Pages({ total, page, size }) {
+  const last = Math.max(1, Math.ceil(total / size));
+  const first = total ? (page - 1) * size + 1 : 0;
+  return html`<nav class="pages" aria-label=${t("Pages")}>
+    <span>${t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
+    ${last > 1 &&
+    html`<button disabled=${page <= 1} onClick=${() => setQuery({ page: page - 1 })}>${t("Previous")}</button>
+      <button disabled=${page >= last} onClick=${() => setQuery({ page: page + 1 })}>${t("Next")}</button>`}
+  </nav>`;
+}
+
+/** A table of a list that is whole in memory, in pages. @param {any} props those of Table, and `size` */
+export function PagedTable({ rows, size = 100, ...rest }) {
+  const [page, setPage] = useState(1);
+  const last = Math.max(1, Math.ceil(rows.length / size));
+  const current = Math.min(page, last);
+  return html`<${Table} ...${rest} rows=${rows.slice((current - 1) * size, current * size)} />
+    ${last > 1 &&
+    html`<nav class="pages" aria-label=${t("Pages")}>
+      <span>${t("Page {page} of {last}, {total} in all", { page: current, last, total: number(rows.length) })}</span>
+      <button disabled=${current <= 1} onClick=${() => setPage(current - 1)}>${t("Previous")}</button>
+      <button disabled=${current >= last} onClick=${() => setPage(current + 1)}>${t("Next")}</button>
+    </nav>`}`;
+}
+
+/** A command line to copy. @param {{text: string}} props */
+export function Command({ text }) {
+  const [done, setDone] = useState(false);
+  async function copy() {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 2000);
+  }
+  return html`<div class="command">
+    <code>${text}</code>
+    <button class="small" onClick=${copy} aria-label=${t("Copy the command")}>${done ? t("Copied") : t("Copy")}</button>
+  </div>`;
+}
+
+/** Return a word for a command line, quoted if the shell needs it. @param {string} word */
+export function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Links between the parts of a page, as `?tab=` of its address. @param {{tabs: [string, string][], current: string, parts: string[]}} props */
+export function Tabs({ tabs, current, parts }) {
+  return html`<nav class="tabs" aria-label=${t("Parts of this page")}>
+    ${tabs.map(
+      ([name, title]) =>
+        html`<a href=${address(parts, { tab: name })} aria-current=${name === current ? "page" : null}>${title}</a>`,
+    )}
+  </nav>`;
+}
+
+/**
+ * A dialog. The browser keeps the focus in it and closes it with Escape.
+ * @param {{title: string, onClose: () => void, children: any}} props
+ */
+export function Dialog({ title, onClose, children }) {
+  const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return html`<dialog ref=${element} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+    <h2>${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+/** A part of a total, as a bar and in numbers. @param {{used: number, total: number, label: string}} props */
+export function Bar({ used, total, label }) {
+  const share = total ? Math.min(100, (used / total) * 100) : 0;
+  return html`<span class="bar-line">
+    <progress max="100" value=${share} aria-label=${label} class=${share >= 90 ? "full" : ""}></progress>
+    <span>${number(used)} / ${number(total)}</span>
+  </span>`;
+}
+
+/** Names and values. @param {{items: [string, any][]}} props */
+export function Facts({ items }) {
+  return html`<dl class="facts">
+    ${items.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false).map(
+      ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`,
+    )}
+  </dl>`;
+}
+
+/** A job as its namespace and name, with a link. @param {{job: any}} props */
+export function JobName({ job }) {
+  const name = html`<span class="quiet">${job.namespace}/</span>${job.name}`;
+  const id = job.jobId || job.name;
+  return html`<a href=${address(["jobs", job.namespace, id])}>${name}</a>`;
+}
+
+/** Notes of an answer. @param {{notes: string[] | undefined}} props */
+export function Notes({ notes }) {
+  if (!notes?.length) return null;
+  return html`<ul class="notes">${notes.map((note) => html`<li><${Rich} text=${note} /></li>`)}</ul>`;
+}
+
+/** A reason why a part of a page is absent. @param {{reason: string}} props */
+export function Absent({ reason }) {
+  return html`<p class="empty">${t("Not shown:")} ${reason}</p>`;
+}
+
+/** @param {number} count */
+export const gpus = (count) => counted(count, "{count} GPU", "{count} GPUs");

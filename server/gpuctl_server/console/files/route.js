@@ -1,0 +1,46 @@
+/** The address of a page: #/jobs/NAMESPACE/JOB?tab=logs. Filters are in it, so that it can be shared. */
+import { signal } from "./vendor/signals.js";
+
+/** @typedef {{parts: string[], query: Record<string, string>}} Route */
+
+/** @returns {Route} */
+function parsed() {
+  const [path, query] = location.hash.replace(/^#/, "").split("?");
+  return {
+    parts: path.split("/").filter(Boolean).map(decodeURIComponent),
+    query: Object.fromEntries(new URLSearchParams(query || "")),
+  };
+}
+
+export const route = signal(parsed());
+addEventListener("hashchange", () => {
+  route.value = parsed();
+});
+
+/**
+ * Return the address of a page.
+ * @param {string[]} parts
+ * @param {Record<string, string | number | null | undefined>} [query] empty values are left out
+ */
+export function address(parts, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value != null);
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return `#/${parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+}
+
+/** Change the query of this page. @param {Record<string, string | number | null | undefined>} changes */
+export function setQuery(changes) {
+  const { parts, query } = route.value;
+  history.replaceState(null, "", address(parts, { ...query, ...changes }));
+  route.value = parsed();
+}
+
+/** @param {string} target */
+export function go(target) {
+  location.hash = target;
+}
+
+/** @param {{namespace: string, jobId: string}} job @param {Record<string, string>} [query] */
+export function jobAddress(job, query = {}) {
+  return address(["jobs", job.namespace, job.jobId], query);
+}

@@ -1,0 +1,3 @@
+type Tag = (strings: TemplateStringsArray, ...values: any[]) => any;
+declare const htm: { bind(make: unknown): Tag };
+export default htm;

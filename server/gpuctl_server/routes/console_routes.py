@@ -1,0 +1,124 @@
+"""``/`` and ``/console``: the web console, and the session of its browser."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
+
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.console.sessions import Session, TokenTooLong
+from gpuctl_server.console.static_files import PAGE, static_files
+from gpuctl_server.content_negotiation import JSON
+from gpuctl_server.http_problems import Problem, Route, UnknownPath
+from gpuctl_server.request_middleware import LOGIN, SESSION
+from gpuctl_server.routes.common import ServiceOf, caller_with
+from gpuctl_server.submissions import parsed_body
+
+router = APIRouter(route_class=Route, include_in_schema=False)
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+_NOT_KEPT = {"Cache-Control": "no-store"}
+_FOREVER = "public, max-age=31536000, immutable"
+_OWN_SITES = frozenset({"", "none", "same-origin"})
+"""Values of ``Sec-Fetch-Site`` of requests that a page of another site cannot have sent."""
+
+
+class Login(BaseModel):
+    """A token of the API."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    token: str = Field(min_length=1, max_length=16384)
+
+
+@router.get("/")
+async def page(request: Request) -> Response:
+    return _file(request, PAGE, "no-cache")
+
+
+@router.get("/console/{digest}/{path:path}")
+async def file(request: Request, digest: str, path: str) -> Response:
+    """Return a file of the console. Pages that were loaded before an upgrade have another digest."""
+    is_current = digest == static_files().digest
+    return _file(request, path, _FOREVER if is_current else "no-store")
+
+
+def _file(request: Request, path: str, kept: str) -> Response:
+    found = static_files().files.get(path)
+    if found is None:
+        raise UnknownPath
+    packed = "gzip" in request.headers.get("accept-encoding", "")
+    tag = f'"{found.tag}{"-gzip" if packed else ""}"'
+    headers = {**_HEADERS, "Cache-Control": kept, "ETag": tag, "Vary": "Accept-Encoding"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if packed:
+        headers["Content-Encoding"] = "gzip"
+    return Response(found.compressed if packed else found.content, media_type=found.media_type, headers=headers)
+
+
+@router.post(LOGIN)
+async def log_in(
+    request: Request, service: ServiceOf, login: Annotated[Login, Depends(parsed_body(Login))]
+) -> Response:
+    """Begin a session of a token. A page of another site cannot log a browser in."""
+    if request.headers.get("sec-fetch-site", "") not in _OWN_SITES:
+        raise Problem(403, "another site cannot log in to the console")
+    # A form of another site cannot have this type.
+    if not request.headers.get("content-type", "").startswith(JSON):
+        raise Problem(415, f"the body must be {JSON}")
+    session = Session(login.token.strip())
+    response = JSONResponse(_answer(await caller_with(service, session.token), session), headers=_NOT_KEPT)
+    try:
+        service.sessions.begin(session, response)
+    except TokenTooLong:
+        raise Problem(400, "the token does not fit into a cookie of the browser", error="InvalidRequest") from None
+    return response
+
+
+@router.get(LOGIN)
+async def current_session(request: Request, service: ServiceOf) -> Response:
+    """Return the session of the browser; ``name`` is null without one."""
+    session: Session | None = request.scope.get("state", {}).get(SESSION)
+    try:
+        caller = None if session is None else await caller_with(service, session.token)
+    except Problem:
+        # The token was revoked, or has expired.
+        caller = None
+    if session is None or caller is None:
+        return JSONResponse({"name": None, "auth": service.settings.auth}, headers=_NOT_KEPT)
+    return JSONResponse(_answer(caller, session), headers=_NOT_KEPT)
+
+
+@router.delete(LOGIN)
+async def log_out(service: ServiceOf) -> Response:
+    response = Response(status_code=204)
+    service.sessions.end(response)
+    return response
+
+
+def _answer(caller: Caller, session: Session) -> dict[str, Any]:
+    return {
+        "name": caller.name,
+        "csrf": session.csrf,
+        "namespaces": _listed(caller.namespaces),
+        "pools": _listed(caller.pools),
+    }
+
+
+def _listed(values: Any) -> list[str] | None:
+    return None if values is None else sorted(values)

@@ -1,0 +1,133 @@
+"""The web console in a real browser, before a real control plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.browser import Visit, visiting
+from support.cluster_tools import Place, training
+from support.served import Served
+
+BLOCKED = training("stuck", resources={"gpu": 100})
+
+
+def test_login_shows_the_jobs_and_logout_ends_it(visit: Visit) -> None:
+    page = visit.page
+    page.goto(visit.served.url)
+    page.fill("#token", visit.served.tokens["vera"])
+    page.press("#token", "Enter")
+    page.get_by_role("heading", name="Jobs").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Jobs").wait_for()
+    assert page.evaluate("[...Object.keys(localStorage)].sort()") == ["gpuctl.language", "gpuctl.theme"]
+    assert page.evaluate("document.cookie") == ""
+    page.click("text=Log out")
+    page.wait_for_selector("#token")
+
+
+def test_wrong_token_is_an_error_beside_the_field(visit: Visit) -> None:
+    visit.page.goto(visit.served.url)
+    visit.page.fill("#token", "wrong")
+    visit.page.click("form button")
+    visit.see("the token is missing, invalid or expired")
+    # The browser notes the status of the answer.
+    [trouble] = visit.troubles
+    assert "401" in trouble
+    visit.troubles.clear()
+
+
+def test_job_list_has_its_filters_in_the_address(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training("one"), training("two"))
+    served.until_running("one", place.namespace)
+    page = visit.log_in().page
+    visit.open(f"/jobs?namespace={place.namespace}")
+    visit.see("one")
+    visit.see("two")
+    visit.see(f"gpuctl get jobs -n {place.namespace} --jobs")
+    page.fill("input[name=name]", "two")
+    page.press("input[name=name]", "Enter")
+    page.locator("tbody tr").nth(1).wait_for(state="detached")
+    assert f"#/jobs?namespace={place.namespace}&name=two" in page.url
+    page.reload()
+    page.locator("tbody tr").first.wait_for()
+    assert page.locator("tbody tr").count() == 1
+    page.select_option("select[name=status]", "failed")
+    visit.see("No job matches.")
+
+
+def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(BLOCKED, flags=("--no-probe",))
+    why = served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)
+    visit.log_in().open(f"/jobs/{place.namespace}/stuck")
+    visit.see(why["cause"])
+    visit.see(why["message"])
+    visit.see(f"gpuctl why training/stuck -n {place.namespace}")
+    visit.page.click("text=Events")
+    visit.see("gpuctl describe job training/stuck")
+    visit.page.click("nav.tabs >> text=Document")
+    visit.see("kind: training")
+
+
+def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training(resources={"nodes": 2}))
+    pods = sorted(place.running("train", pods=2))
+    for pod in pods:
+        place.plane.write_log(place.namespace, pod, f"first of {pod}\n")
+    served.until_running("train", place.namespace, 2)
+    page = visit.log_in().page
+    visit.open(f"/jobs/{place.namespace}/train?tab=logs")
+    for pod in pods:
+        visit.see(f"first of {pod}", ".log")
+    visit.see("Following")
+    place.plane.write_log(place.namespace, pods[0], f"first of {pods[0]}\nnow <b>this</b>\n")
+    visit.see("now <b>this</b>", ".log")
+    page.fill("input[name=search]", "THIS")
+    page.locator(".log .line").nth(1).wait_for(state="detached")
+    assert page.locator(".log mark").all_inner_texts() == ["this"]
+    page.fill("input[name=search]", "")
+    page.select_option("select[name=pod]", pods[1])
+    page.locator(".log .line").filter(has_text="now").wait_for(state="detached")
+    visit.see(f"--pod {pods[1]} --tail 500 --follow")
+
+
+def test_lists_show_an_error_in_place_of_data(visit: Visit) -> None:
+    visit.log_in().open("/jobs?pool=" + "x" * 300)
+    visit.see("400 InvalidRequest")
+    assert visit.page.locator("table").count() == 0
+    visit.troubles.clear()
+
+
+def test_job_of_another_namespace_is_not_shown(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training("mine"))
+    served.until_running("mine", place.namespace)
+    visit.log_in("otto").open(f"/jobs/{place.namespace}/mine")
+    visit.see("403 Forbidden")
+    visit.troubles.clear()
+
+
+PAGES = ["/jobs", "/jobs/NAMESPACE/stuck", "/jobs/NAMESPACE/stuck?tab=events", "/jobs/NAMESPACE/stuck?tab=logs"]
+
+
+@pytest.mark.parametrize(("locale", "colours", "width"), [("en", "light", 1280), ("zh-CN", "dark", 390)])
+def test_pages_have_no_barriers(
+    browser: Any, served: Served, place: Place, locale: str, colours: str, width: int
+) -> None:
+    """Each page, by axe-core, and without scrolling sideways."""
+    place.apply(BLOCKED, flags=("--no-probe",))
+    served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)
+    size = {"width": width, "height": 800}
+    with visiting(browser, served, locale=locale, color_scheme=colours, viewport=size) as visit:
+        visit.page.goto(served.url)
+        visit.page.wait_for_selector("#token")
+        assert visit.barriers() == []
+        visit.log_in()
+        for address in PAGES:
+            visit.open(address.replace("NAMESPACE", place.namespace))
+            visit.page.wait_for_selector("h1")
+            visit.page.wait_for_load_state("networkidle")
+            visit.page.wait_for_selector("text=/Loading …|正在加载/", state="detached")
+            assert (address, visit.barriers()) == (address, [])
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, address
+            assert visit.page.evaluate("document.documentElement.lang") == ("zh-CN" if locale != "en" else "en")
