@@ -63,6 +63,9 @@ KINDS = (
 )
 """The kinds that gpuctl emits, reads in a cluster or accepts in a snapshot."""
 
+LATER_KINDS = {("resource.k8s.io/v1", "ResourceClaimTemplate"): (1, 34)}
+"""Further kinds, with the first version that serves them."""
+
 
 class Definition(NamedTuple):
     """A CustomResourceDefinition in a Go module that a directory of ``tests/binaries`` pins.
@@ -214,17 +217,19 @@ def published() -> dict[str, Path]:
     return {f"{key[0]}.{key[1]}": found[key] for key in sorted(found) if key >= OLDEST}
 
 
-def kubernetes_schema(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the definitions of ``KINDS``, and of all they refer to, from the published definitions of one version."""
+def kubernetes_schema(definitions: dict[str, Any], version: str) -> dict[str, Any]:
+    """Return the definitions of the kinds of a version, and of all they refer to, from its published definitions."""
+    minor = tuple(map(int, version.split(".")))
+    wanted = [*KINDS, *(kind for kind, first in LATER_KINDS.items() if minor >= first)]
     by_kind: dict[tuple[str, str], str] = {}
     for name, definition in definitions.items():
         for known in definition.get("x-kubernetes-group-version-kind", ()):
             api_version = f"{known['group']}/{known['version']}" if known["group"] else known["version"]
             by_kind[api_version, known["kind"]] = name
-    missing = [f"{api_version} {kind}" for api_version, kind in KINDS if (api_version, kind) not in by_kind]
+    missing = [f"{api_version} {kind}" for api_version, kind in wanted if (api_version, kind) not in by_kind]
     if missing:
         raise SchemaError(f"no definition of {', '.join(missing)}")
-    kinds = {f"{api_version}/{kind}": by_kind[api_version, kind] for api_version, kind in KINDS}
+    kinds = {f"{api_version}/{kind}": by_kind[api_version, kind] for api_version, kind in wanted}
     reached = closure(definitions, [*kinds.values(), JOB_TEMPLATE])
     kept = {name: lean(definitions[name], name) for name in reached}
     kept[QUANTITY]["pattern"] = QUANTITY_PATTERN
@@ -360,7 +365,7 @@ def kubernetes_files(versions: Iterable[str]) -> dict[str, str]:
     for version in versions:
         definitions = json.loads(carried[version].read_text(encoding="utf-8"))["$defs"]
         try:
-            files[f"kubernetes-{version}.json"] = text(kubernetes_schema(definitions))
+            files[f"kubernetes-{version}.json"] = text(kubernetes_schema(definitions, version))
         except SchemaError as error:
             raise SchemaError(f"Kubernetes {version}: {error}") from error
     return files

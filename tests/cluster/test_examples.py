@@ -1,6 +1,4 @@
-"""The documents of ``examples/jobs`` and ``examples/hami`` on a real API server: each is created, and applying them
-again changes nothing.
-"""
+"""The documents of ``examples/`` on a real API server: each is created, and applying them again changes nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import Place
+from support.device_nodes import cards, device_nodes
 from support.pages import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -41,3 +40,17 @@ def test_examples_are_created_once(
         place.anywhere("delete", "-f", path, "--yes", "--without-checkpoint")
         plane.kubectl("delete", "pvc", "--all", "-n", "nlp")
         plane.kubectl("delete", "node", *nodes)
+
+
+def test_examples_of_devices_run(plane: ControlPlane, place: Place) -> None:
+    path = str(EXAMPLES / "devices")
+    # Their platform sets `gpu.allocation`, so they are in a directory of their own.
+    with device_nodes(plane, "device-pool", "gpu-d1", cards(4, "NVIDIA A100-SXM4-80GB", "80Gi")):
+        try:
+            created, again = (place.anywhere("apply", "-f", path, "--yes", "-o", "json") for _ in range(2))
+            assert set(created.actions.values()) == {"create"}
+            assert again.actions == dict.fromkeys(created.actions, "unchanged")
+            for name in ("qwen3-sft", "qwen3-14b"):
+                place.anywhere("wait", name, "-n", "nlp", "--for", "running", "--timeout", "2m")
+        finally:
+            place.anywhere("delete", "-f", path, "--yes")

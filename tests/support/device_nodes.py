@@ -14,20 +14,30 @@ GPU, CLASS = "nvidia.com/gpu", "gpu.nvidia.com"
 
 
 @contextmanager
-def device_nodes(plane: ControlPlane, pool: str, node: str, gpus: int) -> Iterator[None]:
-    """Have a node of a pool whose driver offers GPUs as devices of a class that has an extended resource."""
+def device_nodes(plane: ControlPlane, pool: str, node: str, gpus: int | list[dict[str, Any]]) -> Iterator[None]:
+    """Have a node of a pool whose driver offers GPUs as devices of a class that has an extended resource.
+
+    :param gpus: the devices, or how many without attributes.
+    """
     plane.add_nodes({node: {"labels": {"runwhere.ai/pool": pool}}})
     plane.wait_for_nodes()
     selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
     of_class = {"extendedResourceName": GPU, "selectors": [selector]}
     create(plane, "DeviceClass", CLASS, of_class)
-    offer(plane, node, [{"name": f"gpu-{number}"} for number in range(gpus)])
+    offer(plane, node, [{"name": f"gpu-{number}"} for number in range(gpus)] if isinstance(gpus, int) else gpus)
     try:
         yield
     finally:
         plane.kubectl("delete", "deviceclass", CLASS)
         plane.kubectl("delete", "resourceslice", f"{node}-gpus")
         plane.kubectl("delete", "node", node)
+
+
+def cards(number: int, product: str, memory: str) -> list[dict[str, Any]]:
+    """Devices as NVIDIA's driver describes whole cards."""
+    attributes = {"type": {"string": "gpu"}, "productName": {"string": product}}
+    one = {"attributes": attributes, "capacity": {"memory": {"value": memory}}}
+    return [{"name": f"gpu-{index}", **one} for index in range(number)]
 
 
 def offer(plane: ControlPlane, node: str, devices: list[dict[str, Any]]) -> None:

@@ -236,6 +236,8 @@ topology: {levels: [{name: rack, label: example.com/rack}]}
 spot: {labels: {example.com/spot: "true"}}
 network: {rdma: {resource: rdma/hca}}
 """
+# Fields that a platform serves only if it claims devices.
+OF_DEVICES = {"resources.gpu-memory"}
 # Fields whose example is valid only together with another field.
 COMPANIONS = {
     **{
@@ -273,7 +275,8 @@ COMPANIONS = {
         ("resources.topology", "resources.topology.required", "resources.topology.preferred"), "resources: {nodes: 2}"
     ),
     **dict.fromkeys(
-        ("resources.gpu-profile", "resources.gpu-share", "resources.gpu-share.memory"), "resources: {gpu: 1}"
+        ("resources.gpu-profile", "resources.gpu-share", "resources.gpu-share.memory", *OF_DEVICES),
+        "resources: {gpu: 1}",
     ),
     "resources.gpu-share.cores": "resources: {gpu: 1, gpu-share: {memory: 8Gi}}",
     **dict.fromkeys(
@@ -325,7 +328,8 @@ def test_every_example_compiles(kind: str) -> None:
         _add_required(kind, entry.path, document)
         sources = [Source("a.yaml", json.dumps(document))]
         if kind != "platform":
-            sources.append(Source("platform.yaml", SERVES_ALL))
+            allocation = "gpu: {allocation: dra}\n" if entry.dotted in OF_DEVICES else ""
+            sources.append(Source("platform.yaml", SERVES_ALL + allocation))
         loaded = load(sources, versions=("1.33", "1.36"))
         errors = [item.message for item in loaded.diagnostics if item.severity.value == "error"]
         assert errors == [], (entry.dotted, json.dumps(document))

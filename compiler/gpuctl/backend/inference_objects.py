@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.backend.autoscaler_objects import autoscaler
 from gpuctl.backend.deployment import deployment
+from gpuctl.backend.device_claims import claim_templates
 from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.leader_worker_set import leader_worker_set
 from gpuctl.backend.lowering_context import Context
@@ -17,6 +18,7 @@ from gpuctl.objects.api_resources import Object
 
 def lower(context: Context, document: Document, model: InferenceDocument) -> Iterator[Object]:
     """Yield the objects of an inference."""
+    yield from claim_templates(context, document, model, model.job.name)
     yield service(context, document, model, model.service)
     yield from exposure(context, document, model, model.service)
     replicas = None if model.autoscaled else model.service.replicas

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any
 
 from gpuctl.backend.autoscaler_objects import lift_autoscaling
 from gpuctl.backend.claim_objects import lift_new_claims
 from gpuctl.backend.code_container import lift_code
-from gpuctl.backend.gpu_resources import lift_gpus, lift_share
+from gpuctl.backend.device_claims import lift_claim
+from gpuctl.backend.gpu_resources import LiftedGpus, lift_gpus, lift_share
 from gpuctl.backend.helper_containers import lift_helpers
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
@@ -97,6 +98,9 @@ class LiftedWorkload:
         self.torchrun_is_ours = torchrun_is_ours
         self.role_variables = frozenset(role_variables)
         self._ours = ours
+        self.claim = lift_claim(context.settings, self.pod, self._claim_templates())
+        if self.claim is not None:
+            self.gpus = LiftedGpus(self.claim.vendor, self.claim.gpus)
         self.network = lift_network(context, self.pod, self.container)
         self.rdma = context.settings.rdma if "rdma" in self.network else None
         self.beside = {
@@ -106,6 +110,12 @@ class LiftedWorkload:
             and other["metadata"]["labels"].get("app") == self.name
             and other["metadata"]["labels"].get(context.label("job-type")) == self.kind
         }
+
+    def _claim_templates(self) -> Iterator[Object]:
+        for other in self._ours:
+            metadata = other["metadata"]
+            if other["kind"] == "ResourceClaimTemplate" and metadata.get("namespace", "default") == self.namespace:
+                yield other
 
     def document(self) -> Data:
         data: Data = {"kind": self.kind, "version": "v0.1", "job": self._job()}
@@ -281,6 +291,8 @@ class LiftedWorkload:
         types = self._gpu_types()
         if types:
             resources["gpu-type"] = types[0] if len(types) == 1 else types
+        if self.claim is not None and self.claim.memory is not None:
+            resources["gpu-memory"] = self.claim.memory
         if profile is not None:
             resources["gpu-profile"] = profile
         if (share := self._annotation("gpu-share")) is not None:
@@ -337,6 +349,8 @@ class LiftedWorkload:
 
     def _gpu_types(self) -> list[str]:
         """Return the GPU types that the pod selects, the preferred ones first."""
+        if self.claim is not None and self.claim.types:
+            return list(self.claim.types)
         label = self.context.label("gpu-type")
         if label in self.pod.get("nodeSelector", {}):
             return [self.pod["nodeSelector"][label]]

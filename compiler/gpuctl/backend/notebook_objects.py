@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.backend.device_claims import claim_templates
 from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import limit_annotations
@@ -18,6 +19,7 @@ from gpuctl.objects.companion_names import service_name
 
 def lower(context: Context, document: Document, model: NotebookDocument) -> Iterator[Object]:
     """Yield the objects of a notebook. A StatefulSet keeps the name of its one pod."""
+    yield from claim_templates(context, document, model, model.job.name)
     yield service(context, document, model, model.service)
     yield from exposure(context, document, model, model.service)
     yield {

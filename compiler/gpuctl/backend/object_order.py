@@ -17,6 +17,7 @@ RANKS: dict[str, int] = {
     "Secret": 51,
     "PersistentVolume": 60,
     "PersistentVolumeClaim": 61,
+    "ResourceClaimTemplate": 62,  # a pod's claims are created from it
     "Service": 70,  # its variables reach only pods that start later
     "PodDisruptionBudget": 71,  # limits evictions from the first pod on
     "Job": 80,

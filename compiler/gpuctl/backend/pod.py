@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from gpuctl.backend.code_container import code_container
+from gpuctl.backend.device_claims import pod_claims, selects_products
 from gpuctl.backend.gpu_resources import gpu_amounts, gpu_annotations, gpu_scheduler
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
@@ -47,6 +48,7 @@ def pod_template(
     volumes: list[Object] | None = None,
     mounts: list[Object] | None = None,
     spec: Object | None = None,
+    name: str | None = None,
 ) -> Object:
     """Return a PodTemplateSpec.
 
@@ -54,9 +56,13 @@ def pod_template(
     :param extras: further fields of the container that the kind needs.
     :param volumes: volumes after the document's; ``mounts`` likewise.
     :param spec: further fields of the pod's spec that the kind needs.
+    :param name: the workload's name, if it is not the job's.
     """
     pod_volumes, pod_mounts = volumes_and_mounts(context, model)
     resources = container_resources(context, model)
+    claims = pod_claims(context, document, model, name or model.job.name)
+    if claims:
+        resources["claims"] = [{"name": claim["name"]} for claim in claims]
     helpers = init_containers(context, model, pod_mounts)
     if model.code is not None:
         helpers.insert(0, code_container(context, model.code, resources.get("limits", {})))
@@ -92,6 +98,8 @@ def pod_template(
         helpers.append(activity_container(context, model, container))
 
     pod: Object = {**({"initContainers": helpers} if helpers else {}), "containers": [container]}
+    if claims:
+        pod["resourceClaims"] = claims
     if pod_volumes:
         pod["volumes"] = pod_volumes
     pod.update(spec or {})
@@ -186,7 +194,7 @@ def container_resources(context: Context, model: Job) -> Object:
     if resources.memory is not None:
         amounts["memory"] = resources.memory
     gpu = context.settings.gpu_of(resources)
-    if resources.gpu > 0 and gpu is not None:
+    if resources.gpu > 0 and gpu is not None and not context.settings.claims_devices:
         amounts.update(gpu_amounts(context, model, gpu))
     amounts.update(rdma_amounts(context, model))
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
@@ -225,11 +233,13 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     spot = context.settings.spot if model.resources.spot else None
     if spot is not None:
         node_selector.update(spot.labels)
-    types = {name: type_expressions(context, name) for name in document.gpu_types}
+    by_claim = selects_products(context.settings, document.gpu_types)
+    named = () if by_claim else document.gpu_types
+    types = {name: type_expressions(context, name) for name in named}
     if context.settings.gpu_types.keys() & types.keys():
         terms = [[*term, *expressions] for term in terms for expressions in types.values()]
     elif len(types) == 1:
-        node_selector[type_key] = document.gpu_types[0]
+        node_selector[type_key] = named[0]
     elif types:
         wanted = {"key": type_key, "operator": "In", "values": list(types)}
         terms = [[*term, wanted] for term in terms]

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from gpuctl.backend.container_rules import no_volume
+from gpuctl.backend.device_claims import GPU_CLAIM
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
@@ -395,6 +396,10 @@ def _patch_problems(context: Context, document: Document, model: Job, patch: Obj
         if key in (context.label("pool"), context.label("gpu-type")):
             message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
             yield PodProblem(("nodeSelector", key), message)
+    for index, claim in enumerate(patch.get("resourceClaims", [])):
+        if claim.get("name") == GPU_CLAIM and context.settings.device_class_of(model.resources) is not None:
+            message = f"the claim `{GPU_CLAIM}` has the cards of resources.gpu"
+            yield PodProblem(("resourceClaims", index, "name"), message, "give this claim another name")
     yield from _unkeyed(patch, ())
     for index, container in enumerate(patch.get("containers", [])):
         if container.get("name") == MAIN_CONTAINER:

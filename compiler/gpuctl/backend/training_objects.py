@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.backend import rendezvous
 from gpuctl.backend.canonical_form import lowered_from
+from gpuctl.backend.device_claims import claim_templates
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata, workload_labels
 from gpuctl.backend.pod import pod_template
@@ -55,6 +56,7 @@ def _check_length(context: Context, document: Document, model: TrainingDocument)
 
 def lower_as(context: Context, document: Document, model: TrainingDocument, name: str) -> Iterator[Object]:
     """Yield the objects of a training under a name; labels contain the job's own name."""
+    yield from claim_templates(context, document, model, name)
     if any(map(rendezvous.needs_hostfile, model.parts)):
         yield rendezvous.hostfile(context, document, model, name)
     if rendezvous.is_jobset(context, model):
@@ -158,6 +160,7 @@ def _template(
         volumes=volumes,
         mounts=mounts,
         spec=pod,
+        name=name,
     )
 
 

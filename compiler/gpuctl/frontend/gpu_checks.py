@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.device_drivers import FIRST_VERSION, MOST_ALTERNATIVES, MOST_DEVICES
+from gpuctl.language.fields import least_memory_of
 from gpuctl.language.gpu_cards import TITLES
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.kinds import Job
@@ -16,6 +18,9 @@ from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 _PROFILE = ("resources", "gpu-profile")
+_MEMORY = ("resources", "gpu-memory")
+_NOMINAL = (16, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 256, 288)
+"""Sizes of cards by name, GB."""
 
 
 def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -30,6 +35,7 @@ def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[D
             ("resources", "gpu-vendor"),
             f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}",
         )
+    yield from _device_claim(document, model, settings)
     yield from _gpu_profile(document, model, settings)
     yield from _card(document, model, settings)
     yield from _gpu_share(document, model, settings)
@@ -43,6 +49,74 @@ def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[D
             f"add {missing}: under a quota it would get the default request, a fraction of what a GPU job needs",
             key=True,
         )
+
+
+def _device_claim(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report fields that need claims for devices (DRA) which the platform does not use, or that no claim can have."""
+    resources = model.resources
+    if resources.gpu_memory is not None and resources.gpu == 0:
+        message = "`gpu-memory` selects cards, and the job asks for no card"
+        yield document.diagnostic(ERROR, "GPU213", message, _MEMORY, "add `gpu: 1`, or remove `gpu-memory`", key=True)
+        return
+    if resources.gpu_memory is not None and not settings.claims_devices:
+        message = "`gpu-memory` needs claims for devices (DRA), which the platform does not use"
+        hint = "write `gpu: {allocation: dra}` in the platform file, or select cards by `gpu-type`"
+        yield document.diagnostic(ERROR, "GPU443", message, _MEMORY, hint, key=True)
+        return
+    if resources.gpu_memory is not None:
+        yield from _nominal_memory(document, resources.gpu_memory)
+    if resources.gpu == 0 or not settings.claims_devices:
+        return
+    vendor = resources.gpu_vendor or settings.default_vendor
+    if vendor in settings.gpu_chips:
+        yield from _unknown_driver(document, model, settings, vendor)
+    if resources.gpu > MOST_DEVICES:
+        message = f"a claim has at most {MOST_DEVICES} devices, and each pod asks for {resources.gpu} GPUs"
+        yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu"), "use several `nodes`")
+
+
+def _unknown_driver(document: Document, model: Job, settings: Settings, vendor: str) -> Iterator[Diagnostic]:
+    """Report GPUs without a DeviceClass, and selectors for cards whose attributes are unknown."""
+    resources = model.resources
+    if vendor not in settings.device_classes:
+        message = f"the platform names no DeviceClass for the GPUs of {vendor}"
+        hint = f"write the class of its driver in the platform file: `gpu: {{classes: {{{vendor}: CLASS}}}}`"
+        yield document.diagnostic(ERROR, "GPU443", message, ("resources", "gpu"), hint)
+        return
+    known = {name.casefold() for name in settings.products}
+    listed = [name for name in resources.gpu_types if name.casefold() in known]
+    if settings.driver_of(resources) is None and (resources.gpu_memory is not None or listed):
+        field = "gpu-memory" if resources.gpu_memory is not None else "gpu-type"
+        message = f"`{field}` selects cards by attributes of their driver, and gpuctl knows none of {vendor}"
+        hint = "select cards by a DeviceClass of your own in the platform's `gpu.classes`, and remove the field"
+        yield document.diagnostic(ERROR, "GPU443", message, ("resources", field), hint, key=True)
+    elif listed and len(listed) < len(resources.gpu_types):
+        other = next(name for name in resources.gpu_types if name not in listed)
+        message = f"the platform lists product names of `{listed[0]}` and none of `{other}`: a claim cannot select both"
+        hint = f"add `{other}` to the platform's `gpu.products`"
+        yield document.diagnostic(ERROR, "GPU443", message, ("resources", "gpu-type"), hint, key=True)
+    elif len(listed) > MOST_ALTERNATIVES:
+        message = f"a claim has at most {MOST_ALTERNATIVES} alternatives, and `gpu-type` lists {len(listed)}"
+        yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu-type"), "list fewer types", key=True)
+
+
+def _nominal_memory(document: Document, condition: str) -> Iterator[Diagnostic]:
+    """Warn about a size that cards have by name and not in full, such as 80Gi of cards of 80 GB."""
+    least = parse_quantity(least_memory_of(condition))
+    size = least / 2**30 if least is not None else None
+    if size in _NOMINAL:
+        message = f"cards of {size} GB may report less than {size}Gi, so that `{condition}` selects none of them"
+        hint = f"write `>={size}G`, or the amount that the driver reports"
+        yield document.diagnostic(WARNING, "GPU424", message, _MEMORY, hint)
+
+
+def check_allocation(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """Report a platform that claims devices on a Kubernetes without their API, and classes that nothing uses."""
+    if settings.claims_devices and not settings.serves_device_claims:
+        version = settings.kubernetes_version
+        message = f"`allocation: dra` needs Kubernetes {FIRST_VERSION}, and `kubernetes.version` is {version}"
+        hint = f'write `kubernetes: {{version: "{FIRST_VERSION}"}}` if the cluster has it'
+        yield document.diagnostic(ERROR, "GPU443", message, ("gpu", "allocation"), hint)
 
 
 def _gpu_profile(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -60,6 +134,9 @@ def _gpu_profile(document: Document, model: Job, settings: Settings) -> Iterator
         wrong = f"MIG profiles are of NVIDIA cards, and the job asks for {vendor}", "add `gpu-vendor: nvidia`"
     if wrong is not None:
         yield document.diagnostic(ERROR, "GPU213", wrong[0], _PROFILE, wrong[1], key=True)
+        return
+    if settings.claims_devices:
+        yield _divided(document, "gpu-profile")
         return
     known = {*KNOWN_PROFILES, *(name for names in settings.profiles.values() for name in names)}
     if not resources.gpu_types and profile not in known:
@@ -93,12 +170,19 @@ def check_shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
         yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
 
 
+def _divided(document: Document, field: str) -> Diagnostic:
+    """Return the error of a field that divides a card, on a platform that claims whole cards."""
+    message = f"`{field}` divides cards of a device plugin, and the platform claims whole ones (DRA)"
+    hint = "remove it, or have the platform set `gpu.allocation: device-plugin`"
+    return document.diagnostic(ERROR, "GPU443", message, ("resources", field), hint, key=True)
+
+
 def _card(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report GPU types that do not name one chip, where the resource depends on it, and odd numbers of paired cards."""
     resources = model.resources
     vendor = resources.gpu_vendor or settings.default_vendor
     chips = settings.gpu_chips.get(vendor)
-    if resources.gpu == 0 or chips is None:
+    if resources.gpu == 0 or chips is None or settings.claims_devices:
         return
     gpu = settings.gpu_of(resources)
     system = TITLES.get(settings.sharing, "Kubernetes")
@@ -128,6 +212,8 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
     if model.resources.gpu == 0:
         message = "`gpu-share` asks for part of a card, and the job asks for no card"
         yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
+    elif settings.claims_devices:
+        yield _divided(document, "gpu-share")
     elif settings.sharing == "none":
         yield document.diagnostic(
             WARNING,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.gpu_checks import check_allocation
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -28,6 +29,7 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
         hint = f"did you mean `{near}`?" if near else "define it in `gpu.vendors`"
         message = f"gpu.default `{platform.gpu.default}` is not a known vendor"
         yield document.diagnostic(ERROR, "GPU211", message, ("gpu", "default"), hint)
+    yield from check_allocation(document, Settings(platform))
     storage = platform.storage.default
     if storage is not None and (storage.pvc is None) == (storage.nfs is None):
         message = "storage.default needs one of `pvc` and `nfs`"

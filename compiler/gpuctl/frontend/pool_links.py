@@ -99,7 +99,7 @@ def pool_references(
                     if close
                     else "compile the job with its pool, or list the pool in platform.yaml",
                 )
-            document.gpu_types = _as_declared(document.gpu_types, list(settings.gpu_types))
+            document.gpu_types = _as_declared(document.gpu_types, [*settings.gpu_types, *settings.products])
             continue
         declared.jobs.append((document, model))
         document.gpu_types = _as_declared(document.gpu_types, declared.types)

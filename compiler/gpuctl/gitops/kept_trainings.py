@@ -19,9 +19,10 @@ from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
 from gpuctl.gitops.manifest import MANIFEST, OwnedHashes, digest, parse_manifest
 from gpuctl.gitops.object_changes import is_object
-from gpuctl.objects.hashed_names import CHANGEABLE, HOSTFILE, job_of_hashed_name
+from gpuctl.objects.hashed_names import CHANGEABLE, job_of_hashed_name, without_suffix
 
-_FILE = re.compile(rf"([^/]+)/(jobset|job|service|configmap)-(.+?)(?:{HOSTFILE})?\.yaml")
+_KINDS = {kind.lower(): kind for kind in ("JobSet", "Job", "Service", "ConfigMap", "ResourceClaimTemplate")}
+_FILE = re.compile(rf"([^/]+)/({'|'.join(_KINDS)})-(.+)\.yaml")
 _MAIN = frozenset(kind.lower() for kind in CHANGEABLE)
 _NAMED = 3
 
@@ -147,7 +148,8 @@ def _by_generation(paths: Iterable[str]) -> dict[Generation, list[str]]:
 
 def _generation(path: str) -> Generation | None:
     match = _FILE.fullmatch(path)
-    return Generation(match[1], match[3]) if match and job_of_hashed_name(match[3]) is not None else None
+    name = without_suffix(_KINDS[match[2]], match[3]) if match is not None else ""
+    return Generation(match[1], name) if match is not None and job_of_hashed_name(name) is not None else None
 
 
 def _is_main(path: str) -> bool:

@@ -204,6 +204,22 @@ def _positive_quantity(value: str) -> str:
     return value
 
 
+def least_memory_of(value: str) -> str:
+    """Return the amount in a condition on GPU memory: ``>=80Gi`` and ``80Gi`` -> ``80Gi``."""
+    return value.removeprefix(">=").strip()
+
+
+def _gpu_memory(value: str) -> str:
+    least = least_memory_of(value)
+    amount = parse_quantity(least)
+    if amount is None or amount <= 0:
+        better = suggest_quantity(least)
+        hint = f"did you mean `>={better}`?" if better else _no_variables(value)
+        raise field_error("GPU227", f"`{shorten(value)}` is not a minimum of memory such as `>=40Gi`", hint)
+    _memory(least)
+    return value
+
+
 @_cached
 def _memory(value: str) -> str:
     _positive_quantity(value)
@@ -501,6 +517,7 @@ PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity)]
 Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
 DeviceCount = Annotated[str, Scalar.TEXT, Check(_device_count)]
 Share = Annotated[str, Scalar.TEXT, Check(_share)]
+GpuMemory = Annotated[str, Scalar.TEXT, Check(_gpu_memory)]
 Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
 PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
 Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]

@@ -59,6 +59,7 @@ DriftKind = Literal[
     "HTTPRoute",
     "Ingress",
     "PodDisruptionBudget",
+    "ResourceClaimTemplate",
     "HorizontalPodAutoscaler",
     "ScaledObject",
     "ResourceQuota",
@@ -139,6 +140,26 @@ class GpuBlock(Block):
         "GB200, GB300, RTX PRO 6000), which recognises a type by its name. Quotas with `gpu` limit the profiles listed "
         "here to 0, unless `gpu-profiles` has a number for them.",
         examples=[{"A100-80G": ["1g.10gb", "3g.40gb"]}],
+    )
+    allocation: Literal["device-plugin", "dra"] = Field(
+        "device-plugin",
+        description="How pods get their GPUs. `device-plugin`: as an extended resource such as `nvidia.com/gpu`. "
+        "`dra`: by a claim for devices of a driver (Dynamic Resource Allocation), from a ResourceClaimTemplate. It "
+        "needs `kubernetes.version` 1.34 or newer.",
+        examples=["dra"],
+    )
+    classes: Annotated[dict[DnsLabel, ObjectName], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="Vendor -> DeviceClass of its whole cards, with `allocation: dra`. Built in: nvidia -> "
+        "`gpu.nvidia.com`, amd -> `gpu.amd.com`, intel -> `gpu.intel.com`.",
+        examples=[{"nvidia": "gpu.nvidia.com"}],
+    )
+    products: Annotated[dict[RequiredLabelValue, Annotated[list[NonEmpty], Field(min_length=1)]], UserKeys()] = Field(
+        default_factory=empty_dict,
+        description="GPU type -> product names that the driver reports (`productName` in ResourceSlices; Intel's: "
+        "`model`), with `allocation: dra`. Claims then select cards by name, and of several types the first with "
+        "enough free cards. Types that are not listed are selected by labels of nodes.",
+        examples=[{"A100-80G": ["NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe"]}],
     )
     sharing: Literal["none", "hami", "volcano"] = Field(
         "none",

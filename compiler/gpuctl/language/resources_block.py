@@ -9,6 +9,7 @@ from gpuctl.language.fields import (
     Boolean,
     Count,
     DnsLabel,
+    GpuMemory,
     GpuProfile,
     LabelValue,
     Memory,
@@ -45,6 +46,14 @@ class Resources(Block):
         description="GPU model, as the pool's nodes declare it, or a list of them in order of preference: the pod runs "
         "on the first one with room, as far as the scheduler's other scores allow. Default: any of the pool.",
         examples=["A100-80G", ["H100-80G", "A100-80G"]],
+    )
+    gpu_memory: GpuMemory | None = Field(
+        None,
+        alias="gpu-memory",
+        description="Least memory of each card, as its driver reports it: often a little less than in the product's "
+        "name. Cards of 80 GB report 79.6Gi to 80Gi, so `>=79Gi` or `>=80G` selects them. Needs the platform's "
+        "`gpu.allocation: dra`. Default: any.",
+        examples=[">=40Gi"],
     )
     gpu_profile: GpuProfile | None = Field(
         None,

@@ -167,7 +167,7 @@ class Role(Block):
         """Return the job's resources with what this role sets in their place."""
         own: dict[str, Any] = {name: value for name, value in self.resources if value is not None}
         if own.get("gpu") == 0:
-            own["gpu_profile"] = None
+            own["gpu_profile"] = own["gpu_memory"] = None
         return resources.model_copy(update={**own, "nodes": self.nodes})
 
 

@@ -160,6 +160,15 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
+            fields.GpuMemory,
+            TextRule(
+                rf"^(?:>=)?\s*{_POSITIVE_QUANTITY.removeprefix('^')}",
+                64,
+                _NUMBER,
+                "Not a minimum of memory such as `>=40Gi`.",
+            ),
+        ),
+        (
             fields.Duration,
             TextRule("^(?:[0-9]+[dhms])+$", 32, _TEXT, "Not a duration such as `30s`, `45m`, `12h` or `7d`."),
         ),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from gpuctl.language.device_drivers import DRIVERS, DeviceDriver
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, card_named, cards_of, chip_of
 from gpuctl.language.mig_profiles import slice_resources
@@ -304,6 +305,37 @@ class Settings:
     def gpu_types(self) -> Mapping[str, Mapping[str, str | list[str]]]:
         """GPU type -> node labels and values that identify it, if the platform maps the type."""
         return self._platform.gpu.types if self._platform is not None else {}
+
+    @property
+    def claims_devices(self) -> bool:
+        """True if pods get GPUs by claims for devices (DRA), and not as an extended resource."""
+        return self._platform is not None and self._platform.gpu.allocation == "dra"
+
+    @property
+    def serves_device_claims(self) -> bool:
+        """True if the cluster has resource.k8s.io/v1, which is on by default since Kubernetes 1.34."""
+        return self._minor_version >= 34
+
+    @cached_property
+    def device_classes(self) -> dict[str, str]:
+        """Vendor -> DeviceClass of its whole cards: the platform's, then the built-in ones."""
+        own = self._platform.gpu.classes if self._platform is not None else {}
+        return {**{vendor: driver.device_class for vendor, driver in DRIVERS.items()}, **own}
+
+    @property
+    def products(self) -> Mapping[str, Sequence[str]]:
+        """GPU type -> product names by which claims select its cards."""
+        return self._platform.gpu.products if self._platform is not None and self.claims_devices else {}
+
+    def driver_of(self, resources: Resources) -> DeviceDriver | None:
+        """Return the driver of a job's GPUs; None if the attributes of its cards are unknown."""
+        return DRIVERS.get(resources.gpu_vendor or self.default_vendor)
+
+    def device_class_of(self, resources: Resources) -> str | None:
+        """Return the DeviceClass that a job's pods claim GPUs of; None if they claim none."""
+        if resources.gpu == 0 or not self.claims_devices:
+            return None
+        return self.device_classes.get(resources.gpu_vendor or self.default_vendor)
 
     def gpu_of(self, resources: Resources) -> Gpu | None:
         """Return the GPUs that a job requests; None for an unknown vendor, or if its types do not name one chip."""

@@ -155,6 +155,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Memory, "Kubernetes quantity >= 4Mi"),
         (fields.DeviceCount, "number > 0, true or false"),
         (fields.Share, "GPU memory or fraction of a card"),
+        (fields.GpuMemory, "minimum of memory"),
         (fields.Duration, "duration"),
         (fields.PositiveDuration, "duration > 0"),
         (fields.Percentage, "percentage"),

@@ -91,7 +91,16 @@ POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet", "LeaderWorkerS
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
 OPTIONAL = frozenset(
-    {"JobSet", "LeaderWorkerSet", "CronJob", "PodDisruptionBudget", "Ingress", "HTTPRoute", "ScaledObject"}
+    {
+        "JobSet",
+        "LeaderWorkerSet",
+        "CronJob",
+        "PodDisruptionBudget",
+        "Ingress",
+        "HTTPRoute",
+        "ScaledObject",
+        "ResourceClaimTemplate",
+    }
 )
 """Kinds that exist only if their controller is installed, or that roles of earlier versions of gpuctl do not list."""
 

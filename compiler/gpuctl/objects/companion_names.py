@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.objects.api_resources import Object, labels_of
-from gpuctl.objects.hashed_names import HOSTFILE
+from gpuctl.objects.hashed_names import CLAIMS, HOSTFILE, hashed_name, without_suffix
 from gpuctl.objects.ownership_metadata import Records
 
 MAIN_PORT = "main"
@@ -23,10 +23,20 @@ def hostfile_name(name: str) -> str:
     return name + HOSTFILE
 
 
-def companion_names(kind: str, name: str) -> set[str]:
-    """Return the names that a job's objects of a kind may have."""
-    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
-    return names.get(kind, {name})
+def claim_template_name(name: str, digest: str) -> str:
+    """Return the name of a ResourceClaimTemplate of a workload.
+
+    :param digest: hash of its spec.
+    """
+    return hashed_name(name + CLAIMS, digest)
+
+
+def is_companion_name(kind: str, name: str, job: str) -> bool:
+    """Return True if a job's object of a kind may have this name."""
+    if kind == "ResourceClaimTemplate":
+        return name != job and without_suffix(kind, name) == job
+    names = {"Service": {service_name(job), job}, "ConfigMap": {hostfile_name(job)}}
+    return name in names.get(kind, {job})
 
 
 def config_map_name(pool: str) -> str:

@@ -21,6 +21,8 @@ With it a build recognises objects that another version of gpuctl lowered from t
 """
 HOSTFILE = "-hostfile"
 """Suffix of the ConfigMap with a training's hostfile."""
+CLAIMS = "-gpu"
+"""Part of the name of a ResourceClaimTemplate between the workload's name and the hash of the template."""
 _DIGITS = 6
 SUFFIX = _DIGITS + 1
 """Characters that the hash and its hyphen add to a name."""
@@ -66,7 +68,15 @@ def spec_digest(objects: Iterable[Object]) -> str:
 
 def hashed_name(job: str, digest: str) -> str:
     """Return the name of a training's objects with this hash."""
-    return f"{job}-{digest}"
+    return f"{job}-{digest[:_DIGITS]}"
+
+
+def without_suffix(kind: str, name: str) -> str:
+    """Return the name of a companion without what a kind adds to the name of its workload."""
+    if kind == "ResourceClaimTemplate":
+        whole = job_of_hashed_name(name) or ""
+        return whole.removesuffix(CLAIMS) if whole.endswith(CLAIMS) else name
+    return name.removesuffix(HOSTFILE) if kind == "ConfigMap" else name
 
 
 def is_hashed_name(name: str, job: str) -> bool:
@@ -78,14 +88,14 @@ def unhashed_name(obj: Object) -> str:
     """Return the name of a job's object without the hash, if it has one. For a main object that is the job's name."""
     name: str = obj["metadata"]["name"]
     job = (obj["metadata"].get("labels") or {}).get("app")
-    own = name.removesuffix(HOSTFILE) if obj.get("kind") == "ConfigMap" else name
+    own = without_suffix(obj.get("kind", ""), name)
     return job + name[len(own) :] if isinstance(job, str) and is_hashed_name(own, job) else name
 
 
 def hashed_name_of(obj: Object) -> str:
     """Return the hashed name under which a job's object was built; "" for an object without a hash."""
     name: str = obj["metadata"]["name"]
-    return "" if unhashed_name(obj) == name else name.removesuffix(HOSTFILE)
+    return "" if unhashed_name(obj) == name else without_suffix(obj.get("kind", ""), name)
 
 
 def job_of_hashed_name(name: str) -> str | None:

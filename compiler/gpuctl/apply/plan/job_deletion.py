@@ -17,7 +17,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.companion_names import companion_names
+from gpuctl.objects.companion_names import is_companion_name
 from gpuctl.objects.hashed_names import hashed_name_of, job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import running_description
@@ -156,7 +156,7 @@ def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: st
     result = []
     for obj in objects:
         metadata, labels = obj["metadata"], labels_of(obj)
-        if metadata.get("namespace") != namespace or unhashed_name(obj) not in companion_names(obj["kind"], name):
+        if metadata.get("namespace") != namespace or not is_companion_name(obj["kind"], unhashed_name(obj), name):
             continue
         if obj["kind"] not in (*WORKLOADS, *COMPANIONS) or not is_ours(obj) or is_controlled(obj):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.apply_request import ApplyRequest
@@ -42,7 +42,7 @@ from gpuctl.objects.api_resources import (
     labels_of,
 )
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
-from gpuctl.objects.companion_names import companion_names
+from gpuctl.objects.companion_names import is_companion_name
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.objects.workload_state import own_strategy, running_description
@@ -67,6 +67,16 @@ class PlanDraft:
     unchanged_documents: frozenset[int] = frozenset()
     in_other_sets: dict[Key, str] = field(default_factory=dict)
     autoscaled: frozenset[Key] = frozenset()
+
+    @cached_property
+    def companions(self) -> dict[tuple[str, str], list[Key]]:
+        """Namespace and name of a job -> the live objects with the names of its companions."""
+        found: dict[tuple[str, str], list[Key]] = {}
+        for key, obj in sorted(self.live.objects.items()):
+            job = labels_of(obj).get("app", "")
+            if key.kind in COMPANIONS and is_companion_name(key.kind, key.name, job):
+                found.setdefault((key.namespace, job), []).append(key)
+        return found
 
     def workload(self, namespace: str, name: str) -> Step | None:
         """Return the step of the workload with a name."""
@@ -380,21 +390,19 @@ def _companions(draft: PlanDraft, request: ApplyRequest, document: Document, nam
     main = draft.workload(document.namespace, name)
     if main is None or "kept" in main.reason:
         return
-    for kind in COMPANIONS:
-        for one in sorted(companion_names(kind, name)):
-            key = Key(kind, document.namespace, one)
-            live = draft.live.objects.get(key)
-            if live is None or key in wanted or not _is_companion(live, request, document, name):
-                continue
-            draft.steps[key] = Step(
-                "delete",
-                key,
-                f"{title_of(document)} no longer has it",
-                live=live,
-                method="delete",
-                title=title_of(document),
-                companion_of=main.key,
-            )
+    for key in draft.companions.get((document.namespace, name), ()):
+        live = draft.live.objects[key]
+        if key in wanted or not _is_companion(live, request, document, name):
+            continue
+        draft.steps[key] = Step(
+            "delete",
+            key,
+            f"{title_of(document)} no longer has it",
+            live=live,
+            method="delete",
+            title=title_of(document),
+            companion_of=main.key,
+        )
 
 
 def _is_companion(live: Object, request: ApplyRequest, document: Document, name: str) -> bool:

@@ -25,7 +25,7 @@ from gpuctl.objects.api_resources import (
     key_of,
     labels_of,
 )
-from gpuctl.objects.companion_names import companion_names
+from gpuctl.objects.companion_names import is_companion_name
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, Records
@@ -192,7 +192,7 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
         raise InvalidEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no companion of this kind")
     # Companions of a training that was built under a name with a hash have that hash in their names too.
-    if unhashed_name(old) not in companion_names(key.kind, main.name) or labels_of(old).get("app") != main.name:
+    if not is_companion_name(key.kind, unhashed_name(old), main.name) or labels_of(old).get("app") != main.name:
         raise InvalidEntry(f"{key} is not a companion of the job {visible(main.name)}")
     _must_be_ours(old)
     return main

@@ -10,11 +10,13 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, SERVICES, SHARED_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import is_ours
+from gpuctl.objects.pod_templates import pod_templates
 
 OURS = f"{MANAGED_BY}=gpuctl"
 _SERVING = ("HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget", "HTTPRoute", "Ingress")
 """Companions that only services have."""
-COMPANIONS = ("Service", "ConfigMap", *_SERVING)
+_TEMPLATE = "ResourceClaimTemplate"
+COMPANIONS = ("Service", "ConfigMap", _TEMPLATE, *_SERVING)
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 # Up to this many namespaces, one list per namespace is cheaper than one list of the whole cluster.
 _FEW = 4
@@ -51,7 +53,8 @@ def read_live_state(
         if key.kind not in SHARED_KINDS:
             needed.setdefault(key.kind, set()).add(key.namespace)
     required = {kind: set(namespaces) for kind, namespaces in needed.items()}
-    kinds = [kind for kind in JOB_KINDS if kind not in _SERVING or SERVICES & needed.keys()]
+    skipped = {*(() if SERVICES & needed.keys() else _SERVING), *(() if _TEMPLATE in needed else (_TEMPLATE,))}
+    kinds = [kind for kind in JOB_KINDS if kind not in skipped]
     for kind in kinds:
         needed.setdefault(kind, set()).update(jobs)
     names = sorted({name for group in jobs.values() for name in group})
@@ -63,6 +66,12 @@ def read_live_state(
     ]
     for objects in session.each(lambda task: _ours(session, *task, required.get(task[0], set())), tasks):
         found.update((key_of(obj), obj) for obj in objects)
+    if _TEMPLATE in skipped:
+        # Few jobs have any, so they are read only if a job claims devices.
+        claiming = {key.namespace for key, obj in found.items() if key.kind in WORKLOADS and _claims_devices(obj)}
+        if claiming:
+            objects = _ours(session, _TEMPLATE, claiming, OURS, set())
+            found.update((key_of(obj), obj) for obj in objects)
     if foreign:
         found.update(read_objects(session, set(wanted) - found.keys() - unreadable.keys()))
         return LiveState(found, unreadable)
@@ -72,6 +81,10 @@ def read_live_state(
         if isinstance(result, dict) and is_ours(result):
             found[key] = result
     return LiveState(found, unreadable)
+
+
+def _claims_devices(workload: Object) -> bool:
+    return any(template["spec"].get("resourceClaims") for template, _ in pod_templates(workload))
 
 
 def _get(session: Session, key: Key) -> Object | ApiError | None:

@@ -27,5 +27,6 @@ def job_document(kind: str, rest: str = "", *, job: str = "name: demo", environm
 POOL = "kind: pool\nversion: v0.1\npool: {name: train}\nnodes:\n  n1: {gpu-type: A100, gpu-count: 8}\n"
 WHOLE_NODE = "resources: {pool: train, gpu: 8, cpu: 1, memory: 1Gi}\n"
 PLATFORM = "kind: platform\nversion: v0.1\n"
+DRA = f"{PLATFORM}gpu: {{allocation: dra}}\n"
 HAMI = f"{PLATFORM}gpu: {{sharing: hami}}\n"
 JOBSET = f"{PLATFORM}training: {{backend: jobset}}\n"

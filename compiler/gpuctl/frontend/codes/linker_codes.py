@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import PLATFORM, POOL, WHOLE_NODE, CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import DRA, PLATFORM, POOL, WHOLE_NODE, CodeRule, job_document
 
 LINKER_CODES = (
     CodeRule(
@@ -237,6 +237,25 @@ LINKER_CODES = (
         job_document("compute", "storage:\n  workdirs:\n    - path: /var/run/docker.sock  #!\n"),
     ),
     CodeRule(
+        "GPU424",
+        "warning",
+        "size of a card by its name",
+        "A driver reports the memory that a card really has. A card that is sold with 80 GB reports 79.6Gi or 80Gi, "
+        "depending on the model, so `>=80Gi` may select none of them.",
+        "Write the size with `G`, the unit of names, or a little less: `>=80G` and `>=79Gi` select all cards of 80 GB.",
+        job_document("training", 'resources:\n  gpu: 1\n  gpu-memory: ">=80Gi"  #!\n  cpu: 8\n  memory: 64Gi\n'),
+        DRA,
+    ),
+    CodeRule(
+        "GPU425",
+        "error",
+        "more than a claim can have",
+        "Kubernetes limits a claim for devices to 32 devices, and a request to 8 alternatives.",
+        "Use several nodes with fewer GPUs each, or list fewer GPU types.",
+        job_document("training", "resources: {gpu: 40, cpu: 8, memory: 64Gi}  #!\n"),
+        DRA,
+    ),
+    CodeRule(
         "GPU442",
         "error",
         "two routes with one address",
@@ -252,7 +271,7 @@ LINKER_CODES = (
         "error",
         "field that the platform does not serve",
         "The field needs a part of the cluster that the platform's settings do not mention: a controller of routes, a "
-        "newer Kubernetes, an autoscaler, spot nodes, or RDMA devices.",
+        "newer Kubernetes, an autoscaler, spot nodes, RDMA devices, or drivers of devices (DRA).",
         "If the cluster has it, add the setting that the message names to platform.yaml. Otherwise remove the field.",
         job_document("compute", "service:\n  route: {host: chat.example.com}  #!\n"),
     ),

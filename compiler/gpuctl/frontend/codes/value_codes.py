@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import HAMI, JOBSET, PLATFORM, CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import DRA, HAMI, JOBSET, PLATFORM, CodeRule, job_document
 
 VALUE_CODES = (
     CodeRule(
@@ -246,6 +246,16 @@ VALUE_CODES = (
         "Correct the value that the message names. To limit the jobs at a time, use a Kueue queue with a quota, or an "
         "`array` with `parallelism`.",
         job_document("training", "sweep: {lr: [1e-5, 1e-5]}  #!\n", environment='image: "app:{{sweep.lr}}"'),
+    ),
+    CodeRule(
+        "GPU227",
+        "error",
+        "not a minimum of GPU memory",
+        "`gpu-memory` selects cards with so much memory or more: `>=` and an amount such as `40Gi` or `40G`. Other "
+        "comparisons do not exist. In YAML a text that begins with `>` needs quotes.",
+        "Write the least memory that the program needs, in quotes.",
+        job_document("training", 'resources: {gpu: 1, cpu: 8, memory: 64Gi, gpu-memory: "<40Gi"}  #!\n'),
+        DRA,
     ),
     CodeRule(
         "GPU228",

@@ -1,0 +1,64 @@
+"""DRA drivers of GPU vendors: their DeviceClasses, and the attributes by which they describe a card.
+
+Sources: NVIDIA/k8s-dra-driver-gpu (``deviceinfo.go``, ``deviceclass-gpu.yaml``), ROCm/k8s-gpu-dra-driver
+(``docs/driver-attributes.md``, ``deviceclass.yaml``), intel/intel-resource-drivers-for-kubernetes (``node_state.go``,
+``device-class.yaml``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# k8s.io/api/resource/v1: AllocationResultsMaxSize, FirstAvailableDeviceRequestMaxSize.
+MOST_DEVICES = 32
+MOST_ALTERNATIVES = 8
+FIRST_VERSION = "1.34"
+"""Kubernetes version since which resource.k8s.io/v1 is served."""
+
+_MEMORY = re.compile(r'has\(device\.capacity\["[^"]+"\]\.\w+\) && .*compareTo\(quantity\("([^"]+)"\)\) >= 0')
+_PRODUCTS = re.compile(r'device\.attributes\["[^"]+"\]\.\w+ in (\[.*\])')
+
+
+class DeviceDriver(NamedTuple):
+    """A vendor's driver: its name, which is the domain of its attributes, and the names of two of them.
+
+    ``device_class``: the DeviceClass that the driver's installation creates. ``product``: attribute with the product's
+    name. ``memory``: capacity with the card's memory in bytes.
+    """
+
+    name: str
+    device_class: str
+    product: str = "productName"
+    memory: str = "memory"
+
+    def has_memory(self, least: str) -> str:
+        """Return the selector of cards with so much memory or more. A card of unknown memory is not selected."""
+        memory = f'device.capacity["{self.name}"].{self.memory}'
+        return f'has({memory}) && {memory}.compareTo(quantity("{least}")) >= 0'
+
+    def is_product(self, products: Iterable[str]) -> str:
+        """Return the selector of cards with one of these product names."""
+        return f'device.attributes["{self.name}"].{self.product} in {json.dumps(list(products), ensure_ascii=False)}'
+
+
+DRIVERS: dict[str, DeviceDriver] = {
+    "nvidia": DeviceDriver("gpu.nvidia.com", "gpu.nvidia.com"),
+    "amd": DeviceDriver("gpu.amd.com", "gpu.amd.com"),
+    "intel": DeviceDriver("gpu.intel.com", "gpu.intel.com", product="model"),
+}
+"""Vendor -> the driver whose attributes are known."""
+
+
+def least_memory(selector: str) -> str | None:
+    """Return the amount in a selector of :meth:`DeviceDriver.has_memory`; None for another selector."""
+    match = _MEMORY.fullmatch(selector)
+    return match[1] if match is not None else None
+
+
+def products_in(selector: str) -> list[str] | None:
+    """Return the names in a selector of :meth:`DeviceDriver.is_product`; None for another selector."""
+    match = _PRODUCTS.fullmatch(selector)
+    return list(json.loads(match[1])) if match is not None else None
