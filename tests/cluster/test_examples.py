@@ -21,7 +21,7 @@ GPUS = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu
             {**dict.fromkeys(GPUS, "nvidia.com/gpu"), "npu-1": "huawei.com/Ascend910", "amd-1": "amd.com/gpu"},
             20,
         ),
-        ("hami", {"gpu-h1": "nvidia.com/gpu", "npu-h1": "huawei.com/Ascend910B3"}, 5),
+        ("hami", {"gpu-h1": "nvidia.com/gpu", "npu-h1": "huawei.com/Ascend910B3"}, 4),
     ],
 )
 def test_examples_are_created_once(

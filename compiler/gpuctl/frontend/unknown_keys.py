@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.field_shapes import ModelShape, kind_shape
 from gpuctl.frontend.yaml_tree import SCALAR, SEQUENCE, YamlNode
@@ -31,7 +33,6 @@ _POD_FIELDS = {
         "securityContext",
         "serviceAccountName",
         "shareProcessNamespace",
-        "sysctls",
         "terminationGracePeriodSeconds",
         "tolerations",
         "topologySpreadConstraints",
@@ -52,32 +53,78 @@ _CONTAINER_FIELDS = {
         "volumeMounts",
     )
 }
-_CODE = "write `code: {git: URL, ref: COMMIT}` at the top of the document"
-_SCRIPT = 'write `command: ["bash", "-c", "..."]` in `environment`'
-_SCHEDULE = 'a training can have `schedule: "0 2 * * *"` at its top'
-_ARRAY = "a training can have `array: 100` at its top: the program reads its index from GPUCTL_ARRAY_INDEX"
-_SWEEP = "a training can have `sweep: {lr: [1e-5, 2e-5]}` at its top: one job for each combination"
+
+
+class Replacement(NamedTuple):
+    """A line of gpuctl's documents that does what a field of another tool, or of Kubernetes, does.
+
+    :ivar place: block that the line belongs in; "" for the top of the document.
+    :ivar kinds: kinds that have the field; empty for every kind of job.
+    :ivar more: end of the hint.
+    """
+
+    line: str
+    place: str = ""
+    kinds: tuple[str, ...] = ()
+    more: str = ""
+
+    def hint(self, kind: str) -> str | None:
+        """Return the hint for a document of a kind; None if jobs of the kind cannot have the field."""
+        where = f"in `{self.place}`" if self.place else "at the top of the document"
+        if not self.kinds or kind in self.kinds:
+            return f"write `{self.line}` {where}{self.more}"
+        return f"a training can have `{self.line}` {where}{self.more}" if self.kinds == _TRAINING else None
+
+
+_TRAINING = ("training",)
+_SERVICES = ("inference", "notebook", "compute")
+_OTHER = "; other fields go into `podPatch`"
+_PROBE = Replacement("health_check: /health", "service", _SERVICES)
 _AFTER = "there are no dependencies: apply the job after `gpuctl wait NAME --for done` has ended"
-_RDMA = 'ask for the device: `podPatch: {containers: [{name: main, resources: {limits: {rdma/hca: "1"}}}]}`'
-_VOLUMES = "write `storage: {workdirs: [{path: /data, pvc: {claim: NAME}}]}`"
-_ROLES = "write `roles: [{name: head}, {name: worker, nodes: 2}]` at the top of the document"
-_OTHER_TOOLS = {
-    fold(name): hint
-    for names, hint in (
-        ("schedule cron crontab", _SCHEDULE),
-        ("array arrays tasks", _ARRAY),
-        ("sweep matrix grid hyperparameters", _SWEEP),
-        ("after depends_on dependencies dependency needs", _AFTER),
-        ("head worker workers launcher master replica_specs", _ROLES),
-        ("git repo repository", _CODE),
-        ("setup run script before_script entrypoint", _SCRIPT),
-        ("rdma infiniband", _RDMA),
-        ("volumes volume_claims datasets", _VOLUMES),
-        ("time timeout walltime time_limit", "write `max_runtime: 24h` in `job`"),
+_KUBERNETES_FIELDS = {
+    "activeDeadlineSeconds": Replacement("max_runtime: 24h", "job", _TRAINING),
+    "hostNetwork": Replacement("network: {hostNetwork: true}", "resources"),
+    "initContainers": Replacement("init: [{name: NAME, image: IMAGE}]"),
+    "lifecycle": Replacement('on: {stop: ["COMMAND"]}', "job", more="; a postStart hook goes into `podPatch`"),
+    "livenessProbe": Replacement("liveness: /healthz", "service", _SERVICES),
+    "nodeName": Replacement("podPatch: {nodeSelector: {kubernetes.io/hostname: NODE}}", more=", or use a pool"),
+    "readinessProbe": _PROBE,
+    "securityContext": Replacement("security: {user: 1000}", more=_OTHER),
+    "startupProbe": _PROBE,
+    "sysctls": Replacement("podPatch: {securityContext: {sysctls: [{name: SYSCTL, value: VALUE}]}}"),
+    "terminationGracePeriodSeconds": Replacement("grace: 2m", "job"),
+    "volumeMounts": Replacement("storage: {mounts: [{path: /etc/app, configMap: NAME}]}"),
+}
+"""Fields of Kubernetes' PodSpec and Container that documents have as a field of their own."""
+_OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} | {
+    fold(name): field
+    for names, field in (
+        ("schedule cron crontab", Replacement('schedule: "0 2 * * *"', kinds=_TRAINING)),
+        (
+            "array arrays tasks",
+            Replacement("array: 100", kinds=_TRAINING, more=": the program reads its index from GPUCTL_ARRAY_INDEX"),
+        ),
+        (
+            "sweep matrix grid hyperparameters",
+            Replacement("sweep: {lr: [1e-5, 2e-5]}", kinds=_TRAINING, more=": one job for each combination"),
+        ),
+        (
+            "head worker workers launcher master replica_specs",
+            Replacement("roles: [{name: head}, {name: worker, nodes: 2}]", kinds=_TRAINING),
+        ),
+        ("git repo repository", Replacement("code: {git: URL, ref: COMMIT}")),
+        (
+            "setup run script before_script entrypoint",
+            Replacement('command: ["bash", "-c", "..."]', "environment"),
+        ),
+        ("rdma infiniband", Replacement("network: {rdma: true}", "resources")),
+        ("volumes volume_claims datasets", Replacement("storage: {workdirs: [{path: /data, pvc: {claim: NAME}}]}")),
+        ("time timeout walltime time_limit", Replacement("max_runtime: 24h", "job", _TRAINING)),
     )
     for name in names.split()
 }
-"""Fields of other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems) -> what gpuctl offers instead."""
+"""Folded fields of Kubernetes and other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems) -> gpuctl's."""
+_DEPENDENCIES = frozenset(map(fold, ("after", "depends_on", "dependencies", "dependency", "needs")))
 
 _PARTS_OF_CODE = {
     **dict.fromkeys(("url", "repo", "repository", "remote"), "git"),
@@ -125,7 +172,9 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
     if home is not None and (hint is None or fold(text) in home[1]):
         return f"`{home[2]}` belongs in `{home[0]}`" if home[0] else f"`{home[2]}` belongs at the top of the document"
     if kind in WORKLOADS:
-        hint = _pod_patch(text, value) or _OTHER_TOOLS.get(fold(text)) or hint
+        own = _OWN_FIELDS.get(fold(text))
+        other = _AFTER if fold(text) in _DEPENDENCIES else None
+        hint = (own.hint(kind) if own is not None else other) or _pod_patch(text, value) or hint
     return hint or f"the fields here are {', '.join(shape.keys)}"
 
 

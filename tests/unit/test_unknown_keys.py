@@ -1,0 +1,123 @@
+"""Hints for fields that documents do not have: each line that they print is valid where they say."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+import gpuctl
+from support.cluster_tools import merged
+
+PLATFORM = (
+    "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\nnetwork: {rdma: {resource: rdma/hca}}\n"
+    "pools: [{name: p}]\n"
+)
+HEAD = {"version": "v0.1", "job": {"name": "demo"}, "environment": {"image": "app:1"}}
+SERVICES = ("inference", "notebook", "compute")
+PLACEHOLDERS = {
+    "URL": "https://git.example.com/x.git",
+    "COMMIT": "5f1c0a4b" * 5,
+    "NAME": "name",
+    "IMAGE": "app:2",
+    "NODE": "gpu-1",
+    "COMMAND": "true",
+    "SYSCTL": "net.core.somaxconn",
+    "VALUE": "'1024'",
+}
+PROBE = {"httpGet": {"port": 8000, "path": "/"}}
+OTHER_TOOLS = (
+    *("cron", "crontab", "arrays", "tasks", "matrix", "grid", "hyperparameters", "workers", "launcher", "repo"),
+    *("repository", "setup", "run", "script", "entrypoint", "rdma", "infiniband", "datasets", "walltime", "time_limit"),
+)
+POD_FIELDS: dict[str, Any] = {
+    "activeDeadlineSeconds": 3600,
+    "affinity": {"podAntiAffinity": {}},
+    "automountServiceAccountToken": False,
+    "dnsConfig": {"searches": ["example.com"]},
+    "dnsPolicy": "Default",
+    "enableServiceLinks": False,
+    "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a.example.com"]}],
+    "hostIPC": True,
+    "hostNetwork": True,
+    "hostPID": True,
+    "initContainers": [{"name": "a", "image": "b:1"}],
+    "nodeName": "gpu-1",
+    "nodeSelector": {"zone": "a"},
+    "runtimeClassName": "nvidia",
+    "schedulerName": "volcano",
+    "securityContext": {"runAsUser": 1000},
+    "serviceAccountName": "trainer",
+    "shareProcessNamespace": True,
+    "sysctls": [{"name": "net.core.somaxconn", "value": "1024"}],
+    "terminationGracePeriodSeconds": 120,
+    "tolerations": [{"key": "spot", "operator": "Exists"}],
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    ],
+}
+CONTAINER_FIELDS: dict[str, Any] = {
+    "imagePullPolicy": "Always",
+    "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+    "livenessProbe": PROBE,
+    "readinessProbe": PROBE,
+    "startupProbe": PROBE,
+    "stdin": True,
+    "terminationMessagePath": "/dev/log",
+    "tty": True,
+    "volumeMounts": [],
+}
+
+
+def errors(document: dict[str, Any]) -> list[gpuctl.Diagnostic]:
+    sources = [gpuctl.Source("platform.yaml", PLATFORM), gpuctl.Source("a.yaml", json.dumps(document))]
+    return [item for item in gpuctl.compile(sources).diagnostics if item.severity == "error"]
+
+
+def hint_for(kind: str, key: str, value: Any, block: str) -> str:
+    """Return the hint for a key in a block; "" stands for the top of the document."""
+    document = {"kind": kind, **HEAD, "resources": {"pool": "p"}}
+    changed = {**document, block: {**document.get(block, {}), key: value}} if block else {**document, key: value}
+    (error,) = (item for item in errors(changed) if item.code == "GPU203")
+    return error.hint or ""
+
+
+@pytest.mark.parametrize("kind", ["training", *SERVICES])
+@pytest.mark.parametrize(
+    ("key", "value"), [*POD_FIELDS.items(), *CONTAINER_FIELDS.items(), *((name, "x") for name in OTHER_TOOLS)]
+)
+@pytest.mark.parametrize("block", ["", "resources"])
+def test_printed_line_is_valid(kind: str, key: str, value: Any, block: str) -> None:
+    hint = hint_for(kind, key, value, block)
+    if kind != "training" and not hint.startswith("write"):
+        assert hint.startswith(("a training can have", "the fields here are", "did you mean", "`"))
+        return
+    found = re.match(r"write `(.+?)` (?:in `(\w+)`|at the top of the document)", hint)
+    assert found, hint
+    line = found[1].replace("{...}", json.dumps(value)).replace("[...]", json.dumps(value))
+    for name, text in PLACEHOLDERS.items():
+        line = re.sub(rf"\b{name}\b", text, line)
+    written = yaml.safe_load(re.sub(r"^on:", '"on":', line))
+    document = {"kind": kind, **HEAD, "resources": {"pool": "p"}}
+    found_errors = errors(merged(document, {found[2]: written} if found[2] else written))
+    assert [item.message for item in found_errors] == [], hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "hint"),
+    [
+        ("training", "rdma", "write `network: {rdma: true}` in `resources`"),
+        ("training", "hostNetwork", "write `network: {hostNetwork: true}` in `resources`"),
+        ("inference", "livenessProbe", "write `liveness: /healthz` in `service`"),
+        ("inference", "cron", 'a training can have `schedule: "0 2 * * *"` at the top of the document'),
+        (
+            *("training", "nodeName"),
+            "write `podPatch: {nodeSelector: {kubernetes.io/hostname: NODE}}` at the top of the document, or use a pool",
+        ),
+    ],
+)
+def test_hints_name_the_own_field(kind: str, key: str, hint: str) -> None:
+    assert hint_for(kind, key, "x", "") == hint
