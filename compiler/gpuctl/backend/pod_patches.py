@@ -434,7 +434,7 @@ def _main_container_problems(context: Context, model: Job, container: Object) ->
     for position, variable in enumerate(container.get("env", [])):
         if variable.get("name") in reserved:
             yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
-    gpus = context.settings.card_resources | context.settings.share_resources | SHARES
+    gpus = context.settings.card_resources | context.settings.share_resources.keys() | SHARES
     if model.resources.gpu_profile is not None:
         gpus |= context.settings.gpu_resources
     for kind in ("limits", "requests"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
+from gpuctl.objects.quantities import MEBIBYTE, format_bytes, parse_quantity
 
 TITLES = {"hami": "HAMi", "volcano": "Volcano"}
 """Sharing system -> its name in messages."""
@@ -51,6 +51,13 @@ class CardShare(NamedTuple):
     def parts(self) -> tuple[str, ...]:
         """The resources that determine the size of a share."""
         return tuple(filter(None, (self.cores, self.percent, self.memory)))
+
+    def in_words(self, resource: str, amount: int) -> str:
+        """Return an amount of one of :attr:`parts`: ``8Gi GPU memory``, ``30% GPU cores``."""
+        if resource == self.memory:
+            return f"{format_bytes(amount * self.unit * MEBIBYTE)} GPU memory"
+        units = self.core_units if resource == self.cores else 100
+        return f"{float(Fraction(amount * 100, units)):g}% GPU {'cores' if resource == self.cores else 'memory'}"
 
     def memory_amount(self, memory: Fraction) -> dict[str, int] | None:
         """Return the resource and amount for a share's memory; None for a fraction of an unknown amount.

@@ -272,10 +272,10 @@ class Settings:
         return frozenset(name for gpu in self.gpus for name in gpu.card.counted)
 
     @cached_property
-    def share_resources(self) -> frozenset[str]:
-        """Extended resources that size the shares of cards, such as ``nvidia.com/gpumem``."""
+    def share_resources(self) -> dict[str, CardShare]:
+        """Extended resources that size the shares of cards, such as ``nvidia.com/gpumem``, with their shares."""
         shares = [gpu.card.share for gpu in self.gpus if gpu.card.share is not None]
-        return frozenset(part for share in shares for part in share.parts)
+        return {part: share for share in shares for part in share.parts}
 
     @cached_property
     def slice_resources(self) -> frozenset[str]:
@@ -286,6 +286,11 @@ class Settings:
     def gpu_resources(self) -> frozenset[str]:
         """Extended resources that are GPUs or MIG slices; each slice counts as one."""
         return self.card_resources | self.slice_resources
+
+    @cached_property
+    def scarce_gpu_resources(self) -> frozenset[str]:
+        """Extended resources of GPUs, slices, and the memory and cores of shares: a lack of one is a lack of GPUs."""
+        return self.gpu_resources | self.share_resources.keys()
 
     @cached_property
     def default_vendor(self) -> str:

@@ -11,7 +11,7 @@ from gpuctl.capacity.device_requests import is_device_class
 from gpuctl.capacity.placement import initial_state
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
-from gpuctl.capacity.shortage import PODS, format_units, resource_balance, resource_holders, smallest_change
+from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders, smallest_change
 from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import labels_of
@@ -99,20 +99,21 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
         ],
         "smallestChange": change,
     }
-    cause = "too-many-pods" if resource == PODS else shortage_of(resource, pending.evidence.settings.gpu_resources)
+    gpus = pending.evidence.settings.scarce_gpu_resources
+    cause = "too-many-pods" if resource == PODS else shortage_of(resource, gpus)
     message = _sentence(pending, resource, need, free, most, left, passed)
     holding = tuple(
         Proof(
             "status",
             in_namespace(item.owner, item.namespace),
-            f"holds {format_units(resource, item.amount)} ({count_text(item.pods, 'pod')})",
+            f"holds {pending.units(resource, item.amount)} ({count_text(item.pods, 'pod')})",
         )
         for item in held[:_HOLDERS]
     )
     largest = Proof(
         "status",
         f"node/{best.node.name}",
-        f"{format_units(resource, free)} free of {format_units(resource, capacity_of(best, resource)).split()[0]}",
+        f"{pending.units(resource, free)} free of {pending.units(resource, capacity_of(best, resource)).split()[0]}",
     )
     fix = _fix(pending, resource, need, most, change, left)
     return Finding(cause, message, numbers, fix, (*pending.sources, largest, *holding), pending.name, pending.number)
@@ -135,7 +136,7 @@ def _sentence(
         many = "the only node that it may use runs" if nodes == 1 else f"all {nodes} nodes that it may use run"
         return f"{pending.prefix}{many} as many pods as kubelet allows ({most})"
     wants = f"{each} {pending.amount(resource, need)} {where}"
-    room = format_units(resource, free).split()[0]
+    room = pending.units(resource, free).split()[0]
     if not most and passed:
         enough = " and ".join(pending.amount(name, pending.incoming.pod.requests.get(name, 1)) for name in passed)
         return f"{wants}; none of the nodes with {enough} has any {resource}"
@@ -146,7 +147,7 @@ def _sentence(
         )
         return f"{wants}; no node there has any {resource}{more}"
     if need > most:
-        return f"{wants}; the largest has {format_units(resource, most).split()[0]} in all, so it never fits"
+        return f"{wants}; the largest has {pending.units(resource, most).split()[0]} in all, so it never fits"
     if passed:
         enough = " and ".join(pending.amount(name, pending.incoming.pod.requests.get(name, 1)) for name in passed)
         return f"{wants}; the best node with {enough} free has only {room}"
@@ -172,7 +173,7 @@ def _fix(pending: PendingPods, resource: str, need: int, most: int, change: str 
         )
         return f"use another `resources.pool`, or let {offers} there: `gpuctl get pools`"
     if most < need:
-        return f"ask for at most {format_units(resource, most)} per pod"
+        return f"ask for at most {pending.units(resource, most)} per pod"
     return "wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
 
 

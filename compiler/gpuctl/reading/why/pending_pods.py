@@ -214,11 +214,16 @@ class PendingPods:
         counted = {"waitingPods": self.number, **numbers}
         return Finding(cause, message, counted, fix, self.sources, self.name, self.number)
 
+    def units(self, resource: str, amount: int) -> str:
+        """Return an amount in the scheduler's units, or of a card's share: ``3 nvidia.com/gpu``, ``8Gi GPU memory``."""
+        share = self.evidence.settings.share_resources.get(resource)
+        return format_units(resource, amount) if share is None else share.in_words(resource, amount)
+
     def amount(self, resource: str, amount: int) -> str:
         """Return ``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
         gpus = {name: gpu.vendor for gpu in self.evidence.settings.gpus for name in gpu.card.counted}
         if resource not in gpus:
-            return format_units(resource, amount)
+            return self.units(resource, amount)
         if self.gpu_type is not None:
             return f"{amount} {self.gpu_type}"
         if gpus[resource] != self.evidence.settings.default_vendor:

@@ -17,7 +17,7 @@ BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
 """Causes that nodes and their pods do not show."""
 
 # Source: ErrReason... in k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins. Before 1.33 the message named the
-# taint.
+# taint. HAMi's words: common.NodeUnfitPod in pkg/device/common, and pkg/scheduler/scheduler.go.
 _WORDS: tuple[tuple[str, str, str, str], ...] = (
     (
         r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
@@ -72,6 +72,12 @@ _WORDS: tuple[tuple[str, str, str, str], ...] = (
         "use other host ports, or none",
     ),
     (
+        r"NodeUnfitPod|node unregistered",
+        "gpu-shortage",
+        "HAMi has no card with room for it on {nodes} ({text})",
+        "ask for a smaller `gpu-share`, or wait for other jobs; the pod's events FilteringFailed name what is short",
+    ),
+    (
         r"node\(s\) didn't match Pod's node affinity/selector",
         "node-selector",
         "no node has the labels that it selects ({selector})",
@@ -98,7 +104,7 @@ def cause_in_message(pending: PendingPods) -> Finding | None:
     """Return the cause in the scheduler's message; of several the one that leaves the pod closest to being
     scheduled.
     """
-    gpus = pending.evidence.settings.gpu_resources
+    gpus = pending.evidence.settings.scarce_gpu_resources
     lacking = [text.removeprefix("Insufficient ") for text in pending.reason_counts if text.startswith("Insufficient ")]
     for pattern, cause, message, fix in _WORDS:
         if lacking and cause not in BEYOND_NODES:
