@@ -112,7 +112,7 @@ def test_printed_line_is_valid(kind: str, key: str, value: Any, block: str) -> N
         ("training", "rdma", "write `network: {rdma: true}` in `resources`"),
         ("training", "hostNetwork", "write `network: {hostNetwork: true}` in `resources`"),
         ("inference", "livenessProbe", "write `liveness: /healthz` in `service`"),
-        ("inference", "cron", 'a training can have `schedule: "0 2 * * *"` at the top of the document'),
+        ("inference", "cron", 'a training can have `schedule: "0 2 * * *"` at its top'),
         (
             *("training", "nodeName"),
             "write `podPatch: {nodeSelector: {kubernetes.io/hostname: NODE}}` at the top of the document, or use a pool",

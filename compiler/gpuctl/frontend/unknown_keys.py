@@ -70,10 +70,11 @@ class Replacement(NamedTuple):
 
     def hint(self, kind: str) -> str | None:
         """Return the hint for a document of a kind; None if jobs of the kind cannot have the field."""
-        where = f"in `{self.place}`" if self.place else "at the top of the document"
+        where = f"in `{self.place}`" if self.place else ""
         if not self.kinds or kind in self.kinds:
-            return f"write `{self.line}` {where}{self.more}"
-        return f"a training can have `{self.line}` {where}{self.more}" if self.kinds == _TRAINING else None
+            return f"write `{self.line}` {where or 'at the top of the document'}{self.more}"
+        line = f"a training can have `{self.line}` {where or 'at its top'}{self.more}"
+        return line if self.kinds == _TRAINING else None
 
 
 _TRAINING = ("training",)
