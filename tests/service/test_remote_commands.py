@@ -181,6 +181,7 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     "schema": NeedsNoService("schema training"),
     "validate": NeedsNoService("validate {file}"),
     "fmt": NeedsNoService("fmt {file}"),
+    "import": NeedsNoService("import {file}"),
     "set": NeedsNoService("set {file} resources.gpu=2"),
     "render": NeedsNoService("render {file}"),
     "build": NeedsNoService("build {file}"),

@@ -153,8 +153,11 @@ def commit(directory: Path) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_in_help_run(name: str, gpuctl: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here))
+    # Another process may listen on the default port.
+    monkeypatch.setenv("GPUCTL_SERVER_PORT", "0")
     if name in ("impact", "drift"):
         commit(here)
+    (here / "train.sbatch").write_text("#SBATCH --mem=4G\npython train.py\n")
     for example in examples(gpuctl(name, "--help").out):
         program, *arguments = shlex.split(example.partition(" > ")[0])
         found = gpuctl(*arguments)

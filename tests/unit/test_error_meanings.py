@@ -21,12 +21,14 @@ INTERNAL_EXCEPTIONS = {
     "InvalidEntry": "becomes a problem of the recovery",
     "ExecAbandoned": "becomes the failure of a checkpoint",
     "InvalidLedger": "becomes a rejection of the service that sent it",
+    "NotUnderstood": "becomes a script without commands, or an Unreadable",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",
     "InOtherSet": "becomes an error of the plan",
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",
     "UnknownFieldRead": "becomes a diagnostic",
+    "Unreadable": "becomes the failure of an import",
     "UnknownMatch": "becomes a doubt about the count of devices",
 }
 """Exceptions that are caught inside gpuctl, and what they become."""

@@ -14,9 +14,9 @@ class OverviewLine(NamedTuple):
 
 OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Author": (
-        OverviewLine(("init", "new", "explain"), "Starter document; ask for its fields; help."),
-        OverviewLine(("validate", "fmt", "set"), "Report problems; canonical form; set fields."),
-        OverviewLine(("render", "schema"), "Compile to manifests; JSON Schema for editors."),
+        OverviewLine(("init", "new", "validate"), "Starter document; ask for its fields; check."),
+        OverviewLine(("explain", "fmt", "render"), "Help; canonical form; compile to manifests."),
+        OverviewLine(("set", "import", "schema"), "Set fields; other tools' jobs; JSON Schema."),
     ),
     "Cluster": (
         OverviewLine(("diff", "apply", "create"), "Preview; apply; submit new documents."),

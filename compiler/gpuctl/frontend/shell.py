@@ -77,11 +77,11 @@ class CommandText(NamedTuple):
     needs_shell: bool
 
 
-class _NotUnderstood(Exception):
+class NotUnderstood(Exception):
     """The text is not a shell script, or uses constructs that this parser does not support."""
 
 
-class _Token(NamedTuple):
+class ShellToken(NamedTuple):
     """A word, or an operator, whose ``word`` is None."""
 
     text: str
@@ -94,10 +94,10 @@ def read_command(text: str) -> CommandText:
     ``$(NAME)`` in capitals is a Kubernetes reference, which needs no shell.
     """
     text = text.strip()
-    lexer = _Lexer(text)
+    lexer = ShellLexer(text)
     try:
         tokens = list(lexer.tokens())
-    except _NotUnderstood:
+    except NotUnderstood:
         return CommandText(None, "\n" in text or bool(re.search(r"&&|\|\||[;|<>]", text)))
     words = tuple(token.word for token in tokens if token.word is not None)
     needs = lexer.special or len(words) < len(tokens) or any(map(_is_expanded, words))
@@ -129,8 +129,8 @@ def _cached_commands(script: str) -> tuple[SimpleCommand, ...]:
 
 def _read(script: str) -> tuple[SimpleCommand, ...]:
     try:
-        return tuple(_commands(list(_Lexer(script.replace("$$", "$")).tokens())))
-    except _NotUnderstood:
+        return tuple(_commands(list(ShellLexer(script.replace("$$", "$")).tokens())))
+    except NotUnderstood:
         return ()
 
 
@@ -142,7 +142,7 @@ def _is_expanded(word: ShellWord) -> bool:
     return any("," in match[0] or ".." in match[0] for match in re.finditer(_BRACES, bare))
 
 
-def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
+def _commands(tokens: list[ShellToken]) -> Iterator[SimpleCommand]:
     """Yield the simple commands of a token list. ``closers``: words that end the open constructs, innermost last."""
     closers: list[str] = []
     found: list[SimpleCommand] = []
@@ -150,10 +150,10 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
     first_of_chain = 0
     is_conditional = False
     in_test = ended = False
-    for token in [*tokens, _Token("\n")]:
+    for token in [*tokens, ShellToken("\n")]:
         text = token.text
         if len(closers) > _DEEPEST:
-            raise _NotUnderstood
+            raise NotUnderstood
         if in_test:
             in_test = text != "]]"
             continue
@@ -164,7 +164,7 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
             elif closers and bare == closers[-1]:
                 closers.pop()
             elif bare == "function":
-                raise _NotUnderstood
+                raise NotUnderstood
             elif bare in _OPENS:
                 closers.append(_OPENS[bare])
                 # The words of `for x in a b` and `case x in` are not a command.
@@ -175,7 +175,7 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
             continue
         if text == "(":
             if words and not (closers and closers[-1] == "esac"):
-                raise _NotUnderstood
+                raise NotUnderstood
             closers.append(")")
             continue
         if words:
@@ -190,7 +190,7 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
             if closers and closers[-1] == ")":
                 closers.pop()
             elif "esac" not in closers:
-                raise _NotUnderstood
+                raise NotUnderstood
         elif text == "||":
             is_conditional = True
         elif text in (";", "\n", "&", ";;"):
@@ -199,11 +199,11 @@ def _commands(tokens: list[_Token]) -> Iterator[SimpleCommand]:
             first_of_chain = len(found)
             is_conditional = False
     if closers or in_test:
-        raise _NotUnderstood
+        raise NotUnderstood
     yield from found
 
 
-class _Lexer:
+class ShellLexer:
     """Splits shell text into words and operators. Redirections, comments and here-documents are skipped."""
 
     def __init__(self, text: str) -> None:
@@ -212,8 +212,12 @@ class _Lexer:
         self.special = False
         """True if the text contains anything other than operators that only a shell supports."""
         self.documents: list[tuple[str, bool]] = []
+        self.documents_end = 0
+        """Offset behind the last here-document that was read."""
+        self.redirection_end = 0
+        """Offset behind the last redirection that was read."""
 
-    def tokens(self) -> Iterator[_Token]:
+    def tokens(self) -> Iterator[ShellToken]:
         text, blank = self.text, re.compile(r"(?:[ \t\r]|\\\n)*")
         redirection, operator = re.compile(_REDIRECTION), re.compile(_OPERATOR)
         while True:
@@ -234,12 +238,12 @@ class _Lexer:
             match = operator.match(text, self.at)
             if match is not None:
                 self.at = match.end()
-                yield _Token(match[0])
+                yield ShellToken(match[0])
                 if match[0] == "\n" and self.documents:
                     self._pass_documents()
                 continue
             word = self._word(0)
-            yield _Token(word.text, word)
+            yield ShellToken(word.text, word)
 
     def _redirect(self, match: re.Match[str]) -> None:
         self.special = True
@@ -249,7 +253,8 @@ class _Lexer:
         start = self.at
         target = self._word(0)
         if self.at == start:
-            raise _NotUnderstood
+            raise NotUnderstood
+        self.redirection_end = self.at
         sign = match[0].lstrip("0123456789")
         if sign in ("<<", "<<-"):
             self.documents.append((target.text, sign == "<<-"))
@@ -259,7 +264,7 @@ class _Lexer:
         for end, strips_tabs in self.documents:
             while True:
                 if self.at >= len(self.text):
-                    raise _NotUnderstood
+                    raise NotUnderstood
                 stop = self.text.find("\n", self.at)
                 stop = stop if stop >= 0 else len(self.text)
                 line = self.text[self.at : stop]
@@ -267,6 +272,7 @@ class _Lexer:
                 if (line.lstrip("\t") if strips_tabs else line) == end:
                     break
         self.documents = []
+        self.documents_end = self.at
 
     def _word(self, depth: int) -> ShellWord:
         """Read a word up to the next blank or operator."""
@@ -328,7 +334,7 @@ class _Lexer:
             else:
                 add(char, True)
                 self.at += 1
-        raise _NotUnderstood
+        raise NotUnderstood
 
     def _expansion(self, depth: int, *, quoted: bool) -> tuple[str, bool]:
         """Read an expansion after ``$`` or a backquote. Return its text and True if the shell replaces it."""
@@ -358,12 +364,12 @@ class _Lexer:
             if self.text[end] == mark:
                 return end
             end += 2 if self.text[end] == "\\" and (escapes or mark == "`") else 1
-        raise _NotUnderstood
+        raise NotUnderstood
 
     def _skip(self, closer: str, depth: int) -> None:
         """Move behind the bracket that closes the one just before ``at``."""
         if depth > _DEEPEST:
-            raise _NotUnderstood
+            raise NotUnderstood
         opener = "(" if closer == ")" else "{"
         level = 1
         while self.at < len(self.text):
@@ -385,4 +391,4 @@ class _Lexer:
                     self.at += 1
                     return
             self.at += 1
-        raise _NotUnderstood
+        raise NotUnderstood

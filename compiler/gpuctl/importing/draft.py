@@ -1,0 +1,136 @@
+"""A document while it is imported: its fields in order, each with the source line that it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpuctl.backend.emitter import emit_object
+from gpuctl.language.kinds import VERSION
+
+_WIDEST = 100
+"""Maximum width of a list on one line."""
+_HEADS: dict[str, tuple[str, ...]] = {
+    "job": ("name", "namespace", "priority", "description"),
+    "environment": ("image", "imagePullSecret", "command", "args", "workdir", "env"),
+    "resources": ("pool", "queue", "nodes", "gpu", "gpu-type", "cpu", "memory", "shm"),
+}
+_BLOCKS = ("job", "environment", "code", "resources", "storage")
+"""The order of blocks and of their fields in starter documents."""
+
+
+class Draft:
+    """A document in the making.
+
+    Fields are set by path, such as ``resources.gpu``. The comment of a field is the line, or the range of lines, of the
+    source.
+    """
+
+    def __init__(self, kind: str, source: str, tool: str) -> None:
+        self.kind = kind
+        self.head = [f"Imported from {source} ({tool})."]
+        self._data: dict[str, Any] = {}
+        self._comments: dict[tuple[str, ...], str] = {}
+
+    def set(self, path: str, value: Any, line: int | None = None, *, last: int = 0) -> None:
+        """Set a field, in place of an earlier value.
+
+        :param path: names separated by dots.
+        :param line: the source line, None for a value of the command line.
+        """
+        *blocks, name = path.split(".")
+        data = self._data
+        for block in blocks:
+            data = data.setdefault(block, {})
+        data[name] = value
+        steps = (*blocks, name)
+        if line is None:
+            self._comments.pop(steps, None)
+        else:
+            self._comments[steps] = f"line {line}" if last <= line else f"lines {line}-{last}"
+
+    def set_item(self, path: str, key: str, value: Any, line: int | None) -> None:
+        """Set an entry of a mapping, such as a variable. The key may contain dots."""
+        data: Any = self._data
+        steps = tuple(path.split("."))
+        for step in steps:
+            data = data.setdefault(step, {})
+        data[key] = value
+        if line is not None:
+            at = (*steps, key)
+            self._comments[at] = f"line {line}"
+
+    def append(self, path: str, value: Any, line: int | None = None) -> None:
+        """Add an item to a list."""
+        items = self.get(path)
+        if items is None:
+            self.set(path, [value], line)
+        else:
+            items.append(value)
+
+    def get(self, path: str) -> Any:
+        """Return the value of a field, None if it is not set."""
+        data: Any = self._data
+        for step in path.split("."):
+            if not isinstance(data, dict) or step not in data:
+                return None
+            data = data[step]
+        return data
+
+    def text(self) -> str:
+        """Return the document as YAML with comments."""
+        lines = [f"# {line}".rstrip() for line in self.head]
+        lines += [f"kind: {self.kind}", f"version: {VERSION}"]
+        lines += self._mapping(_ordered(self._data, _BLOCKS), (), "")
+        return "\n".join(lines) + "\n"
+
+    def _mapping(self, data: Mapping[str, Any], steps: tuple[str, ...], pad: str) -> Iterator[str]:
+        for key, value in data.items():
+            at = (*steps, key)
+            comment = f"  # {self._comments[at]}" if at in self._comments else ""
+            if isinstance(value, dict) and value and not comment:
+                yield f"{pad}{_key(key)}:"
+                yield from self._mapping(_ordered(value, _HEADS.get(key, ()) if not steps else ()), at, pad + "  ")
+            else:
+                yield from _field(key, value, comment, pad)
+
+
+def _field(key: str, value: Any, comment: str, pad: str) -> Iterator[str]:
+    """Yield the lines of a field; a short list or mapping is written on one line."""
+    flow = _flow(value)
+    if flow is not None and len(pad) + len(key) + 2 + len(flow) <= _WIDEST:
+        yield f"{pad}{_key(key)}: {flow}{comment}"
+        return
+    first, *rest = emit_object({key: value}).rstrip("\n").split("\n")
+    yield f"{pad}{first}{comment}"
+    for line in rest:
+        yield f"{pad}  {line}" if line and isinstance(value, list) else f"{pad}{line}" if line else line
+
+
+def _flow(value: Any) -> str | None:
+    """Return a value on one line; None if it contains text of several lines."""
+    if isinstance(value, dict):
+        items = [(_key(key), _flow(item)) for key, item in value.items()]
+        return (
+            None
+            if any(item is None for _, item in items)
+            else "{" + ", ".join(f"{name}: {item}" for name, item in items) + "}"
+        )
+    if isinstance(value, list):
+        parts = [_flow(item) for item in value]
+        return None if None in parts else f"[{', '.join(map(str, parts))}]"
+    text = emit_object({"x": value})[3:-1]
+    if "\n" in text or text.startswith(("|", ">")):
+        return None
+    # Plain text of a block may have characters that end an item of a flow collection.
+    return json.dumps(value, ensure_ascii=False) if set(text) & set(",[]{}") and not text.startswith('"') else text
+
+
+def _key(key: str) -> str:
+    return emit_object({key: 0})[:-4]
+
+
+def _ordered(data: Mapping[str, Any], first: tuple[str, ...]) -> dict[str, Any]:
+    """Return the entries with these keys first."""
+    return {**{key: data[key] for key in first if key in data}, **data}

@@ -1,0 +1,81 @@
+"""Values that a source does not name: those of the command line, and those that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+_QUESTIONS = {
+    "--name": "Name of the job",
+    "--image": "Image",
+    "--nodes": "Nodes",
+    "--gpus-per-node": "GPUs of each node",
+    "--cpu": "CPU cores of each node",
+    "--memory": "Memory of each node",
+    "--partition": "Pool",
+}
+
+
+class Given(NamedTuple):
+    """Values of the command line. None: the source's value, or a question.
+
+    ``pools``: a partition of Slurm -> the pool.
+    """
+
+    image: str | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    cpu: str | None = None
+    memory: str | None = None
+    pool: str | None = None
+    workdir: str | None = None
+    name: str | None = None
+    pools: Mapping[str, str] = MappingProxyType({})
+
+
+class Missing(NamedTuple):
+    """A value that neither the source nor the command line names.
+
+    ``option`` gives it; ``value`` is what stands for it in messages. ``line``: the line that calls for it.
+    """
+
+    option: str
+    value: str
+    line: int
+    reason: str
+
+    @property
+    def is_number(self) -> bool:
+        """True if the value is a whole number."""
+        return self.option in ("--nodes", "--gpus-per-node")
+
+    @property
+    def question(self) -> str:
+        """The question for the value."""
+        return _QUESTIONS[self.option]
+
+
+class ImportFailure(NamedTuple):
+    """The reason why a source cannot be imported: the line, what is wrong, and what to do."""
+
+    line: int
+    message: str
+    hint: str
+
+
+class Unreadable(Exception):
+    """The source cannot be imported at all."""
+
+    def __init__(self, line: int, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.problem = ImportFailure(line, message, hint)
+
+
+def completed(given: Given, missing: Missing, answer: str) -> Given:
+    """Return the values with the answer to a question."""
+    if missing.option == "--partition":
+        partition = missing.value.rpartition("=")[0]
+        return given._replace(pools={**given.pools, partition: answer})
+    value: Any = int(answer) if missing.is_number else answer
+    return given._replace(**{missing.option.removeprefix("--").replace("-", "_"): value})

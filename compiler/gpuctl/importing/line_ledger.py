@@ -1,0 +1,69 @@
+"""The ledger of an import: the outcome of each source line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from gpuctl.language.display_text import shorten, visible
+from gpuctl.language.masking import redact
+
+
+class Outcome(str, Enum):
+    """The outcome of a source line.
+
+    ``mapped``: a field with the same meaning. ``changed``: a field with a meaning that differs, as the note says.
+    ``dropped``: not in the documents.
+    """
+
+    MAPPED = "mapped"
+    CHANGED = "changed"
+    DROPPED = "dropped"
+
+
+class LedgerEntry(NamedTuple):
+    """The outcome of one option, field or command of a source.
+
+    ``line`` and ``last_line`` count from 1. ``field``: the path of the document's field, None if it is dropped.
+    ``note``: what differs and what to do.
+    """
+
+    line: int
+    last_line: int
+    text: str
+    outcome: Outcome
+    field: str | None = None
+    note: str | None = None
+
+
+class LineLedger:
+    """Collects the entries of one source, in any order."""
+
+    def __init__(self) -> None:
+        self._entries: list[LedgerEntry] = []
+
+    def mapped(self, line: int, text: str, field: str | None, note: str | None = None, *, last: int = 0) -> None:
+        """Add a line whose meaning is kept."""
+        self._add(line, text, Outcome.MAPPED, field, note, last)
+
+    def changed(self, line: int, text: str, field: str | None, note: str, *, last: int = 0) -> None:
+        """Add a line whose meaning differs."""
+        self._add(line, text, Outcome.CHANGED, field, note, last)
+
+    def dropped(self, line: int, text: str, note: str, *, last: int = 0) -> None:
+        """Add a line that is not in the documents."""
+        self._add(line, text, Outcome.DROPPED, None, note, last)
+
+    def _add(self, line: int, text: str, outcome: Outcome, field: str | None, note: str | None, last: int) -> None:
+        shown = visible(redact(shorten(" ".join(text.split()), 100)))
+        self._entries.append(LedgerEntry(line, max(line, last), shown, outcome, field, note))
+
+    def entries(self) -> list[LedgerEntry]:
+        """Return the entries in the order of the source."""
+        return sorted(self._entries, key=lambda entry: entry.line)
+
+
+def count_of(entries: Iterable[LedgerEntry], outcome: Outcome) -> int:
+    """Return the number of entries with an outcome."""
+    return sum(entry.outcome is outcome for entry in entries)

@@ -1,0 +1,1 @@
+"""Imports batch scripts of Slurm as trainings."""

@@ -1,0 +1,264 @@
+"""Nodes, GPUs, CPUs and memory of a batch job, for each node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given, Missing
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.sbatch_options import SlurmOption
+from gpuctl.importing.slurm.slurm_values import Gpus, gpus_of, gpus_of_gres, memory_of, whole_number
+
+_GPUS_IN_BODY = (
+    r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS(?:_PER_NODE)?|N_GPUS|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
+    r"--nproc[-_]per[-_]node[= ](\d{1,3})\b",
+    r"--num_gpus[= ](\d{1,3})\b",
+)
+_NEEDS_GPUS = (
+    r"\b(?:torchrun|nvidia-smi|deepspeed|CUDA_VISIBLE_DEVICES|NCCL_\w+|torch\.distributed\.\w+|accelerate launch)\b"
+)
+
+
+class Allocation:
+    """The numbers of a job. ``tasks``: on each node. ``missing``: values that nothing names."""
+
+    def __init__(self, options: Mapping[str, SlurmOption], given: Given, draft: Draft, ledger: LineLedger) -> None:
+        self.options = options
+        self.given = given
+        self.draft = draft
+        self.ledger = ledger
+        self.missing: list[Missing] = []
+        self.nodes = 1
+        self.tasks = 1
+        self.gpus = 0
+        self.cpus_per_task: int | None = None
+
+    def take(self, body: str, first_line: int) -> None:
+        """Compute the numbers, and add them to the document.
+
+        :param body: may name the GPUs of a node, where the options name none.
+        """
+        self._nodes_and_tasks()
+        self._gpus(body, first_line)
+        self._cpus()
+        self._memory()
+
+    def _option(self, name: str) -> SlurmOption | None:
+        return self.options.get(name)
+
+    def _number(self, name: str) -> int | None:
+        option = self._option(name)
+        number = whole_number(option.value) if option is not None else None
+        if option is not None and number is None:
+            self.ledger.dropped(option.line, option.text, f"`{option.value}` is not a whole number")
+        return number
+
+    def _note(self, name: str, field: str | None, note: str | None = None) -> None:
+        option = self._option(name)
+        if option is not None:
+            if note is None:
+                self.ledger.mapped(option.line, option.text, field)
+            else:
+                self.ledger.changed(option.line, option.text, field, note)
+
+    def _set(self, field: str, value: object, name: str | None) -> None:
+        option = self._option(name) if name is not None else None
+        self.draft.set(field, value, option.line if option is not None else None)
+
+    def _nodes_and_tasks(self) -> None:
+        tasks, per_node = self._number("ntasks"), self._number("ntasks-per-node")
+        nodes = self._nodes()
+        if nodes is None and tasks is not None and per_node:
+            nodes = -(-tasks // per_node)
+        if nodes is None and tasks is not None and tasks > 1:
+            option = self.options["ntasks"]
+            reason = f"`{option.text}` starts {tasks} processes, and no line says on how many nodes"
+            self.missing.append(Missing("--nodes", "N", option.line, reason))
+        self.nodes = nodes or 1
+        per_gpu = self._number("ntasks-per-gpu")
+        if per_node is None and tasks is not None:
+            per_node = tasks // self.nodes if tasks % self.nodes == 0 else None
+            if per_node is None:
+                note = f"{tasks} processes do not divide into {self.nodes} nodes: every pod is alike"
+                self.ledger.dropped(self.options["ntasks"].line, self.options["ntasks"].text, note)
+            else:
+                self._note("ntasks", "resources.nodes")
+        else:
+            self._note("ntasks", "resources.nodes")
+        if per_gpu is not None:
+            self.ledger.dropped(
+                self.options["ntasks-per-gpu"].line,
+                self.options["ntasks-per-gpu"].text,
+                "a launcher such as torchrun starts the processes of a node",
+            )
+        self.tasks = max(per_node or 1, 1)
+        if self._option("ntasks-per-node") is not None and per_node is not None:
+            self._note("ntasks-per-node", None if self.tasks == 1 else "environment.command")
+        if self.nodes > 1 or self.given.nodes:
+            self._set(
+                "resources.nodes",
+                self.nodes,
+                None if self.given.nodes else "nodes" if "nodes" in self.options else "ntasks",
+            )
+
+    def _nodes(self) -> int | None:
+        option = self._option("nodes")
+        if self.given.nodes is not None:
+            self._note("nodes", "resources.nodes", "--nodes replaces it")
+            return self.given.nodes
+        if option is None:
+            return None
+        match = re.match(r"(\d{1,6})(?:-(\d{1,6}))?\Z", option.value or "")
+        number = int(match[1]) if match is not None else 0
+        if match is None or number == 0:
+            reason = f"`{option.text}` does not name a number of nodes"
+            self.missing.append(Missing("--nodes", "N", option.line, reason))
+            self.ledger.changed(option.line, option.text, "resources.nodes", "--nodes names the number")
+            return 1
+        if match[2] is not None and int(match[2]) != number:
+            note = "the number of nodes is fixed: the smallest of the range"
+            self.ledger.changed(option.line, option.text, "resources.nodes", note)
+        else:
+            self.ledger.mapped(option.line, option.text, "resources.nodes")
+        return number
+
+    def _gpus(self, body: str, first_line: int) -> None:
+        name, gpus = self._gpus_of_options()
+        if self.given.gpus_per_node is not None:
+            if name is not None:
+                self._note(name, "resources.gpu", "--gpus-per-node replaces the number")
+            gpus = Gpus(self.given.gpus_per_node, gpus.type if gpus is not None else None)
+            self.draft.set("resources.gpu", gpus.number)
+        elif gpus is not None and name is not None:
+            self._set("resources.gpu", gpus.number, name)
+            self._note(name, "resources.gpu")
+        else:
+            gpus = self._gpus_of_body(body, first_line)
+        if gpus is not None and gpus.type is not None:
+            self._set("resources.gpu-type", gpus.type, name)
+        self.gpus = gpus.number if gpus is not None else 0
+        if "exclusive" in self.options:
+            note = "a job has the GPUs, CPUs and memory that it names"
+            self._note("exclusive", "resources.gpu", note)
+
+    def _gpus_of_options(self) -> tuple[str | None, Gpus | None]:
+        """Return the option that names the GPUs of a node, and their number; others are added to the ledger."""
+        found: tuple[str | None, Gpus | None] = (None, None)
+        for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus"):
+            option = self._option(name)
+            if option is None:
+                continue
+            others: list[str] = []
+            if name == "gres":
+                gpus, others = gpus_of_gres(option.value or "")
+            else:
+                gpus = gpus_of((option.value or "").removeprefix("gpu:"))
+            if gpus is not None and name == "gpus-per-task":
+                gpus = gpus._replace(number=gpus.number * self.tasks)
+            if gpus is not None and name == "gpus":
+                gpus = gpus._replace(number=gpus.number // self.nodes) if gpus.number % self.nodes == 0 else None
+            if others:
+                self.ledger.dropped(option.line, f"--gres={','.join(others)}", "gpuctl knows GPUs only")
+            if gpus is None and (name != "gres" or not others):
+                note = f"`{option.value}` is not a number of GPUs for each of {self.nodes} nodes: use --gpus-per-node"
+                self.ledger.dropped(option.line, option.text, note)
+            elif gpus is not None and found[1] is None:
+                found = (name, gpus)
+            elif gpus is not None:
+                self.ledger.mapped(option.line, option.text, "resources.gpu", f"`--{found[0]}` names the GPUs")
+        return found
+
+    def _gpus_of_body(self, body: str, first_line: int) -> Gpus | None:
+        """Return the number of GPUs that the script states; add to ``missing`` if it needs some and names none."""
+        found = {
+            int(match[1]): first_line + body.count("\n", 0, match.start())
+            for pattern in _GPUS_IN_BODY
+            for match in re.finditer(pattern, body)
+        }
+        if len(found) == 1:
+            number, line = found.popitem()
+            self.draft.set("resources.gpu", number, line)
+            text = body.split("\n")[line - first_line]
+            self.ledger.changed(line, text, "resources.gpu", "no option names GPUs: the number is that of the script")
+            return Gpus(number, None)
+        exclusive = self._option("exclusive")
+        needs = re.search(_NEEDS_GPUS, body)
+        if found or exclusive is not None or needs is not None:
+            line = exclusive.line if exclusive is not None else first_line
+            if found:
+                reason = f"the script names different numbers of GPUs: {', '.join(map(str, sorted(found)))}"
+            elif exclusive is not None:
+                reason = "`--exclusive` takes all GPUs of a node, and no line says how many"
+            else:
+                line = first_line + body.count("\n", 0, needs.start() if needs is not None else 0)
+                reason = f"`{needs[0] if needs is not None else ''}` uses GPUs, and no line says how many"
+            self.missing.append(Missing("--gpus-per-node", "N", line, reason))
+        return None
+
+    def _cpus(self) -> None:
+        per_task, per_gpu, least = (self._number(name) for name in ("cpus-per-task", "cpus-per-gpu", "mincpus"))
+        self.cpus_per_task = per_task
+        names = [name for name in ("cpus-per-task", "cpus-per-gpu", "mincpus") if name in self.options]
+        cpu: int | str | None = None
+        if per_task is not None:
+            cpu = per_task * self.tasks
+        elif per_gpu is not None and self.gpus:
+            cpu = per_gpu * self.gpus
+        elif least is not None:
+            cpu = least
+        if self.given.cpu is not None:
+            for name in names:
+                self._note(name, "resources.cpu", "--cpu replaces it")
+            number = whole_number(self.given.cpu)
+            self.draft.set("resources.cpu", self.given.cpu if number is None else number)
+            return
+        for name in names:
+            self._note(name, "resources.cpu")
+        if cpu is not None:
+            self._set("resources.cpu", cpu, names[0])
+        elif self.gpus == 0 and "exclusive" not in self.options and not self.missing:
+            # Slurm's default: one CPU for each task.
+            self.cpus_per_task = 1
+            self.draft.set("resources.cpu", self.tasks)
+        else:
+            self._ask("--cpu", "no line says how many CPUs the job needs on each node")
+
+    def _memory(self) -> None:
+        name = next((name for name in ("mem", "mem-per-gpu", "mem-per-cpu") if name in self.options), None)
+        option = self._option(name) if name is not None else None
+        if self.given.memory is not None:
+            if name is not None:
+                self._note(name, "resources.memory", "--memory replaces it")
+            self.draft.set("resources.memory", self.given.memory)
+            return
+        times: int | None = 1
+        if name == "mem-per-gpu":
+            times = self.gpus
+        elif name == "mem-per-cpu":
+            cpu = self.draft.get("resources.cpu")
+            times = cpu if isinstance(cpu, int) else None
+        memory = memory_of(option.value or "", times) if option is not None and times else None
+        if option is None or memory == "":
+            if option is not None:
+                self.ledger.changed(option.line, option.text, "resources.memory", "--memory names the amount")
+            reason = "no line says how much memory the job needs on each node"
+            if option is not None:
+                reason = f"`{option.text}` is all memory of a node, and no line says how much that is"
+            self._ask("--memory", reason, option.line if option is not None else 0)
+        elif memory is None:
+            self.ledger.changed(option.line, option.text, "resources.memory", "--memory names the amount")
+            self._ask("--memory", f"`{option.text}` is not an amount of memory that is known", option.line)
+        else:
+            self._set("resources.memory", memory, name)
+            self._note(str(name), "resources.memory")
+
+    def _ask(self, option: str, reason: str, line: int = 0) -> None:
+        lines = [
+            item.line
+            for item in self.options.values()
+            if item.name in ("nodes", "gpus", "gres", "exclusive", "gpus-per-node")
+        ]
+        value = "N" if option == "--cpu" else "AMOUNT"
+        self.missing.append(Missing(option, value, line or min(lines, default=1), reason))

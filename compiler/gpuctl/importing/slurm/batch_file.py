@@ -1,0 +1,87 @@
+"""The parts of a batch script: interpreter, `#SBATCH` options and body."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuctl.importing.import_values import Unreadable
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.sbatch_options import SlurmOption, directive_words, read_options
+
+_INTERPRETER = r"#!\s*(?P<path>\S+)(?:\s+(?P<rest>.*))?\Z"
+_HETEROGENEOUS = r"#SBATCH\s+(?:hetjob|packjob)\b"
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+
+
+class BatchFile(NamedTuple):
+    """A batch script.
+
+    ``interpreter``: the program and options of its first line. ``options``: those that count, the last of each name.
+    ``body``: the text from the first command on; ``first_line`` is its line, from 1.
+    """
+
+    interpreter: list[str]
+    options: dict[str, SlurmOption]
+    body: str
+    first_line: int
+
+    @property
+    def is_shell(self) -> bool:
+        """True if a shell runs the body."""
+        return self.interpreter[0] in _SHELLS
+
+
+def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
+    """Split a batch script. Directives without effect are added to the ledger.
+
+    :raises Unreadable: the script describes several jobs in one.
+    """
+    lines = text.split("\n")
+    interpreter = ["bash"]
+    options: dict[str, SlurmOption] = {}
+    start = len(lines)
+    for index, line in enumerate(lines):
+        if index == 0 and line.startswith("#!"):
+            interpreter = _interpreter(line)
+            ledger.mapped(1, line, "environment.command")
+        elif re.match(_HETEROGENEOUS, line):
+            message = "a heterogeneous job has components with options of their own"
+            raise Unreadable(index + 1, message, "split the file at this line, and import each part")
+        elif re.match(r"#SBATCH(?=\s)", line):
+            _add(options, index + 1, line, ledger)
+        elif line.strip() and not line.lstrip().startswith("#"):
+            start = index
+            break
+    for index, line in enumerate(lines[start:], start):
+        if re.match(r"#SBATCH(?=\s)", line):
+            ledger.mapped(index + 1, line, None, "Slurm ignores options below the first command")
+            lines[index] = ""
+    return BatchFile(interpreter, options, "\n".join(lines[start:]), start + 1)
+
+
+def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLedger) -> None:
+    words = directive_words(line[len("#SBATCH") :])
+    found = read_options(words, number)
+    for option in found.options:
+        if not option.known:
+            ledger.dropped(number, option.text, "Slurm has no such option")
+            continue
+        if option.name in options:
+            old = options.pop(option.name)
+            ledger.mapped(old.line, old.text, None, f"line {number} replaces it")
+        options[option.name] = option
+    if found.words < len(words):
+        rest = " ".join(words[found.words :])
+        ledger.dropped(number, rest, "it is not an option, and Slurm ignores what follows it")
+
+
+def _interpreter(line: str) -> list[str]:
+    match = re.match(_INTERPRETER, line.rstrip())
+    if match is None:
+        return ["bash"]
+    words = (match["rest"] or "").split()
+    program = match["path"].rsplit("/", 1)[-1]
+    if program == "env" and words:
+        program, *words = [word for word in words if word != "-S"]
+    return [program.rsplit("/", 1)[-1], *words]

@@ -1,0 +1,66 @@
+"""Facts about a job and its script, while the script is converted."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.slurm.body_remarks import BodyRemarks
+from gpuctl.importing.slurm.body_syntax import BodyWord
+from gpuctl.importing.slurm.script_edits import ScriptEdits
+from gpuctl.importing.slurm.shell_values import Value, words_of
+
+COMMAND = "environment.command"
+_PORT = 29500
+
+
+class BodyFacts(NamedTuple):
+    """Numbers of a job. ``tasks``: processes on each node.
+
+    ``index_line``: a line of shell that computes the index of an array.
+    """
+
+    nodes: int
+    tasks: int
+    gpus: int
+    first_line: int
+    shell: list[str]
+    index_line: str | None
+
+
+class BodyState:
+    """A script, its changes, and the values of its variables at the current statement."""
+
+    def __init__(self, body: str, text: str, facts: BodyFacts, draft: Draft) -> None:
+        self.text = text
+        self.facts = facts
+        self.draft = draft
+        self.edits = ScriptEdits(text)
+        self.remarks = BodyRemarks(body, facts.first_line)
+        self.values: dict[str, Value] = {}
+        self.arrays: dict[str, BodyWord] = {}
+        self.uses_torchrun = False
+        """True if torchrun starts what `srun` started."""
+
+    def line(self, offset: int) -> int:
+        """Return the line of the file, from 1."""
+        return self.facts.first_line + self.text.count("\n", 0, offset)
+
+    def raw(self, word: BodyWord) -> str:
+        """Return a word as written."""
+        return self.text[word.start : word.end]
+
+    def expanded(self, word: BodyWord) -> list[str]:
+        """Return the words that a shell makes of a word; what is not known stays as written."""
+        raw = self.raw(word)
+        array = re.match(r"\"?\$\{(\w+)\[[@*]\]\}\"?\Z", raw)
+        if array is not None and array[1] in self.arrays:
+            items = self.arrays[array[1]].items or ()
+            return [text for start, end in items for text in self.expanded(BodyWord("", start, end))]
+        return words_of(self.text, [word], self.values) or [raw]
+
+    def set_master_port(self, port: int, line: int) -> None:
+        """Set the rendezvous port, if it is not the default."""
+        if port != _PORT:
+            self.draft.set("job.master_port", port, line)

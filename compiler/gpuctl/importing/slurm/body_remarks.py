@@ -1,0 +1,65 @@
+"""Remarks about the lines of a script, which become entries of the ledger."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuctl.importing.line_ledger import LineLedger, Outcome
+
+_RANK = {Outcome.MAPPED: 0, Outcome.CHANGED: 1, Outcome.DROPPED: 2}
+
+
+class _Remark(NamedTuple):
+    """An entry of the ledger in the making."""
+
+    outcome: Outcome
+    field: str | None
+    notes: dict[str, None]
+
+
+class BodyRemarks:
+    """Collects remarks. Several about the same lines become one entry: the worst outcome, with all notes.
+
+    :param body: the script as written.
+    :param first_line: the line of the file where it starts.
+    """
+
+    def __init__(self, body: str, first_line: int) -> None:
+        self._lines = body.split("\n")
+        self._first_line = first_line
+        self._remarks: dict[tuple[int, int], _Remark] = {}
+        self._lost: dict[tuple[int, str], str] = {}
+
+    def add(self, line: int, last: int, outcome: Outcome, field: str | None, note: str | None = None) -> None:
+        """Add the outcome of lines."""
+        old = self._remarks.get((line, last))
+        notes = {**(old.notes if old is not None else {}), **({note: None} if note else {})}
+        if old is not None and _RANK[old.outcome] >= _RANK[outcome]:
+            outcome, field = old.outcome, old.field
+        self._remarks[line, last] = _Remark(outcome, field, notes)
+
+    def dropped(self, line: int, last: int, note: str) -> None:
+        """Add lines that are not in the document, or do not work there."""
+        self.add(line, last, Outcome.DROPPED, None, note)
+
+    def lost(self, line: int, variable: str, note: str) -> None:
+        """Add a variable whose value is not known. The line with it stays."""
+        self._lost[line, variable] = note
+
+    def has_all(self, lines: range) -> bool:
+        """Return True if there is a remark about each of the lines."""
+        return {number for line, last in self._remarks for number in range(line, last + 1)}.issuperset(lines)
+
+    def write(self, ledger: LineLedger) -> None:
+        """Write the remarks into a ledger."""
+        for (line, variable), reason in self._lost.items():
+            ledger.dropped(line, variable, reason)
+        for (line, last), remark in self._remarks.items():
+            text = "\n".join(self._lines[line - self._first_line : last - self._first_line + 1])
+            note = "; ".join(remark.notes) or None
+            if remark.outcome is Outcome.DROPPED:
+                ledger.dropped(line, text, note or "", last=last)
+            elif remark.outcome is Outcome.CHANGED:
+                ledger.changed(line, text, remark.field, note or "", last=last)
+            else:
+                ledger.mapped(line, text, remark.field, note, last=last)

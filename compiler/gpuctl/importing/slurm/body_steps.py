@@ -1,0 +1,80 @@
+"""Steps: what `srun` starts becomes what a pod starts."""
+
+from __future__ import annotations
+
+import re
+
+from gpuctl.importing.line_ledger import Outcome
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
+from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
+from gpuctl.importing.slurm.sbatch_options import read_options
+from gpuctl.importing.slurm.shell_values import word_value
+from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep
+
+
+def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> None:
+    """Replace an `srun` by its program, and add its options to the document."""
+    line, last = body.line(command.start), body.line(command.end - 1)
+    words: list[str] = []
+    owners: list[int] = []
+    for place, word in enumerate(command.program[1:], 1):
+        found = body.expanded(word)
+        words += found
+        owners += [place] * len(found)
+    split = read_options(words, line, srun=True)
+    step = srun.take(split.options)
+    if split.words >= len(words):
+        body.edits.replace(command.start, command.end, ":")
+        body.remarks.dropped(line, last, "it starts no program")
+        return
+    place = owners[split.words]
+    variable = re.match(r"\"?\$\{?(\w+)", words[split.words])
+    is_split = place == (owners[split.words - 1] if split.words else 0)
+    if is_split or (variable is not None and place + 1 < len(command.program) and "ARG" in variable[1].upper()):
+        note = "a variable has options of srun with values that are not known: write them out"
+        body.remarks.dropped(line, last, note)
+    program = command.program[place:]
+    prefix = ""
+    if step.is_first_node_only(body.facts.nodes):
+        body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
+        prefix = '[ "$NODE_RANK" != 0 ] || '
+    else:
+        _start_processes(body, step, program, (line, last))
+    body.edits.replace(command.program[0].start, program[0].start, prefix)
+    remove_launcher_options(body, program)
+
+
+def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
+    """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
+    tasks = step.tasks_per_node or (step.tasks // body.facts.nodes if step.tasks else 0) or body.facts.tasks
+    if tasks <= 1 or launcher_arguments([word.text for word in program]) is not None:
+        return
+    at = python_script([word.text for word in program])
+    if at is not None and tasks == body.facts.gpus:
+        body.edits.replace(program[0].start, program[at].start, "torchrun ")
+        note = "torchrun starts a process for each GPU, with RANK and LOCAL_RANK for SLURM_PROCID and SLURM_LOCALID"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.uses_torchrun = True
+        return
+    body.remarks.dropped(
+        *lines, f"srun starts {tasks} processes on each node, a pod one: use torchrun or another launcher"
+    )
+
+
+def python_script(words: list[str]) -> int | None:
+    """Return the place of a Python program's script, or of its `-m`; None if the command is another."""
+    at = 2 if words[1:2] == ["-u"] else 1
+    if not re.match(r"(?:\S*/)?python[\d.]*\Z", words[0]) or len(words) <= at:
+        return None
+    return at if words[at] == "-m" or words[at].endswith(".py") else None
+
+
+def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> None:
+    """Remove options of torchrun from the script that gpuctl sets as variables."""
+    known = [word_value(body.raw(word), body.values) for word in program]
+    found = set_by_gpuctl(known, body.facts.nodes, body.facts.gpus)
+    for place in found.places if found is not None else ():
+        body.edits.replace(program[place - 1].end, program[place].end, "")
+    if found is not None and found.port is not None:
+        body.set_master_port(found.port, body.line(program[0].start))

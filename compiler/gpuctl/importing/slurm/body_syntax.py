@@ -1,0 +1,227 @@
+"""The statements and commands of a batch script's body, with their places in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuctl.frontend.shell import NotUnderstood, ShellLexer
+
+_OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
+_BETWEEN = frozenset({"then", "do", "else", "elif", "!", "time"})
+_ASSIGNMENT = r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?="
+_PREFIXES = frozenset({"exec", "nohup", "command", "builtin"})
+_DEEPEST = 40
+
+
+class BodyWord(NamedTuple):
+    """A word without quotation marks, and its place. ``items``: the places of the words of an array, else None."""
+
+    text: str
+    start: int
+    end: int
+    items: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def is_assignment(self) -> bool:
+        """True for ``NAME=value``, at the start of a command."""
+        return re.match(_ASSIGNMENT, self.text) is not None
+
+
+class BodyCommand(NamedTuple):
+    """A simple command. ``certain``: it is not inside a construct, and not behind `||` or a test."""
+
+    words: tuple[BodyWord, ...]
+    certain: bool
+    background: bool = False
+
+    @property
+    def assignments(self) -> tuple[BodyWord, ...]:
+        """The assignments before the program."""
+        for index, word in enumerate(self.words):
+            if not word.is_assignment:
+                return self.words[:index]
+        return self.words
+
+    @property
+    def program(self) -> tuple[BodyWord, ...]:
+        """The words from the program on; empty if there are only assignments."""
+        words = self.words[len(self.assignments) :]
+        while words and words[0].text in _PREFIXES:
+            words = words[1:]
+        return words
+
+    @property
+    def name(self) -> str:
+        """The base name of the program; "" if there are only assignments."""
+        words = self.program
+        return words[0].text.rsplit("/", 1)[-1] if words else ""
+
+    @property
+    def start(self) -> int:
+        """The offset of the first word."""
+        return self.words[0].start
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last word. Redirections that follow are not included."""
+        return self.words[-1].end
+
+
+class Statement(NamedTuple):
+    """A statement of the outermost level, with its here-documents. ``ends_at``: the end without them."""
+
+    start: int
+    end: int
+    ends_at: int
+    commands: tuple[BodyCommand, ...]
+    background: bool
+
+    @property
+    def single(self) -> BodyCommand | None:
+        """The command, if the statement is one simple command without a pipe or redirection."""
+        if len(self.commands) != 1 or not self.commands[0].certain:
+            return None
+        command = self.commands[0]
+        return command if (command.start, command.end) == (self.start, self.ends_at) else None
+
+
+def statements_of(text: str) -> list[Statement]:
+    """Return the statements of a script.
+
+    :raises NotUnderstood: a quotation mark, bracket or construct is not closed.
+    """
+    return list(_Parser(text).statements())
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lexer = ShellLexer(text)
+        self.closers: list[str] = []
+        self.words: list[BodyWord] = []
+        self.commands: list[BodyCommand] = []
+        self.start: int | None = None
+        self.end = 0
+        self.conditional = False
+        self.continues = False
+        """True after `|`, `&&` or `||`: a line break does not end the statement."""
+
+    def statements(self) -> Iterator[Statement]:
+        pending: Statement | None = None
+        in_test = False
+        for text, word in self._tokens():
+            if pending is not None:
+                yield pending._replace(end=max(pending.end, self.lexer.documents_end))
+                pending = None
+            if self.start is None and (word is not None or text == "("):
+                self.start = word.start if word is not None else self.lexer.at - 1
+            if word is not None or text not in ("\n", ";", "&"):
+                self.end = self.lexer.at if word is None else word.end
+            if in_test:
+                in_test = text != "]]"
+                continue
+            if word is not None:
+                in_test = self._take(word) or in_test
+                self.continues = False
+                continue
+            if len(self.closers) > _DEEPEST:
+                raise NotUnderstood
+            self._operator(text)
+            if self.closers or self.continues or text not in ("\n", ";", "&"):
+                continue
+            self.conditional = False
+            if self.start is not None:
+                end = max(self.end, self.lexer.redirection_end)
+                pending = Statement(self.start, end, end, tuple(self.commands), text == "&")
+            self.start, self.commands = None, []
+            if not (text == "\n" and self.lexer.documents) and pending is not None:
+                yield pending
+                pending = None
+        if self.closers or in_test:
+            raise NotUnderstood
+        self._finish(background=False)
+        if pending is not None:
+            yield pending._replace(end=max(pending.end, self.lexer.documents_end))
+        elif self.start is not None:
+            end = max(self.end, self.lexer.redirection_end)
+            yield Statement(self.start, end, end, tuple(self.commands), background=False)
+
+    def _tokens(self) -> Iterator[tuple[str, BodyWord | None]]:
+        """Yield operators and words. An array such as ``A=(x y)`` is one word."""
+        array: BodyWord | None = None
+        items: list[tuple[int, int]] = []
+        depth = 0
+        held: BodyWord | None = None
+        for token in self.lexer.tokens():
+            at = self.lexer.at
+            if array is not None:
+                depth += (token.text == "(") - (token.text == ")") if token.word is None else 0
+                if token.word is not None:
+                    items.append((token.word.start, at))
+                elif depth == 0:
+                    yield array.text, array._replace(end=at, items=tuple(items))
+                    array = None
+                continue
+            if held is not None:
+                if token.word is None and token.text == "(" and at - 1 == held.end:
+                    array, items, depth, held = held, [], 1, None
+                    continue
+                yield held.text, held
+                held = None
+            if token.word is None:
+                yield token.text, None
+                continue
+            word = BodyWord(token.text, token.word.start, at)
+            if word.text.endswith("=") and word.is_assignment:
+                held = word
+            else:
+                yield word.text, word
+        if array is not None:
+            raise NotUnderstood
+        if held is not None:
+            yield held.text, held
+
+    def _take(self, word: BodyWord) -> bool:
+        """Take a word. Return True if it opens a test."""
+        text = word.text
+        if self.words:
+            self.words.append(word)
+        elif self.closers and text == self.closers[-1]:
+            self.closers.pop()
+        elif text in _OPENS:
+            self.closers.append(_OPENS[text])
+            if text in ("for", "select", "case"):
+                self.words = [word]
+        elif text == "function":
+            self.words = [word]
+        elif text not in _BETWEEN:
+            self.words.append(word)
+            return text == "[["
+        return False
+
+    def _operator(self, text: str) -> None:
+        in_case = self.closers[-1:] == ["esac"]
+        if text == "(":
+            # `name ()` defines a function; the parentheses are empty.
+            self.words = []
+            self.closers.append(")")
+            return
+        if text == ")" and in_case:
+            self.words = []
+            return
+        self._finish(background=text == "&")
+        if text == ")":
+            if self.closers[-1:] != [")"]:
+                raise NotUnderstood
+            self.closers.pop()
+        elif text in ("||", "&&"):
+            self.conditional = True
+        if text in ("|", "|&", "&&", "||"):
+            self.continues = True
+
+    def _finish(self, *, background: bool) -> None:
+        words, self.words = self.words, []
+        if not words or words[0].text in ("for", "select", "case", "function"):
+            return
+        self.commands.append(BodyCommand(tuple(words), not self.closers and not self.conditional, background))

@@ -1,0 +1,65 @@
+"""Commands of batch scripts that have no place in a container, and why."""
+
+from __future__ import annotations
+
+import re
+
+from gpuctl.importing.slurm.body_syntax import BodyCommand
+
+_SOFTWARE = "the software comes from `environment.image`"
+_SLURM = {
+    "sbatch": "a pod submits no jobs: `gpuctl wait FIRST --for=done && gpuctl apply -f NEXT` runs them in order",
+    "salloc": "a pod submits no jobs: `gpuctl apply -f FILE`",
+    "scancel": "use `gpuctl delete job NAME`",
+    "squeue": "use `gpuctl get jobs`",
+    "sinfo": "use `gpuctl get nodes`",
+    "sacct": "use `gpuctl get jobs` and `gpuctl usage workloads`",
+    "sstat": "use `gpuctl usage workloads`",
+    "scontrol": "use `gpuctl describe job NAME`; `gpuctl rerun NAME` runs a job again",
+    "sbcast": "files are in the image or in `storage.workdirs`",
+    "sattach": "use `gpuctl logs NAME -f`",
+    "seff": "use `gpuctl usage workloads`",
+}
+_ENVIRONMENTS = frozenset({"module", "ml", "conda", "mamba", "micromamba", "deactivate", "spack", "pyenv"})
+_SETUP_FILE = (
+    r"(?:^|/)(?:activate|conda\.sh|mamba\.sh|\.bashrc|\.bash_profile|\.profile|profile|bashrc|modules?\.sh|setvars\.sh|"
+    r"[\w.-]*modules[\w.-]*\.sh|init/bash|setup-env\.sh)$"
+)
+_HOOK = r"\b(?:conda|mamba|micromamba)\b.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
+_SMALL = """
+. : [ [[ cat cd date declare echo env export hostname id local ls mkdir nvidia-smi popd printenv printf pushd pwd
+readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
+"""
+_HARMLESS = frozenset(_SMALL.split())
+LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "deepspeed", "horovodrun"})
+
+
+def reason_to_drop(command: BodyCommand) -> str | None:
+    """Return why a command is left out; None if it stays."""
+    name = command.name
+    words = [word.text for word in command.program]
+    if name in _SLURM:
+        return _SLURM[name]
+    if name in _ENVIRONMENTS and words[1:2] not in (["run"], ["install"]):
+        return _SOFTWARE
+    if name in ("source", ".") and words[1:] and re.search(_SETUP_FILE, words[1]):
+        return _SOFTWARE
+    if name == "eval" and re.search(_HOOK, " ".join(words[1:])):
+        return _SOFTWARE
+    return None
+
+
+def is_harmless_on_every_node(command: BodyCommand) -> bool:
+    """Return True if it does not matter that a command for one node runs on all of them."""
+    return not command.program or command.name in _HARMLESS
+
+
+def assigned_names(command: BodyCommand) -> list[str]:
+    """Return the names that a command may set or remove."""
+    words = command.assignments
+    if command.name in ("export", "declare", "typeset", "readonly", "local"):
+        words = (*words, *(word for word in command.program[1:] if word.is_assignment))
+    names = [word.text.split("=", 1)[0].rstrip("+").split("[", 1)[0] for word in words]
+    if command.name in ("read", "unset", "mapfile", "readarray", "getopts", "printf", "let"):
+        names += [word.text for word in command.program[1:] if word.text.isidentifier()]
+    return names

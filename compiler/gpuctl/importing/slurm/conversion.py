@@ -1,0 +1,126 @@
+"""Converts a batch script into a training."""
+
+from __future__ import annotations
+
+from gpuctl.frontend.source import STDIN, Source
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given, Missing, Unreadable
+from gpuctl.importing.imported import Imported
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.allocation import Allocation
+from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
+from gpuctl.importing.slurm.body_facts import BodyFacts
+from gpuctl.importing.slurm.job_options import CONTAINERS, JobOptions
+from gpuctl.importing.slurm.script_body import ScriptBody
+from gpuctl.importing.slurm.slurm_values import ArrayRange
+from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables
+from gpuctl.importing.slurm.srun_options import SrunOptions
+from gpuctl.language.names import nearest_dns_label
+
+TOOL = "Slurm"
+_LONGEST = 256 * 1024
+
+
+def import_batch_script(source: Source, given: Given) -> Imported:
+    """Return the training of a batch script.
+
+    :raises Unreadable: the script cannot be imported.
+    """
+    text = source.text.replace("\r\n", "\n")
+    if len(text) > _LONGEST:
+        raise Unreadable(1, f"the file has more than {_LONGEST // 1024} KiB", "name a batch script")
+    ledger = LineLedger()
+    batch = read_batch_file(text, ledger)
+    draft = Draft("training", source.name, TOOL)
+    missing = _name(batch, source, given, draft, ledger)
+    job = JobOptions(draft, ledger, given.pools, given.pool)
+    job.take(batch.options)
+    if job.partition is not None:
+        reason = f"`{job.partition.text}` is not the name of a pool"
+        missing.append(Missing("--partition", f"{job.partition.value}=POOL", job.partition.line, reason))
+    elif given.pool is not None:
+        draft.set("resources.pool", given.pool)
+    allocation = Allocation(batch.options, given, draft, ledger)
+    allocation.take(batch.body, batch.first_line)
+    srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
+    srun.take([batch.options[name] for name in sorted(CONTAINERS & set(batch.options))])
+    _body(batch, job.array, given.workdir, allocation, draft, ledger, srun)
+    if given.workdir is not None:
+        draft.set("environment.workdir", given.workdir)
+    if given.image is not None:
+        draft.set("environment.image", given.image)
+    elif draft.get("environment.image") is None:
+        reason = "the script computes the image" if srun.image_line else "no line names a container image"
+        missing.append(Missing("--image", "REF", srun.image_line or 1, reason))
+    return Imported(TOOL, [draft], ledger.entries(), [*missing, *allocation.missing])
+
+
+def _name(batch: BatchFile, source: Source, given: Given, draft: Draft, ledger: LineLedger) -> list[Missing]:
+    """Set the name of the job. Return it as missing if no valid name is known."""
+    option = batch.options.get("job-name")
+    file = "" if source.name == STDIN else source.name.replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0]
+    written = option.value or "" if option is not None else file
+    name = given.name or nearest_dns_label(written, letter_first=True)
+    line = option.line if option is not None else 1
+    if name is None:
+        reason = f"`{written}` has no letters for a name" if written else "no line names the job"
+        return [Missing("--name", "NAME", line, reason)]
+    draft.set("job.name", name, line if option is not None and not given.name else None)
+    if option is not None and name == option.value:
+        ledger.mapped(line, option.text, "job.name")
+    elif option is not None:
+        note = "--name replaces it" if given.name else "a name has lower-case letters, digits and `-`"
+        ledger.changed(line, option.text, "job.name", note)
+    return []
+
+
+def _body(
+    batch: BatchFile,
+    array: ArrayRange | None,
+    workdir: str | None,
+    allocation: Allocation,
+    draft: Draft,
+    ledger: LineLedger,
+    srun: SrunOptions,
+) -> None:
+    if not batch.is_shell:
+        last = batch.first_line + batch.body.rstrip().count("\n")
+        draft.set("environment.command", [*batch.interpreter, "-c", batch.body], batch.first_line, last=last)
+        ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
+        return
+    partition = batch.options.get("partition")
+    shift = _index_line(array)
+    facts = SlurmFacts(
+        nodes=allocation.nodes,
+        tasks=allocation.tasks,
+        cpus_per_task=allocation.cpus_per_task,
+        partition=partition.value if partition is not None else None,
+        workdir=workdir,
+        is_array=array is not None,
+        renames_index=shift is None,
+    )
+    replaced = replace_variables(batch.body, facts)
+    body = BodyFacts(
+        nodes=allocation.nodes,
+        tasks=allocation.tasks,
+        gpus=allocation.gpus,
+        first_line=batch.first_line,
+        shell=batch.interpreter,
+        index_line=shift,
+    )
+    ScriptBody(batch.body, replaced, body, draft, srun).convert(ledger)
+    if draft.get("environment.command") is None:
+        raise Unreadable(batch.first_line, "the script starts no program", "name a batch script with a command")
+
+
+def _index_line(array: ArrayRange | None) -> str | None:
+    """Return the line of shell that computes the index of an array; None if gpuctl's is the same."""
+    if array is None or array.indices == list(range(len(array.indices))):
+        return None
+    first, step = array.indices[0], array.step
+    if step is None:
+        listed = " ".join(map(str, array.indices))
+        return f"indices=({listed})\nexport SLURM_ARRAY_TASK_ID=${{indices[GPUCTL_ARRAY_INDEX]}}"
+    times = f" * {step}" if step > 1 else ""
+    plus = f" + {first}" if first else ""
+    return f"export SLURM_ARRAY_TASK_ID=$((GPUCTL_ARRAY_INDEX{times}{plus}))"

@@ -1,0 +1,94 @@
+"""Options of torchrun that gpuctl sets as variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuctl.importing.slurm.slurm_values import whole_number
+
+_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+_VALUED = """
+event_log_handler local_addr local_ranks_filter log_dir logs_specs master_addr master_port max_restarts monitor_interval
+nnodes node_rank nproc_per_node numa_binding r rdzv_backend rdzv_conf rdzv_endpoint rdzv_id redirects role
+signals_to_handle start_method t tee
+"""
+_VALUES = frozenset(_VALUED.split())
+_SHORT = frozenset({"r", "t"})
+_OURS = frozenset(
+    ["nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "rdzv_id"]
+)
+_LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0"})  # noqa: S104
+_PORT = 29500
+
+
+class SetByGpuctl(NamedTuple):
+    """The places of words that gpuctl makes superfluous, and the rendezvous port if it is not the default."""
+
+    places: frozenset[int]
+    port: int | None
+
+
+def launcher_arguments(words: Sequence[str | None]) -> int | None:
+    """Return the place of torchrun's first argument; None if the command does not start torchrun."""
+    names = [(word or "").rsplit("/", 1)[-1] for word in words[:6]]
+    if names[:1] == ["torchrun"]:
+        return 1
+    if names[:1] and names[0].startswith("python"):
+        for place in range(1, len(names) - 1):
+            if names[place] == "-m" and words[place + 1] in _MODULES:
+                return place + 2
+            if names[place] != "-u":
+                break
+    return None
+
+
+def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGpuctl | None:
+    """Return the options of torchrun that have the value of gpuctl's variables.
+
+    None if the command has no such option, or if one has another value or an unknown one; then all stay.
+
+    :param words: the values of the command's words, None if a value is not known.
+    """
+    at = launcher_arguments(words)
+    if at is None:
+        return None
+    places: set[int] = set()
+    port: int | None = None
+    while at < len(words):
+        word = words[at]
+        if word is None or not word.startswith("-") or word in ("-m", "--module", "--no_python", "--no-python"):
+            break
+        name, equals, value = word.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        takes_next = not equals and name in _VALUES and (name in _SHORT or word.startswith("--"))
+        given = value if equals else words[at + 1] if takes_next and at + 1 < len(words) else None
+        if name in _OURS:
+            if name == "rdzv_endpoint" and given is not None:
+                host, colon, end = given.rpartition(":")
+                given, port = (host if colon else given), whole_number(end) or port
+            if not _is_ours(name, given, nodes, gpus):
+                return None
+            if name == "master_port":
+                port = whole_number(given) or port
+            places.update((at, at + 1) if takes_next else (at,))
+        at += 2 if takes_next else 1
+    return SetByGpuctl(frozenset(places), port if port != _PORT else None) if places else None
+
+
+def _is_ours(name: str, value: str | None, nodes: int, gpus: int) -> bool:
+    if name in ("rdzv_id", "rdzv_backend"):
+        return True
+    if value is None:
+        return False
+    if name == "nnodes":
+        return value in (str(nodes), f"{nodes}:{nodes}", "$(NNODES)")
+    if name == "nproc_per_node":
+        return value in (str(max(gpus, 1)), "$(GPUCTL_GPUS_PER_NODE)", "$(NPROC_PER_NODE)") or (
+            value in ("gpu", "auto") and gpus > 0
+        )
+    if name == "node_rank":
+        return value == "$(NODE_RANK)" or (nodes == 1 and value == "0")
+    if name == "master_port":
+        return value == "$(MASTER_PORT)" or whole_number(value) is not None
+    return value == "$(MASTER_ADDR)" or (nodes == 1 and value in _LOCAL)

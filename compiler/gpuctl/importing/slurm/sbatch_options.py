@@ -1,0 +1,159 @@
+"""The options of `sbatch` and `srun`: their names, and how they are written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+# Long names with a value. The second part are options of srun and of its plugin pyxis.
+_VALUED = """
+acctg-freq bb bbf begin burst-buffer cluster-constraint comment container container-id core-spec cores-per-socket
+cpu-freq cpus-per-gpu deadline delay-boot export export-file gid gpu-bind gpu-freq gpus-per-node gpus-per-socket
+gpus-per-task gres gres-flags hint mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network
+ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode power prefer priority profile reservation
+segment signal sockets-per-node switches thread-spec threads-per-core time-min tmp tres-bind tres-per-job tres-per-task
+uid wait-all-nodes wckey wrap
+
+bcast compress container-env container-image container-mounts container-name container-save container-workdir cpu-bind
+epilog het-group jobid mpi msg-timeout prolog relative resv-ports task-epilog task-prolog threads
+"""
+_WITH_LETTER = {
+    "account": "A",
+    "array": "a",
+    "batch": "",
+    "chdir": "D",
+    "clusters": "M",
+    "constraint": "C",
+    "cpus-per-task": "c",
+    "dependency": "d",
+    "distribution": "m",
+    "error": "e",
+    "exclude": "x",
+    "extra-node-info": "B",
+    "gpus": "G",
+    "input": "i",
+    "job-name": "J",
+    "licenses": "L",
+    "nodefile": "F",
+    "nodelist": "w",
+    "nodes": "N",
+    "ntasks": "n",
+    "output": "o",
+    "partition": "p",
+    "qos": "q",
+    "time": "t",
+}
+_WITH_VALUE = frozenset({*_VALUED.split(), *_WITH_LETTER})
+# Options without a value, or with one only after `=`.
+_PLAIN = """
+contiguous disable-status disable-stdout-job-summary enforce-binding exact exclusive external get-user-env ignore-pbs
+kill-on-invalid-dep multi-prog nice no-requeue overlap parsable propagate pty reboot requeue spread-job stepmgr
+test-only usage use-min-nodes whole
+
+container-entrypoint container-mount-home container-readonly container-remap-root container-writable kill-on-bad-exit
+no-container-entrypoint no-container-mount-home no-container-remap-root
+"""
+_FLAG_LETTERS = {
+    "help": "h",
+    "hold": "H",
+    "label": "l",
+    "no-kill": "k",
+    "no-allocate": "Z",
+    "oversubscribe": "s",
+    "overcommit": "O",
+    "preserve-env": "E",
+    "quiet": "Q",
+    "unbuffered": "u",
+    "verbose": "v",
+    "version": "V",
+    "wait": "W",
+}
+_FLAGS = frozenset({*_PLAIN.split(), *_FLAG_LETTERS})
+_LETTERS = {letter: name for table in (_WITH_LETTER, _FLAG_LETTERS) for name, letter in table.items() if letter}
+_LETTERS["b"] = "begin"
+_OLD_NAMES = {"share": "oversubscribe", "workdir": "chdir", "tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
+_NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
+# `srun --wait 60` and `-K` differ from those of sbatch.
+_OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status"}
+
+
+class SlurmOption(NamedTuple):
+    """An option as written. ``value`` is None without one; ``known`` is False if the name is not one of Slurm's."""
+
+    name: str
+    value: str | None
+    text: str
+    line: int
+    known: bool = True
+
+
+class SplitOptions(NamedTuple):
+    """Options in front of a command, and the number of words that they take."""
+
+    options: list[SlurmOption]
+    words: int
+
+
+def directive_words(text: str) -> list[str]:
+    """Return the words after ``#SBATCH``. A quotation mark that is not closed stays as written."""
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.split(" #", 1)[0].split()
+
+
+def read_options(words: Sequence[str], line: int, *, srun: bool = False) -> SplitOptions:
+    """Return the options at the start of the words, up to the first word that is not one."""
+    options: list[SlurmOption] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        if word == "--":
+            at += 1
+            break
+        following = words[at + 1] if at + 1 < len(words) else None
+        found = list(_long(word, following, line) if word.startswith("--") else _short(word, following, line, srun))
+        options += found
+        at += 1 + (found[-1].text.startswith(word + " ") and found[-1].value == following)
+    return SplitOptions(options, at)
+
+
+def _long(word: str, following: str | None, line: int) -> Iterator[SlurmOption]:
+    """Read an option such as ``--nodes=2`` or ``--nodes 2``; as with getopt, the start of a name is enough."""
+    written, equals, value = word[2:].partition("=")
+    name = written.replace("_", "-")
+    if name not in _WITH_VALUE and name not in _FLAGS and name not in _OLD_NAMES:
+        full = [item for item in _NAMES if item.startswith(name)]
+        if len(full) != 1:
+            yield SlurmOption(name, value if equals else None, word, line, known=False)
+            return
+        name = full[0]
+    name = _OLD_NAMES.get(name, name)
+    if equals:
+        yield SlurmOption(name, value, word, line)
+    elif name in _WITH_VALUE and following is not None:
+        yield SlurmOption(name, following, f"{word} {following}", line)
+    else:
+        yield SlurmOption(name, None, word, line)
+
+
+def _short(word: str, following: str | None, line: int, srun: bool) -> Iterator[SlurmOption]:
+    """Read letters such as ``-N2``, ``-N 2`` or ``-lu``."""
+    letters = word[1:]
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        name = _OF_SRUN.get(letter) if srun else None
+        name = name or _LETTERS.get(letter)
+        if name is None:
+            yield SlurmOption(letter, letters or None, f"-{letter}{letters}", line, known=False)
+            return
+        if name in _WITH_VALUE and not (srun and letter in _OF_SRUN):
+            if letters:
+                yield SlurmOption(name, letters.removeprefix("="), f"-{letter}{letters}", line)
+            elif following is not None:
+                yield SlurmOption(name, following, f"-{letter} {following}", line)
+            else:
+                yield SlurmOption(name, None, f"-{letter}", line)
+            return
+        yield SlurmOption(name, None, f"-{letter}", line)

@@ -1,0 +1,304 @@
+"""The body of a batch script as the command of a training: one program if it is one, else a script."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Unreadable
+from gpuctl.importing.line_ledger import LineLedger, Outcome
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
+from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
+from gpuctl.importing.slurm.command_rules import LAUNCHERS, assigned_names, is_harmless_on_every_node, reason_to_drop
+from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
+from gpuctl.importing.slurm.sbatch_options import read_options
+from gpuctl.importing.slurm.script_edits import as_argument, is_mentioned
+from gpuctl.importing.slurm.shell_values import constant_of, word_value, words_of
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.slurm_variables import Replaced, lines_with
+from gpuctl.importing.slurm.srun_options import SrunOptions
+
+_NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
+# Variables that a shell or a usual image sets, or that a script adds to.
+_USUAL = """
+BASH_SOURCE CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY_PATH LD_PRELOAD LINENO OLDPWD OPTARG
+OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL TMPDIR UID
+"""
+_SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
+_USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
+_ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
+_FUNCTION = r"(?m)^[ \t]*(?:function[ \t]+)?[\w-]+[ \t]*\(\)"
+_NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
+
+
+class ScriptBody:
+    """Converts a body, and adds its lines to the ledger."""
+
+    def __init__(self, body: str, replaced: Replaced, facts: BodyFacts, draft: Draft, srun: SrunOptions) -> None:
+        self.body = BodyState(body, replaced.text, facts, draft)
+        self.text = replaced.text
+        self.replaced = replaced
+        self.facts = facts
+        self.draft = draft
+        self.remarks = self.body.remarks
+        self.srun = srun
+        self.assigned: Counter[str] = Counter()
+        self.removed: set[int] = set()
+        """Lines of commands that are not in the script."""
+        self.kept: list[Statement] = []
+        self.constants: list[tuple[str, Statement]] = []
+        """Assignments that a script needs and a single program does not."""
+        self.settings: list[Statement] = []
+        """Shell options such as `set -e`, which a single program does not need."""
+        try:
+            self.statements = statements_of(self.text)
+        except NotUnderstood:
+            message = "the script has a quotation mark, bracket or construct that is not closed"
+            raise Unreadable(facts.first_line, message, "`bash -n FILE` names the place") from None
+        self.has_srun = any(command.name == "srun" for command in self._commands())
+
+    def convert(self, ledger: LineLedger) -> None:
+        """Set the command, the variables and the directory of the document."""
+        for command in self._commands():
+            self.assigned.update(assigned_names(command))
+        self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
+        for statement in self.statements:
+            self._statement(statement)
+        self._arguments()
+        self._foreign_variables()
+        words = self._single_program()
+        self._replacements(self.text if words is None else " ".join(words))
+        if words is not None:
+            self.draft.set(COMMAND, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
+        elif self.kept:
+            self._script()
+        for statement in self.statements:
+            line, last = self._line(statement.start), self._line(statement.end - 1)
+            if not self.remarks.has_all(range(line, last + 1)):
+                self._note(statement, COMMAND)
+        self.remarks.write(ledger)
+
+    def _commands(self) -> Iterator[BodyCommand]:
+        for statement in self.statements:
+            yield from statement.commands
+
+    def _line(self, offset: int) -> int:
+        return self.body.line(offset)
+
+    def _take_out(
+        self, statement: Statement, field: str | None, note: str | None = None, *, dropped: bool = False
+    ) -> None:
+        """Remove a statement from the script, and remark on it."""
+        self.body.edits.remove(statement.start, statement.end)
+        self.removed.update(range(self._line(statement.start), self._line(statement.end - 1) + 1))
+        self._note(statement, field, note, dropped=dropped)
+
+    def _note(self, statement: Statement, field: str | None, note: str | None = None, *, dropped: bool = False) -> None:
+        line, last = self._line(statement.start), self._line(statement.end - 1)
+        outcome = Outcome.DROPPED if dropped else Outcome.MAPPED if note is None else Outcome.CHANGED
+        self.remarks.add(line, last, outcome, field, note)
+
+    def _statement(self, statement: Statement) -> None:
+        single = statement.single
+        if any(name in self.replaced.hosts for command in statement.commands for name in assigned_names(command)):
+            self._take_out(statement, None, _NO_HOSTS)
+            return
+        if single is not None and not statement.background:
+            reason = reason_to_drop(single)
+            if reason is not None:
+                self._take_out(statement, None, reason, dropped=True)
+                return
+            if self._assignment(statement, single) or self._directory(statement, single):
+                return
+            if single.name in ("set", "shopt"):
+                self.settings.append(statement)
+                return
+        for command in statement.commands:
+            self._command(command)
+        self.kept.append(statement)
+
+    def _command(self, command: BodyCommand) -> None:
+        """Convert a command that stays, or is a part of a statement."""
+        line, last = self._line(command.start), self._line(command.end - 1)
+        reason = reason_to_drop(command)
+        if reason is not None:
+            self.body.edits.replace(command.start, command.end, ":")
+            self.removed.update(range(line, last + 1))
+            self.remarks.dropped(line, last, reason)
+        elif command.name == "srun":
+            convert_step(self.body, command, self.srun)
+        elif self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
+            note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
+            self.remarks.dropped(line, last, note)
+        elif self.facts.nodes > 1 and not is_harmless_on_every_node(command):
+            note = "every node runs it; Slurm runs it on the first node"
+            self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
+        if command.name != "srun":
+            remove_launcher_options(self.body, command.program)
+
+    def _assignment(self, statement: Statement, command: BodyCommand) -> bool:
+        """Take a statement that only sets variables. Return True if it is not part of the script."""
+        words = command.words
+        is_export = command.name in ("export", "declare", "typeset", "readonly")
+        if is_export:
+            words = tuple(word for word in words[1:] if not word.text.startswith("-"))
+            is_export = command.name == "export" or any(word.text.startswith("-x") for word in command.words[1:2])
+        elif command.program:
+            return False
+        if not words:
+            return False
+        outcomes = [self._variable(word, statement, exported=is_export) for word in words]
+        if all(outcome is not None for outcome in outcomes):
+            found = [outcome for outcome in outcomes if outcome is not None]
+            field, note = next((outcome for outcome in found if outcome[1]), found[0])
+            self._take_out(statement, field, note)
+            return True
+        if len(words) == 1 and words[0].is_assignment and not is_export:
+            name = words[0].text.split("=", 1)[0]
+            if name in self.body.values:
+                self.constants.append((name, statement))
+                return True
+        return False
+
+    def _variable(
+        self, word: BodyWord, statement: Statement, *, exported: bool
+    ) -> tuple[str | None, str | None] | None:
+        """Return the field and note of a variable that the document or gpuctl sets; None if the script sets it."""
+        name, equals, _ = self.body.raw(word).partition("=")
+        if not name.isidentifier():
+            return None
+        values = self.body.values
+        value = constant_of(self.text, word, values) if equals else values.get(name)
+        once = self.assigned[name] == 1
+        if once and word.items is not None:
+            self.body.arrays[name] = word
+        if name == "MASTER_ADDR" and once:
+            exact = value is not None and value.text == "$(MASTER_ADDR)"
+            return None, None if exact else "`MASTER_ADDR` is the address of the first node"
+        if name == "MASTER_PORT" and once:
+            port = whole_number(value.text) if value is not None else None
+            if port is None:
+                return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
+            self.body.set_master_port(port, self._line(word.start))
+            return "job.master_port", None
+        if value is None or not once:
+            return None
+        is_own = value.text == f"$({name})" or (name, value.text) == ("NNODES", str(self.facts.nodes))
+        if name in RESERVED_ENV and is_own:
+            return None, None
+        values[name] = value
+        is_text = value.items is None and "$(" not in value.text.replace("$$(", "")
+        if not exported or not is_text or name in RESERVED_ENV | _NEVER_IN_DOCUMENT:
+            return None
+        if is_mentioned(name, self.text[: statement.start]):
+            return None
+        self.draft.set_item("environment.env", name, value.text, self._line(word.start))
+        for item in [item for item in self.constants if item[0] == name]:
+            self.constants.remove(item)
+            self._take_out(item[1], f"environment.env.{name}")
+        return f"environment.env.{name}", None
+
+    def _directory(self, statement: Statement, command: BodyCommand) -> bool:
+        """Take a `cd` before the first program as the directory of the container."""
+        if command.name != "cd" or len(command.program) != 2 or self.kept:
+            return False
+        word = command.program[1]
+        if self.body.raw(word).strip('"') in ("$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"):
+            note = "write the directory into `environment.workdir`, or add `--workdir DIR`: the program starts there"
+            self._take_out(statement, None, note, dropped=True)
+            return True
+        value = word_value(self.body.raw(word), self.body.values)
+        if value is None or not value.startswith("/") or "$(" in value:
+            return False
+        self.draft.set("environment.workdir", value, self._line(command.start))
+        self._take_out(statement, "environment.workdir")
+        return True
+
+    def _arguments(self) -> None:
+        """Note the arguments of the script, which are not in the file."""
+        if re.search(_FUNCTION, self.text):
+            return
+        for number, text in enumerate(self.text.split("\n"), self.facts.first_line):
+            match = re.search(_ARGUMENT, re.sub(r"'[^']*'", "", text))
+            if match is not None and not text.lstrip().startswith("#"):
+                note = "it is an argument of sbatch, which is not in the file: write its value into the script"
+                self.remarks.lost(number, match[0], note)
+
+    def _foreign_variables(self) -> None:
+        """Note variables of the shell that submits, which a container does not have."""
+        known = _SET_IN_SHELL.union(self.assigned, self.replaced.hosts, self.draft.get("environment.env") or ())
+        known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.text))
+        for number, text in enumerate(self.text.split("\n"), self.facts.first_line):
+            if number in self.removed or text.lstrip().startswith("#"):
+                continue
+            for name in dict.fromkeys(re.findall(_USED, re.sub(r"'[^']*'", "", text))):
+                if name not in known and not name.startswith("SLURM"):
+                    note = "a container does not have this variable of the shell that submits: write its value"
+                    self.remarks.lost(number, f"${name}", note)
+
+    def _replacements(self, result: str) -> None:
+        """Note the lines with replaced variables, if the result has the new ones."""
+        for number, changes in lines_with(self.replaced.changes):
+            line = self.facts.first_line + number
+            if line in self.removed:
+                continue
+            for change in changes:
+                if not change.new:
+                    self.remarks.lost(line, f"${change.name}", change.note)
+                elif change.new.strip("$") in result:
+                    self.remarks.add(line, line, Outcome.CHANGED, COMMAND, change.note)
+
+    def _single_program(self) -> list[str] | None:
+        """Return the words of the program, if the script is only one; None if it needs a shell."""
+        if len(self.kept) != 1 or self.facts.index_line is not None or self.facts.shell[1:]:
+            return None
+        command = self.kept[0].single
+        if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
+            return None
+        if self.kept[0].background or any(statement.single is None for _, statement in self.constants):
+            return None
+        program = command.program
+        if command.name == "srun":
+            expanded = [self.body.expanded(word) for word in program[1:]]
+            taken = read_options([item for items in expanded for item in items], 0, srun=True).words
+            at = 1
+            while taken > 0 and at < len(program):
+                taken -= len(expanded[at - 1])
+                at += 1
+            program = program[at:]
+        values = words_of(self.text, program, self.body.values)
+        if not values:
+            return None
+        note = None
+        if self.body.uses_torchrun:
+            values = ["torchrun", *values[2 if values[1] == "-u" else 1 :]]
+        ours = set_by_gpuctl(values, self.facts.nodes, self.facts.gpus)
+        if ours is not None:
+            note = "gpuctl sets the options of torchrun for the rendezvous as variables"
+            values = [value for place, value in enumerate(values) if place not in ours.places]
+            if ours.port is not None:
+                self.body.set_master_port(ours.port, self._line(command.start))
+        for statement in self.settings:
+            self._note(statement, None, "a single program needs no options of the shell")
+        for _, statement in self.constants:
+            self._note(statement, COMMAND)
+        self._note(self.kept[0], COMMAND, note)
+        return values
+
+    def _script(self) -> None:
+        """Set the command to a shell with the script."""
+        result = self.body.edits.result()
+        for name, statement in self.constants:
+            if is_mentioned(name, self.text[statement.end :]) and not is_mentioned(name, result):
+                self._take_out(statement, COMMAND, f"nothing uses `{name}` now")
+        script = self.body.edits.result()
+        if self.facts.index_line is not None:
+            script = f"{self.facts.index_line}\n{script}"
+        variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
+        line, last = self._line(self.kept[0].start), self._line(self.kept[-1].end - 1)
+        self.draft.set(COMMAND, [*self.facts.shell, "-c", as_argument(script, variables)], line, last=last)

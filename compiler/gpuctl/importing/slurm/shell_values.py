@@ -1,0 +1,148 @@
+"""Values of words that are known before a script runs: constants of the script, and variables of gpuctl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.slurm.body_syntax import BodyWord
+
+_REFERENCE = r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))"
+_ALL_ITEMS = r"\"\$\{([A-Za-z_]\w*)\[@\]\}\"\Z"
+_GLOB = frozenset("*?[~{")
+_MOST_WORDS = 1000
+_LONGEST = 16384
+
+
+class Value(NamedTuple):
+    """The value of a variable.
+
+    ``text`` has ``$(NAME)`` for a variable of the pod, as Kubernetes replaces it; ``items`` are the words of an array.
+    """
+
+    text: str
+    items: tuple[str, ...] | None = None
+
+
+Values = Mapping[str, Value]
+
+
+def pod_reference(text: str) -> str:
+    """Return a text with a dollar sign that Kubernetes must not replace escaped."""
+    return text.replace("$(", "$$(")
+
+
+def word_value(raw: str, values: Values) -> str | None:
+    """Return the value of a word as written, with its quotation marks; None if it is not known."""
+    out: list[str] = []
+    at = 0
+    while at < len(raw):
+        char = raw[at]
+        if char == "'":
+            end = raw.find("'", at + 1)
+            if end < 0:
+                return None
+            out.append(pod_reference(raw[at + 1 : end]))
+            at = end + 1
+        elif char == '"':
+            part, at = _double_quoted(raw, at + 1, values)
+            if part is None:
+                return None
+            out.append(part)
+        elif char == "\\":
+            following = raw[at + 1 : at + 2]
+            out.append("" if following == "\n" else following)
+            at += 2
+        elif char == "$":
+            found = _reference(raw, at, values)
+            if found is None or re.search(r"[\s*?]", found[0]):
+                return None
+            out.append(found[0])
+            at = found[1]
+        elif char == "`" or char in _GLOB:
+            return None
+        else:
+            out.append(char)
+            at += 1
+    return "".join(out)
+
+
+def _double_quoted(raw: str, at: int, values: Values) -> tuple[str | None, int]:
+    """Return the value of quoted text, and the offset behind its closing mark."""
+    out: list[str] = []
+    while at < len(raw):
+        char = raw[at]
+        if char == '"':
+            return "".join(out), at + 1
+        if char == "\\":
+            following = raw[at + 1 : at + 2]
+            out.append("" if following == "\n" else following if following in '"\\$`' else "\\" + following)
+            at += 2
+        elif char == "$":
+            found = _reference(raw, at, values)
+            if found is None:
+                return None, at
+            out.append(found[0])
+            at = found[1]
+        elif char == "`":
+            return None, at
+        else:
+            out.append(char)
+            at += 1
+    return None, at
+
+
+def _reference(raw: str, at: int, values: Values) -> tuple[str, int] | None:
+    match = re.compile(_REFERENCE).match(raw, at)
+    if match is None:
+        # A dollar sign alone is text.
+        return None if raw[at + 1 : at + 2].strip("\"' ") else ("$", at + 1)
+    name = match["braced"] or match["plain"]
+    if name in values and values[name].items is None:
+        return values[name].text, match.end()
+    return (f"$({name})", match.end()) if name in RESERVED_ENV else None
+
+
+def words_of(text: str, words: Sequence[BodyWord], values: Values) -> list[str] | None:
+    """Return the values of a command's words; None if one is not known."""
+    found: list[str] = []
+    for word in words:
+        raw = text[word.start : word.end]
+        array = re.match(_ALL_ITEMS, raw)
+        name = array[1] if array is not None else ""
+        if name in values:
+            found += values[name].items or (values[name].text,)
+            continue
+        split = _split_value(raw, values)
+        value = word_value(raw, values) if split is None else None
+        if split is None and value is None:
+            return None
+        found += split if split is not None else [str(value)]
+        if len(found) > _MOST_WORDS:
+            return None
+    return found
+
+
+def _split_value(raw: str, values: Values) -> list[str] | None:
+    """Return the words of an unquoted ``$NAME``, which a shell splits; None if the word is not one."""
+    match = re.match(_REFERENCE + r"\Z", raw)
+    name = (match["braced"] or match["plain"]) if match is not None else ""
+    if name not in values or values[name].items is not None:
+        return None
+    text = values[name].text
+    return None if set(text) & set("*?[~\"'\\") else text.split()
+
+
+def constant_of(text: str, word: BodyWord, values: Values) -> Value | None:
+    """Return the value that an assignment gives; None if it is not known."""
+    raw = text[word.start : word.end]
+    name, _, value = raw.partition("=")
+    if not name.isidentifier():
+        return None
+    if word.items is not None:
+        items = words_of(text, [BodyWord(text[start:end], start, end) for start, end in word.items], values)
+        return None if items is None else Value("", tuple(items))
+    known = word_value(value, values)
+    return None if known is None or len(known) > _LONGEST else Value(known)

@@ -1,0 +1,121 @@
+"""Values of Slurm's options: times, memory, generic resources, arrays."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
+_MEBI = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+_TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
+_MOST_INDICES = 100_000
+
+
+class Gpus(NamedTuple):
+    """A number of GPUs, and their type if one is named."""
+
+    number: int
+    type: str | None
+
+
+class ArrayRange(NamedTuple):
+    """The indices of an array. ``parallelism``: how many run at a time, None without a limit."""
+
+    indices: list[int]
+    parallelism: int | None
+
+    @property
+    def step(self) -> int | None:
+        """The distance of the indices; None if it is not the same everywhere."""
+        steps = {after - before for before, after in zip(self.indices, self.indices[1:], strict=False)} or {1}
+        return steps.pop() if len(steps) == 1 else None
+
+
+def duration_of(text: str) -> str | None:
+    """Return a time limit as a duration; "" if there is no limit, None if the text is not a time.
+
+    Formats: minutes, minutes:seconds, hours:minutes:seconds, and after the days: hours, hours:minutes,
+    hours:minutes:seconds.
+    """
+    if text.upper() in ("UNLIMITED", "INFINITE", "-1", "0"):
+        return ""
+    match = re.match(_TIME, text)
+    if match is None:
+        return None
+    parts = [int(part) for part in match["rest"].split(":")]
+    if match["days"] is not None:
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 3:
+        hours, minutes, seconds = parts
+    else:
+        hours, minutes, seconds = 0, parts[0], parts[1] if len(parts) == 2 else 0
+    total = ((int(match["days"] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return short_duration(total)
+
+
+def short_duration(seconds: int) -> str:
+    """Return seconds as a duration, such as ``1d12h``; "" for 0."""
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    # Hours are easier to read than a day and some hours.
+    if len(parts) == 2 and parts[0] == "1d" and parts[1].endswith("h"):
+        return f"{24 + int(parts[1][:-1])}h"
+    return "".join(parts)
+
+
+def memory_of(text: str, times: int = 1) -> str | None:
+    """Return an amount of memory as a quantity, multiplied; "" for all of the node, None if it is not an amount."""
+    match = re.match(r"(\d+)([KMGT]?)B?\Z", text.strip(), re.IGNORECASE)
+    if match is None:
+        return None
+    number = int(match[1]) * times
+    if number == 0:
+        return ""
+    return f"{number}{_UNITS[match[2].upper() or 'M']}"
+
+
+def gpus_of(text: str) -> Gpus | None:
+    """Return a number such as ``4``, ``h100:4`` or ``h100``; None if it is not one."""
+    match = re.match(r"(?:([A-Za-z][\w.-]*)(?::|\Z))?(\d+)?(?:\(.*\))?\Z", text)
+    if match is None or not (match[1] or match[2]):
+        return None
+    return Gpus(int(match[2] or 1), match[1])
+
+
+def gpus_of_gres(text: str) -> tuple[Gpus | None, list[str]]:
+    """Return the GPUs of ``--gres``, and its other resources as written."""
+    found: Gpus | None = None
+    others = []
+    for item in filter(None, text.split(",")):
+        kind, _, rest = item.removeprefix("gres/").replace("=", ":").partition(":")
+        gpus = Gpus(1, None) if not rest else gpus_of(rest)
+        if kind == "gpu" and gpus is not None and found is None:
+            found = gpus
+        else:
+            others.append(item)
+    return found, others
+
+
+def array_of(text: str) -> ArrayRange | None:
+    """Return the indices of ``--array``, such as ``0-99%8``, ``1-10:2`` or ``1,3,7``; None if it is not valid."""
+    match = re.match(r"([\d,:-]+)(?:%(\d+))?\Z", text.strip("[]"))
+    if match is None:
+        return None
+    indices: set[int] = set()
+    for item in match[1].split(","):
+        part = re.match(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?\Z", item)
+        if part is None:
+            return None
+        first, last, step = int(part[1]), int(part[2] or part[1]), int(part[3] or 1)
+        if step == 0 or last < first or (last - first) // step >= _MOST_INDICES:
+            return None
+        indices.update(range(first, last + 1, step))
+    return ArrayRange(sorted(indices), int(match[2]) if match[2] else None)
+
+
+def whole_number(text: str | None) -> int | None:
+    """Return a whole number; None if the text is not one."""
+    return int(text) if text is not None and re.match(r"\d{1,9}\Z", text) else None

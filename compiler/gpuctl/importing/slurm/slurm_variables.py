@@ -1,0 +1,197 @@
+"""Variables that Slurm sets, and the host names that scripts ask it for, as the variables of gpuctl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_RENAMED = {
+    "SLURM_NNODES": "NNODES",
+    "SLURM_JOB_NUM_NODES": "NNODES",
+    "SLURM_NODEID": "NODE_RANK",
+    "SLURM_JOB_NAME": "GPUCTL_JOB",
+    "SLURM_GPUS_ON_NODE": "GPUCTL_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_NODE": "GPUCTL_GPUS_PER_NODE",
+}
+_ONE_TASK = {
+    "SLURM_PROCID": "NODE_RANK",
+    "SLURM_NTASKS": "NNODES",
+    "SLURM_NPROCS": "NNODES",
+    "SLURM_STEP_NUM_TASKS": "NNODES",
+    "SLURM_STEP_NUM_NODES": "NNODES",
+}
+_ARRAY_IDS = {"SLURM_ARRAY_TASK_ID": "GPUCTL_ARRAY_INDEX", "SLURM_ARRAY_TASK_COUNT": "GPUCTL_ARRAY_SIZE"}
+_IDS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID")
+_ID_NOTE = "`GPUCTL_JOB` is the name of the job, which is not a number and the same for each run"
+_ADVICE = {
+    "SLURM_SUBMIT_DIR": "write the directory into `environment.workdir`: the program starts there",
+    "SLURM_TMPDIR": "mount scratch space: `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
+    "SLURM_JOB_NODELIST": "pods have no list of hosts; the first is `MASTER_ADDR`",
+    "SLURM_NODELIST": "pods have no list of hosts; the first is `MASTER_ADDR`",
+    "SLURM_PROCID": "a launcher such as torchrun starts the processes of a node, and sets `RANK`",
+    "SLURM_LOCALID": "a launcher such as torchrun starts the processes of a node, and sets `LOCAL_RANK`",
+    "SLURM_RESTART_COUNT": "gpuctl does not count the attempts",
+}
+_SHOWN = r"\bscontrol[ \t]+show[ \t]+hostnames?\b[^\n()`|]*"
+_FIRST_LINE = r"(?:head[ \t]+-(?:n[ \t]*|-lines[= ])?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?|awk[ \t]+'NR==1')"
+_FIRST_HOST = rf"\$\([ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*\)|`[ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*`"
+_ALL_HOSTS = rf"\$\([ \t]*{_SHOWN}\)|`[ \t]*{_SHOWN}`"
+_HOSTS = (
+    rf"(?m)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)=\(?[ \t]*\"?(?:{_ALL_HOSTS})\"?[ \t]*\)?",
+    rf"(?m)^[ \t]*(?:mapfile|readarray)[ \t]+-t[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+<[ \t]*<\([ \t]*{_SHOWN}\)",
+)
+_HOST_NAME = (
+    r"\$\([ \t]*hostname(?:[ \t]+-[-a-zA-Z]+)?[ \t]*\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`"
+    r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b\}?"
+)
+_ASKED = r"\$\([ \t]*srun\b(?P<options>[^\n()]*)\bhostname\b[^\n()]*\)"
+_LOOKED_UP = r"\$\([ \t]*(?:getent|dig|host|nslookup|ping)\b(?P<options>[^\n()]*(?:\([^\n()]*\)[^\n()]*)*)\)"
+_NAME = r"SLURMD?_\w+"
+_VARIABLE = rf"\$\{{(?P<braced>{_NAME})(?::?[-=?+][^{{}}\n]*)?\}}|\$(?P<plain>{_NAME})|\b(?P<bare>{_NAME})"
+FIRST = "$MASTER_ADDR"
+
+
+class SlurmFacts(NamedTuple):
+    """Facts about a job that its script uses. ``tasks``: on each node.
+
+    ``workdir``: the directory of the command line. ``renames_index``: False if another line computes the array's index.
+    """
+
+    nodes: int
+    tasks: int
+    cpus_per_task: int | None
+    partition: str | None
+    workdir: str | None
+    is_array: bool
+    renames_index: bool
+
+
+class Replacement(NamedTuple):
+    """A change of a line of the body, from 0.
+
+    ``new``: what stands in the line now; "" if the variable ``name`` has no equal, so that it is empty.
+    """
+
+    line: int
+    note: str
+    new: str
+    name: str = ""
+
+
+class Replaced(NamedTuple):
+    """The body with gpuctl's variables. It has the same lines. ``hosts``: the names of lists of hosts."""
+
+    text: str
+    changes: list[Replacement]
+    hosts: frozenset[str]
+
+
+def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
+    """Replace Slurm's variables and host names in a script."""
+    changes: list[Replacement] = []
+
+    def substitute(pattern: str, text: str, note: str, replacement: str = FIRST) -> str:
+        def replaced(match: re.Match[str]) -> str:
+            changes.append(Replacement(text.count("\n", 0, match.start()), note, replacement))
+            return replacement
+
+        return re.sub(pattern, replaced, text)
+
+    note = "the first host is `MASTER_ADDR`"
+    body = substitute(_FIRST_HOST, body, note)
+    hosts = _hosts(body)
+    if hosts:
+        names = "|".join(map(re.escape, sorted(hosts)))
+        body = substitute(rf"\$\{{(?:{names})\[0\]\}}", body, note)
+        body = substitute(rf"\$\{{#(?:{names})\[[@*]\]\}}", body, "the number of nodes is `NNODES`", "$NNODES")
+    body = _replace_lookups(body, changes)
+    if facts.nodes > 1:
+        body = substitute(_HOST_NAME, body, "the host of the script is the first one: `MASTER_ADDR`")
+    return Replaced(_rename(body, facts, changes), changes, frozenset(hosts))
+
+
+def _hosts(body: str) -> set[str]:
+    """Return the names of variables with all hosts, also those copied from others."""
+    hosts = {match["name"] for pattern in _HOSTS for match in re.finditer(pattern, body)}
+    for match in re.finditer(
+        r"(?m)^[ \t]*([A-Za-z_]\w*)=\([ \t]*\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?[ \t]*\)", body
+    ):
+        if match[2] in hosts:
+            hosts.add(match[1])
+    return hosts
+
+
+def _replace_lookups(body: str, changes: list[Replacement]) -> str:
+    """Replace commands that ask for the address of the first host."""
+
+    def replaced(match: re.Match[str]) -> str:
+        text = match.string
+        first = set(re.findall(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=\"?\$MASTER_ADDR\"?[ \t]*(?:#.*)?$", text))
+        names = set(re.findall(r"\$\{?([A-Za-z_]\w*)", match["options"]))
+        about_first = bool(names) and names <= first | {"MASTER_ADDR"}
+        is_one = re.search(r"(?:-N|--nodes)[= ]?1\b", match["options"]) is not None and not names
+        if not about_first and not is_one:
+            return match[0]
+        changes.append(
+            Replacement(text.count("\n", 0, match.start()), "the address of the first host is `MASTER_ADDR`", FIRST)
+        )
+        return FIRST
+
+    for pattern in (_ASKED, _LOOKED_UP):
+        body = re.sub(pattern, replaced, body)
+    return body
+
+
+def _rename(body: str, facts: SlurmFacts, changes: list[Replacement]) -> str:
+    renamed, literal = _table(facts)
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match["braced"] or match["plain"] or match["bare"]
+        is_value = match["bare"] is None
+        line = match.string.count("\n", 0, match.start())
+        if name in renamed:
+            note = _ID_NOTE if name in _IDS else f"`{name}` is `{renamed[name]}`"
+            changes.append(Replacement(line, note, renamed[name]))
+            return match[0].replace(name, renamed[name])
+        if name in literal and is_value:
+            changes.append(Replacement(line, f"`{name}` is {literal[name]}", literal[name]))
+            return literal[name]
+        if name.startswith("SLURM_ARRAY_TASK_") and facts.is_array:
+            return match[0]
+        advice = _ADVICE.get(name, "write its value into the script")
+        changes.append(Replacement(line, f"it has no equal: {advice}", "", name))
+        return match[0]
+
+    return re.sub(_VARIABLE, replaced, body)
+
+
+def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
+    """Return variables with another name, and variables with a known value."""
+    renamed = {**_RENAMED, **dict.fromkeys(_IDS, "GPUCTL_JOB")}
+    literal = {"SLURM_NTASKS_PER_NODE": str(facts.tasks), "SLURM_TASKS_PER_NODE": str(facts.tasks)}
+    if facts.tasks == 1:
+        renamed |= _ONE_TASK
+        literal["SLURM_LOCALID"] = "0"
+    else:
+        literal |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(facts.tasks * facts.nodes))
+    if facts.cpus_per_task is not None:
+        literal["SLURM_CPUS_PER_TASK"] = str(facts.cpus_per_task)
+        literal["SLURM_CPUS_ON_NODE"] = str(facts.cpus_per_task * facts.tasks)
+    if facts.workdir is not None:
+        literal["SLURM_SUBMIT_DIR"] = facts.workdir
+    if facts.partition is not None:
+        literal["SLURM_JOB_PARTITION"] = facts.partition
+    if facts.is_array:
+        renamed["SLURM_ARRAY_TASK_COUNT"] = _ARRAY_IDS["SLURM_ARRAY_TASK_COUNT"]
+        if facts.renames_index:
+            renamed["SLURM_ARRAY_TASK_ID"] = _ARRAY_IDS["SLURM_ARRAY_TASK_ID"]
+    return renamed, literal
+
+
+def lines_with(changes: list[Replacement]) -> Iterator[tuple[int, list[Replacement]]]:
+    """Yield the changes of each line."""
+    by_line: dict[int, list[Replacement]] = {}
+    for change in changes:
+        by_line.setdefault(change.line, []).append(change)
+    yield from sorted(by_line.items())

@@ -1,0 +1,148 @@
+"""The options of `srun`: those of containers become fields, those of the allocation are compared with the job's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.sbatch_options import SlurmOption
+from gpuctl.importing.slurm.slurm_values import whole_number
+
+_SUPERFLUOUS = {
+    **dict.fromkeys(("label", "unbuffered"), "`gpuctl logs` prints lines of all pods with their names"),
+    "kill-on-bad-exit": "a pod that fails ends the job",
+    "wait": "a pod that fails ends the job",
+    **dict.fromkeys(("jobid", "overlap", "exact", "exclusive", "whole", "oversubscribe"), "a job is one step"),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-task", "gres"), "a pod has the GPUs of `resources.gpu`"),
+    **dict.fromkeys(("cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"), "a pod has the resources of the job"),
+    "export": "the script's variables are those of the program",
+    "quiet": None,
+    "verbose": None,
+    "job-name": None,
+    "container-name": "each pod has a container of its own",
+    "container-writable": "the file system of a container is writable",
+    "no-container-mount-home": "only the mounts of the document are mounted",
+    "container-remap-root": "the container runs as its image's user, unless `security.user` names another",
+    "no-container-remap-root": "the container runs as its image's user, unless `security.user` names another",
+}
+_DROPPED = {
+    "mpi": "no MPI library starts processes in a pod: use torchrun or another launcher",
+    "cpu-bind": "CPUs are bound by the kubelet",
+    "mem-bind": "memory is bound by the kubelet",
+    "gpu-bind": "a launcher assigns the GPUs of a pod",
+    "output": "the log is kept with the pods: `gpuctl logs`",
+    "error": "the log is kept with the pods: `gpuctl logs`",
+    "nodelist": "a pod has no list of nodes",
+    "pty": "use `gpuctl exec -it` in a running job",
+    "container-mount-home": "mount the directory in `storage.workdirs`",
+    "container-save": "images are built outside of the cluster",
+}
+
+
+class SrunStep(NamedTuple):
+    """The numbers of nodes and tasks of an `srun`, None if it does not name them."""
+
+    nodes: int | None
+    tasks: int | None
+    tasks_per_node: int | None
+    host: str | None
+
+    def is_first_node_only(self, nodes: int) -> bool:
+        """Return True if it runs on one node of several."""
+        return nodes > 1 and (self.nodes == 1 or (self.tasks == 1 and self.nodes is None))
+
+
+class SrunOptions:
+    """Adds the options of `srun` to a document and its ledger."""
+
+    def __init__(self, draft: Draft, ledger: LineLedger, *, keeps_image: bool) -> None:
+        self.draft = draft
+        self.ledger = ledger
+        self.keeps_image = keeps_image
+        self.image_line: int | None = None
+        """The line of an image that the script computes."""
+        self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
+            "container-image": self._image,
+            "container-mounts": self._mounts,
+            "container-workdir": self._workdir,
+            "chdir": self._workdir,
+        }
+
+    def take(self, options: list[SlurmOption]) -> SrunStep:
+        """Take the options of one `srun`."""
+        for option in options:
+            action = self._actions.get(option.name)
+            if not option.known:
+                self.ledger.dropped(option.line, option.text, "srun has no such option")
+            elif action is not None:
+                action(option, option.value or "")
+            elif option.name in ("nodes", "ntasks", "ntasks-per-node"):
+                self.ledger.mapped(option.line, option.text, "resources.nodes")
+            elif option.name in _SUPERFLUOUS:
+                self.ledger.mapped(option.line, option.text, None, _SUPERFLUOUS[option.name])
+            else:
+                note = _DROPPED.get(option.name, "it has no equal in a document")
+                self.ledger.dropped(option.line, option.text, note)
+        values = {option.name: option.value for option in options}
+        return SrunStep(
+            whole_number(values.get("nodes")),
+            whole_number(values.get("ntasks")),
+            whole_number(values.get("ntasks-per-node")),
+            values.get("nodelist"),
+        )
+
+    def _image(self, option: SlurmOption, value: str) -> None:
+        if self.keeps_image:
+            self.ledger.changed(option.line, option.text, "environment.image", "--image replaces it")
+        elif "$" in value or not value:
+            self.image_line = option.line
+            self.ledger.changed(
+                option.line, option.text, "environment.image", "the script computes it: --image names it"
+            )
+        elif value.endswith((".sqsh", ".squashfs", ".sif")):
+            self.image_line = option.line
+            note = "a file is not an image of a registry: --image names the image that it was made from"
+            self.ledger.changed(option.line, option.text, "environment.image", note)
+        else:
+            # enroot writes `registry#name`; without a registry it is Docker Hub.
+            image = value.removeprefix("docker://").replace("#", "/", 1)
+            self.draft.set("environment.image", image, option.line)
+            self.ledger.mapped(option.line, option.text, "environment.image")
+
+    def _mounts(self, option: SlurmOption, value: str) -> None:
+        taken = {item["mountPath"] if "mountPath" in item else item["path"] for item in self._workdirs()}
+        bad = []
+        for item in filter(None, value.split(",")):
+            source, _, rest = item.partition(":")
+            target, _, flags = rest.partition(":")
+            target = target or source
+            if not re.match(r"/[^$]*\Z", source) or not re.match(r"/[^$]*\Z", target):
+                bad.append(item)
+            elif target.rstrip("/") not in taken:
+                taken.add(target.rstrip("/"))
+                mount: dict[str, object] = {"path": source.rstrip("/") or "/"}
+                if target.rstrip("/") != source.rstrip("/"):
+                    mount["mountPath"] = target.rstrip("/") or "/"
+                if "ro" in re.split(r"[+,]", flags):
+                    mount["readOnly"] = True
+                self.draft.append("storage.workdirs", mount, option.line)
+        if bad:
+            note = f"`{bad[0]}` is not an absolute path that is known: add it to `storage.workdirs`"
+            self.ledger.dropped(option.line, option.text, note)
+        else:
+            self.ledger.mapped(option.line, option.text, "storage.workdirs")
+
+    def _workdirs(self) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = self.draft.get("storage.workdirs") or []
+        return found
+
+    def _workdir(self, option: SlurmOption, value: str) -> None:
+        if not re.match(r"/[^$]*\Z", value):
+            note = "it is not an absolute path that is known: write it into `environment.workdir`"
+            self.ledger.dropped(option.line, option.text, note)
+            return
+        self.draft.set("environment.workdir", value, option.line)
+        self.ledger.mapped(option.line, option.text, "environment.workdir")

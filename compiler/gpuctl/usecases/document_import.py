@@ -1,0 +1,63 @@
+"""`import`: documents from the job descriptions of other tools, compiled before they are returned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gpuctl.compilation import compile
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.source import STDIN, Source
+from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
+from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
+from gpuctl.importing.tools import import_source
+
+
+class ImportedFile(NamedTuple):
+    """The import of one file.
+
+    ``documents``: their texts, [] if something is missing or wrong. ``diagnostics`` are those of the documents, whose
+    texts are in ``sources``. ``problem``: why the file cannot be imported.
+    """
+
+    file: str
+    tool: str | None
+    documents: Sequence[str]
+    entries: Sequence[LedgerEntry] = ()
+    missing: Sequence[Missing] = ()
+    diagnostics: Sequence[Diagnostic] = ()
+    sources: Mapping[str, Source] = MappingProxyType({})
+    problem: ImportFailure | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if there are documents, and each line of the file is in them."""
+        return bool(self.documents) and count_of(self.entries, Outcome.DROPPED) == 0
+
+
+def import_file(source: Source, given: Given, tool: str | None, platform: str | None) -> ImportedFile:
+    """Return the documents of a file. Nothing is written.
+
+    :param tool: the tool that wrote it; None: it is detected.
+    :param platform: the platform that the documents are checked with. Default: platform.yaml beside or above the file.
+    """
+    try:
+        imported = import_source(source, given, tool)
+    except Unreadable as error:
+        return ImportedFile(source.name, tool, [], problem=error.problem)
+    if imported.missing:
+        return ImportedFile(source.name, imported.tool, [], imported.entries, imported.missing)
+    dropped = [entry for entry in imported.entries if entry.outcome is Outcome.DROPPED]
+    if imported.drafts:
+        imported.drafts[0].head += [f"Dropped, line {entry.line}: {entry.text}: {entry.note}" for entry in dropped]
+    documents = [draft.text() for draft in imported.drafts]
+    name = "the imported document" if len(documents) == 1 else "the imported documents"
+    directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
+    result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)
+    if not result.ok:
+        documents = []
+    # Notes are about output for a cluster.
+    diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]
+    return ImportedFile(source.name, imported.tool, documents, imported.entries, (), diagnostics, result.sources)

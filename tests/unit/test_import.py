@@ -1,0 +1,233 @@
+"""`gpuctl import`: values of the command line, questions, and inputs that are not what they seem."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuctl.cli.main import run
+from gpuctl.importing.slurm.slurm_values import array_of, duration_of, gpus_of, gpus_of_gres, memory_of
+
+SCRIPT = "#!/bin/bash\n#SBATCH --job-name=a\n#SBATCH --mem=4G\npython a.py\n"
+IMAGE = ("--image", "registry.example.com/a:1")
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("90", "1h30m"),
+        ("90:30", "1h30m30s"),
+        ("12:00:00", "12h"),
+        ("1-0", "1d"),
+        ("1-12", "36h"),
+        ("2-03:04", "2d3h4m"),
+        ("2-03:04:05", "2d3h4m5s"),
+        ("0", ""),
+        ("UNLIMITED", ""),
+        ("1:2:3:4", None),
+        ("soon", None),
+        ("-5", None),
+    ],
+)
+def test_times_of_slurm_are_durations(text: str, duration: str | None) -> None:
+    assert duration_of(text) == duration
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity"),
+    [("512G", "512Gi"), ("64000", "64000Mi"), ("100M", "100Mi"), ("1T", "1Ti"), ("9kb", "9Ki"), ("0", ""), ("x", None)],
+)
+def test_memory_of_slurm_is_binary(text: str, quantity: str | None) -> None:
+    assert memory_of(text) == quantity
+
+
+def test_memory_is_multiplied() -> None:
+    assert memory_of("10G", 8) == "80Gi"
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "kind"),
+    [("4", 4, None), ("h100:4", 4, "h100"), ("a100-sxm4", 1, "a100-sxm4"), ("v100:2(S:0)", 2, "v100")],
+)
+def test_gpus_have_a_number_and_a_type(text: str, number: int, kind: str | None) -> None:
+    assert gpus_of(text) == (number, kind)
+
+
+@pytest.mark.parametrize("text", ["", "4x", "a:b", ":4", "h100:4:5"])
+def test_other_texts_are_not_gpus(text: str) -> None:
+    assert gpus_of(text) is None
+
+
+def test_gres_has_other_resources() -> None:
+    assert gpus_of_gres("gpu:h100:4,nvme:1") == ((4, "h100"), ["nvme:1"])
+    assert gpus_of_gres("gpu") == ((1, None), [])
+    assert gpus_of_gres("shard:2") == (None, ["shard:2"])
+
+
+def test_arrays_are_ranges_and_lists() -> None:
+    found = array_of("1,3-5,10-20:5%2")
+    assert found is not None
+    assert (found.indices, found.parallelism, found.step) == ([1, 3, 4, 5, 10, 15, 20], 2, None)
+
+
+@pytest.mark.parametrize("text", ["", "a", "5-1", "0-9:0", "0-999999999", "1--2", "1,", "-"])
+def test_other_texts_are_not_arrays(text: str) -> None:
+    assert array_of(text) is None
+
+
+def test_standard_input_is_imported(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    read, write = os.pipe()
+    os.write(write, SCRIPT.encode())
+    os.close(write)
+    monkeypatch.setattr("sys.stdin", os.fdopen(read))
+    assert run(["import", "-", *IMAGE]) == 0
+    assert "command: [python, a.py]  # line 4\n" in capfd.readouterr().out
+
+
+def test_values_of_the_command_line_replace_those_of_the_script(
+    directory: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (directory / "a.sh").write_text(SCRIPT)
+    values = [
+        "--name",
+        "b",
+        "--memory",
+        "8Gi",
+        "--cpu",
+        "2",
+        "--nodes",
+        "2",
+        "--gpus-per-node",
+        "4",
+        "--pool",
+        "p",
+        "--workdir",
+        "/w",
+    ]
+    assert run(["import", "a.sh", *IMAGE, *values]) == 0
+    out, err = capfd.readouterr()
+    for line in ("name: b", "memory: 8Gi", "cpu: 2", "nodes: 2", "gpu: 4", "pool: p", "workdir: /w"):
+        assert f"  {line}\n" in out
+    assert "changed: a.sh:3: `--mem=4G`: --memory replaces it\n" in err
+
+
+def test_a_dropped_line_fails_unless_it_is_accepted(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.sh").write_text(SCRIPT + "module load x\n")
+    assert run(["import", "a.sh", *IMAGE]) == 1
+    out, err = capfd.readouterr()
+    assert "# Dropped, line 5: module load x: the software comes from `environment.image`\n" in out
+    assert err.endswith("`-o json` lists all; `--allow-dropped` accepts what is dropped\n")
+    assert run(["import", "a.sh", *IMAGE, "--allow-dropped"]) == 0
+
+
+def test_several_files_become_one_stream(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (directory / f"{name}.sh").write_text(SCRIPT.replace("job-name=a", f"job-name={name}"))
+    assert run(["import", "a.sh", "b.sh", *IMAGE]) == 0
+    first, second = capfd.readouterr().out.split("---\n")
+    assert ("  name: a  # line 2\n" in first, "  name: b  # line 2\n" in second) == (True, True)
+
+
+def test_the_printed_document_is_valid(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.sh").write_text(SCRIPT)
+    run(["import", "a.sh", *IMAGE])
+    (directory / "a.yaml").write_text(capfd.readouterr().out)
+    assert run(["validate", "a.yaml", "--strict"]) == 0
+    assert run(["fmt", "--check", "a.yaml"]) == 0
+
+
+def test_an_invalid_value_prints_no_document(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.sh").write_text(SCRIPT)
+    assert run(["import", "a.sh", "--image", "Not An Image"]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "error[GPU" in err
+
+
+def test_a_value_that_is_missing_is_an_error(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.sh").write_text(SCRIPT)
+    assert run(["import", "a.sh"]) == 1
+    assert "error: a.sh:1: no line names a container image: add `--image REF`\n" in capfd.readouterr().err
+
+
+def test_missing_values_are_asked_for_on_a_terminal(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = SCRIPT.replace("--mem=4G", "--exclusive --partition=a100")
+    (directory / "a.sh").write_text(script)
+    asked: list[str] = []
+    answers = {
+        "GPUs of each node": 8,
+        "Memory of each node": "1Ti",
+        "Image": "registry.example.com/a:1",
+        "Pool": "train",
+    }
+    answers["CPU cores of each node"] = "96"
+
+    def answer(text: str, **_: object) -> object:
+        asked.append(text)
+        return answers[text]
+
+    monkeypatch.setattr("click.prompt", answer)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert run(["import", "a.sh"]) == 0
+    assert sorted(asked) == sorted(answers)
+    out = capfd.readouterr().out
+    assert ("  gpu: 8\n" in out, "  pool: train  # line 3\n" in out) == (True, True)
+
+
+def test_a_partition_needs_a_pool(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "a.sh", "--partition", "a100"]) == 2
+    assert "`a100` is not PARTITION=POOL" in capfd.readouterr().err
+
+
+HOSTILE = {
+    "empty": b"",
+    "blank": b"\n\n  \n",
+    "nul": b"#SBATCH --mem=1G\n\0\0\0",
+    "not utf-8": b"#!/bin/bash\n#SBATCH --job-name=\xff\xfe\n",
+    "not a job": b"hello: world\n",
+    "deep": b"#SBATCH --mem=1G\n" + b"$(" * 5000 + b"\n",
+    "many braces": b"#SBATCH --mem=1G\n" + b"{ " * 5000 + b"\n",
+    "many ifs": b"#SBATCH --mem=1G\n" + b"if a; then\n" * 5000,
+    "long line": b"#SBATCH --mem=1G\npython " + b"x " * 100_000 + b"\n",
+    "huge": b"#SBATCH --mem=1G\n" + b"echo a\n" * 100_000,
+    "option without a value": b"#SBATCH --job-name\n#SBATCH -N\n#SBATCH -\n#SBATCH --\n#SBATCH =\npython a.py\n",
+    "array of nothing": b"#SBATCH --mem=1G\nA=(\npython a.py\n",
+    "growing variables": b"#SBATCH --mem=1G\nA0=xxxxxxxx\n"
+    + b"".join(b"A%d=$A%d$A%d\n" % (i + 1, i, i) for i in range(60))
+    + b"x $A60\n",
+    "escape": b"#SBATCH --job-name=\x1b[31m\npython a.py\n",
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_hostile_inputs_are_refused_without_a_traceback(
+    name: str, directory: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (directory / "a.sh").write_bytes(HOSTILE[name])
+    assert run(["import", "a.sh"]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert "\x1b" not in err
+    assert "error" in err
+    assert run(["import", "a.sh", "-o", "json"]) == 1
+    json.loads(capfd.readouterr().out)
+
+
+def test_credentials_are_masked_in_the_ledger(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    token = "hf_" + "abcdefghij" * 4
+    (directory / "a.sh").write_text(SCRIPT.replace("python a.py", f"export HF_TOKEN={token}\npython a.py"))
+    run(["import", "a.sh", *IMAGE, "-o", "json"])
+    ledger = json.dumps(json.loads(capfd.readouterr().out)["ledger"])
+    assert token not in ledger

@@ -1,0 +1,80 @@
+"""The corpus of `tests/imports`: files of other tools, and the documents and ledgers that `gpuctl import` makes of them.
+
+Each case has one input, ``args``, ``expected.yaml`` (standard output) and ``expected.ledger``: the exit code, each line's
+outcome, and what is missing. ``IMPORTS=accept pytest tests/unit/test_import_corpus.py`` writes what comes out now.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuctl.cli.main import run
+
+CORPUS = Path(__file__).resolve().parents[1] / "imports"
+CASES = sorted(path.name for path in CORPUS.iterdir())
+ACCEPT = os.environ.get("IMPORTS") == "accept"
+_EXPECTED = ("args", "expected.yaml", "expected.ledger")
+
+
+def _input(case: str) -> str:
+    [name] = [path.name for path in (CORPUS / case).iterdir() if path.name not in _EXPECTED]
+    return name
+
+
+def _arguments(case: str) -> list[str]:
+    return ["import", _input(case), *shlex.split((CORPUS / case / "args").read_text())]
+
+
+def _ledger(answer: dict[str, list[dict[str, str]]], code: int) -> Iterator[str]:
+    yield f"exit {code}"
+    for entry in answer["ledger"]:
+        lines = f"{entry['line']}" if entry["line"] == entry["lastLine"] else f"{entry['line']}-{entry['lastLine']}"
+        yield f"{lines} {entry['outcome']} {entry['field'] or '-'}: {entry['text']}"
+        if entry["note"]:
+            yield f"    {entry['note']}"
+    for item in answer["missing"]:
+        yield f"{item['line']} missing {item['option']}: {item['reason']}"
+    for item in answer["problems"]:
+        yield f"{item['line']} problem: {item['message']}: {item['hint']}"
+    for item in answer["diagnostics"]:
+        yield f"{item['severity']} {item['code']} {item['path']}: {item['message']}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_import_prints_the_expected_documents_and_ledger(
+    case: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(CORPUS / case)
+    code = run(_arguments(case))
+    documents = capfd.readouterr().out
+    assert run([*_arguments(case), "-o", "json"]) == code
+    ledger = "".join(line + "\n" for line in _ledger(json.loads(capfd.readouterr().out), code))
+    for name, text in (("expected.yaml", documents), ("expected.ledger", ledger)):
+        if ACCEPT:
+            Path(name).write_text(text, encoding="utf-8")
+        assert text == Path(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_line_of_a_file_is_in_the_ledger(
+    case: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(CORPUS / case)
+    run([*_arguments(case), "-o", "json"])
+    answer = json.loads(capfd.readouterr().out)
+    if answer["problems"]:
+        return
+    known = {line for entry in answer["ledger"] for line in range(entry["line"], entry["lastLine"] + 1)}
+    lines = Path(_input(case)).read_text(encoding="utf-8-sig").splitlines()
+    lost = [
+        f"{number}: {line}"
+        for number, line in enumerate(lines, 1)
+        if number not in known and line.strip() and (not line.lstrip().startswith("#") or line.startswith("#SBATCH "))
+    ]
+    assert lost == []
