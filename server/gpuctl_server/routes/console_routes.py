@@ -15,6 +15,7 @@ from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
 from gpuctl_server.request_middleware import LOGIN, SESSION
 from gpuctl_server.routes.common import ServiceOf, caller_with
+from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import parsed_body
 
 router = APIRouter(route_class=Route, include_in_schema=False)
@@ -82,7 +83,7 @@ async def log_in(
     if not request.headers.get("content-type", "").startswith(JSON):
         raise Problem(415, f"the body must be {JSON}")
     session = Session(login.token.strip())
-    response = JSONResponse(_answer(await caller_with(service, session.token), session), headers=_NOT_KEPT)
+    response = JSONResponse(_answer(service, await caller_with(service, session.token), session), headers=_NOT_KEPT)
     try:
         service.sessions.begin(session, response)
     except TokenTooLong:
@@ -101,7 +102,7 @@ async def current_session(request: Request, service: ServiceOf) -> Response:
         caller = None
     if session is None or caller is None:
         return JSONResponse({"name": None, "auth": service.settings.auth}, headers=_NOT_KEPT)
-    return JSONResponse(_answer(caller, session), headers=_NOT_KEPT)
+    return JSONResponse(_answer(service, caller, session), headers=_NOT_KEPT)
 
 
 @router.delete(LOGIN)
@@ -111,10 +112,13 @@ async def log_out(service: ServiceOf) -> Response:
     return response
 
 
-def _answer(caller: Caller, session: Session) -> dict[str, Any]:
+def _answer(service: Service, caller: Caller, session: Session) -> dict[str, Any]:
     return {
         "name": caller.name,
         "csrf": session.csrf,
+        # What the service cannot answer, the pages do not ask for.
+        "usage": service.settings.usage_database is not None,
+        "metrics": service.prometheus is not None,
         "namespaces": _listed(caller.namespaces),
         "pools": _listed(caller.pools),
     }

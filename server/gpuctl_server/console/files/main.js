@@ -10,13 +10,26 @@ import { Login } from "./pages/login.js";
 
 /** Page -> its title. @type {Record<string, string>} */
 const TITLES = /* texts */ {
+  overview: "Overview",
   jobs: "Jobs",
+  nodes: "Nodes",
+  pools: "Pools",
+  quotas: "Quotas",
+  usage: "Usage",
+  history: "History",
 };
 /** Page -> its module, which is loaded when it is first shown. @type {Record<string, () => Promise<{default: any}>>} */
 const PAGES = {
+  overview: () => import("./pages/overview.js"),
   jobs: () => import("./pages/jobs.js"),
+  new: () => import("./pages/new.js"),
+  nodes: () => import("./pages/nodes.js"),
+  pools: () => import("./pages/pools.js"),
+  quotas: () => import("./pages/quotas.js"),
+  usage: () => import("./pages/usage.js"),
+  history: () => import("./pages/history.js"),
 };
-const FIRST = "jobs";
+const FIRST = "overview";
 /** @type {Record<string, any>} */
 const loadedPages = {};
 
@@ -65,7 +78,7 @@ function Page() {
     }
   }, [where]);
   useEffect(() => {
-    document.title = `${t(TITLES[name] || "There is no such page")} · gpuctl`;
+    document.title = `${t(TITLES[name] || (name === "new" ? "New job" : "There is no such page"))} · gpuctl`;
     if (earlier.current === where) return;
     // After a change of the page the focus is at its heading, as after loading a document.
     earlier.current = where;

@@ -91,7 +91,7 @@ export function Data({ loaded, children }) {
 export function Table({ label, columns, rows, rowKey, empty }) {
   const shown = /** @type {Column[]} */ (columns.filter(Boolean));
   if (!rows.length) return html`<p class="empty">${empty || t("None")}</p>`;
-  return html`<div class="scroll" role="region" aria-label=${label} tabindex="0">
+  return html`<div class="scroll" role="group" aria-label=${label} tabindex="0">
     <table aria-label=${label}>
       <thead>
         <tr>
@@ -116,7 +116,8 @@ export function Table({ label, columns, rows, rowKey, empty }) {
 /** Links to the pages of a list. @param {{total: number, page: number, size: number}} props */
 export function Pages({ total, page, size }) {
   const last = Math.max(1, Math.ceil(total / size));
-  const first = total ? (page - 1) * size + 1 : 0;
+  if (!total) return null;
+  const first = (page - 1) * size + 1;
   return html`<nav class="pages" aria-label=${t("Pages")}>
     <span>${t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
     ${last > 1 &&
@@ -218,8 +219,33 @@ export function Notes({ notes }) {
 
 /** A reason why a part of a page is absent. @param {{reason: string}} props */
 export function Absent({ reason }) {
-  return html`<p class="empty">${t("Not shown:")} ${reason}</p>`;
+  return html`<p class="empty">${t("Not shown:")} <${Rich} text=${reason} /></p>`;
 }
 
 /** @param {number} count */
 export const gpus = (count) => counted(count, "{count} GPU", "{count} GPUs");
+
+/** Changed fields. @param {{changes: any[]}} props */
+export function Changes({ changes }) {
+  if (!changes?.length) return html`<span class="quiet">–</span>`;
+  return html`<ul class="changes">
+    ${changes.map((change) => html`<li><code>${change.path}</code> ${shown(change.from)} → ${shown(change.to)}</li>`)}
+  </ul>`;
+}
+
+/** @param {unknown} value */
+function shown(value) {
+  if (value === undefined || value === null) return html`<span class="quiet">${t("not set")}</span>`;
+  return html`<code>${typeof value === "string" ? value : JSON.stringify(value)}</code>`;
+}
+
+/** A choice among known values, or all. @param {{name: string, label: string, value: string, known: string[], onChange: (event: any) => void}} props */
+export function Choice({ name, label, value, known, onChange }) {
+  const values = value && !known.includes(value) ? [value, ...known] : known;
+  return html`<label>${label}
+    <select name=${name} value=${value} onChange=${onChange}>
+      <option value="">${t("All")}</option>
+      ${values.map((item) => html`<option value=${item} selected=${item === value}>${item}</option>`)}
+    </select>
+  </label>`;
+}

@@ -1,11 +1,13 @@
 /** One job: status, why it is in it and what helps, pods, logs, events, document, history. */
 import { get } from "../api.js";
 import { Logs } from "../logs.js";
-import { useLoaded } from "../load.js";
-import { Absent, Age, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
+import { useLoaded, useRight } from "../load.js";
+import { Absent, Age, Changes, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
-import { useEffect } from "../vendor/preact-hooks.js";
+import { useEffect, useState } from "../vendor/preact-hooks.js";
+import { JobUse } from "./job-use.js";
+import { JobActions, RollBack } from "./job-actions.js";
 
 /** @param {{namespace: string, id: string}} props */
 export function Job({ namespace, id }) {
@@ -17,7 +19,7 @@ export function Job({ namespace, id }) {
   return html`<${Heading}
       title=${html`<span class="quiet">${namespace}/</span>${name}`}
       loaded=${job}
-    />
+    >${job.data && html`<${JobActions} job=${job.data} onDone=${job.reload} />`}<//>
     <${Data} loaded=${job}>
       ${(data) => html`
         <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> ${data.ready && html`<span>${t("{ready} pods ready", { ready: data.ready })}</span>`}</p>
@@ -31,6 +33,7 @@ export function Job({ namespace, id }) {
             ["pods", t("Pods")],
             ["logs", t("Logs")],
             ["events", t("Events")],
+            ["use", t("GPU use")],
             ["document", t("Document")],
             ["history", t("Versions")],
           ]}
@@ -39,6 +42,7 @@ export function Job({ namespace, id }) {
           ${tab === "pods" && html`<${Pods} job=${data} />`}
           ${tab === "logs" && html`<${Logs} job=${data} />`}
           ${tab === "events" && html`<${Events} job=${data} />`}
+          ${tab === "use" && html`<${JobUse} job=${data} />`}
           ${tab === "document" && html`<${Document} job=${data} />`}
           ${tab === "history" && html`<${History} job=${data} />`}
         </div>
@@ -182,6 +186,8 @@ function Document({ job }) {
 
 /** @param {{job: any}} props */
 function History({ job }) {
+  const [back, setBack] = useState(0);
+  const updates = useRight("update", "jobs", { namespace: job.namespace, pool: job.pool });
   const history = useLoaded((ended) => get(`/jobs/${encodeURIComponent(job.jobId)}/history`, { namespace: job.namespace }, ended), [job.jobId], 30);
   return html`<${Data} loaded=${history}>
     ${(data) => html`<${Notes} notes=${data.notes} />
@@ -197,22 +203,13 @@ function History({ job }) {
           { head: t("Cause"), cell: (row) => row.cause },
           { head: t("Commit"), cell: (row) => (row.commit ? html`<code>${row.commit.id.slice(0, 10)}</code>${row.commit.dirty ? ` ${t("with changes")}` : ""}` : "–") },
           { head: t("Changes"), cell: (row) => html`<${Changes} changes=${row.changes} />`, wide: true },
+          updates?.allowed && { head: t("Action"), cell: (row) => (row === newest(data.items) ? html`<span class="quiet">${t("current")}</span>` : html`<button class="small" onClick=${() => setBack(row.revision)}>${t("Roll back")}</button>`) },
         ]}
       />`}
     <//>
+    ${back > 0 && html`<${RollBack} job=${job} revision=${back} onClose=${() => setBack(0)} onDone=${history.reload} />`}
     <${Command} text=${`gpuctl history ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
 }
 
-/** Changed fields. @param {{changes: any[]}} props */
-export function Changes({ changes }) {
-  if (!changes?.length) return html`<span class="quiet">–</span>`;
-  return html`<ul class="changes">
-    ${changes.map((change) => html`<li><code>${change.path}</code> ${shown(change.old)} → ${shown(change.new)}</li>`)}
-  </ul>`;
-}
-
-/** @param {unknown} value */
-function shown(value) {
-  if (value === undefined || value === null) return html`<span class="quiet">${t("not set")}</span>`;
-  return html`<code>${typeof value === "string" ? value : JSON.stringify(value)}</code>`;
-}
+/** @param {any[]} items */
+const newest = (items) => items.reduce((last, item) => (item.revision > last.revision ? item : last), items[0]);

@@ -1,7 +1,7 @@
 /** The list of jobs, with its filters in the address; the page of one job. */
 import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
-import { Age, Command, Data, Heading, JobName, Pages, Rich, Status, Table, html, quoted } from "../parts.js";
+import { Age, Choice, Command, Data, Heading, JobName, Pages, Rich, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { t } from "../texts.js";
 import { Job } from "./job.js";
@@ -36,7 +36,9 @@ function List() {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query[name] || ""]));
   const jobs = useLoaded((ended) => get("/jobs", { ...filters, page, pageSize: SIZE }, ended), [filters, page]);
   const creates = useRight("create", "jobs");
-  return html`<${Heading} title=${t("Jobs")} loaded=${jobs} />
+  return html`<${Heading} title=${t("Jobs")} loaded=${jobs}>
+      ${creates?.allowed && html`<a class="button main" href=${address(["new"], { namespace: filters.namespace, pool: filters.pool })}>${t("New job")}</a>`}
+    <//>
     <${Filters} values=${filters} />
     <${Data} loaded=${jobs}>
       ${(data) => html`
@@ -60,7 +62,7 @@ function List() {
       `}
     <//>
     <${Command} text=${commandLine(filters)} />
-    ${creates && !creates.allowed && html`<p class="quiet">${creates.message}</p>`}`;
+`;
 }
 
 /** @param {{values: Record<string, string>}} props */
@@ -78,15 +80,4 @@ function Filters({ values }) {
     <label>${t("Job or pod")}<input name="name" value=${values.name} onChange=${change("name")} spellcheck=${false} /></label>
     ${any && html`<button type="button" class="link" onClick=${() => setQuery(Object.fromEntries([...FILTERS, "page"].map((name) => [name, ""])))}>${t("Clear")}</button>`}
   </form>`;
-}
-
-/** @param {{name: string, label: string, value: string, known: string[], onChange: (event: any) => void}} props */
-export function Choice({ name, label, value, known, onChange }) {
-  const values = value && !known.includes(value) ? [value, ...known] : known;
-  return html`<label>${label}
-    <select name=${name} value=${value} onChange=${onChange}>
-      <option value="">${t("All")}</option>
-      ${values.map((item) => html`<option value=${item} selected=${item === value}>${item}</option>`)}
-    </select>
-  </label>`;
 }

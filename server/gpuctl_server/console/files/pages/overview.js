@@ -1,0 +1,180 @@
+/** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
+import { get, session } from "../api.js";
+import { useLoaded } from "../load.js";
+import { Absent, Age, Bar, Command, Data, Heading, JobName, Notes, Rich, Status, Table, gpus, html } from "../parts.js";
+import { address } from "../route.js";
+import { number, t } from "../texts.js";
+
+const MOST = 200;
+
+export default function Overview() {
+  const now = useLoaded(
+    (ended) => Promise.all([get("/gpu-use", {}, ended), get("/pools", {}, ended), get("/gpu-types", {}, ended)]),
+    [],
+  );
+  return html`<${Heading} title=${t("Overview")} loaded=${now} />
+    <${Data} loaded=${now}>
+      ${([use, pools, types]) => html`
+        <ul class="tiles">
+          <li><strong>${number(pools.items.reduce((sum, pool) => sum + pool.gpuFree, 0))}</strong> ${t("GPUs free")}</li>
+          <li><strong>${number(use.allocated)}</strong> ${t("GPUs held, of {total}", { total: number(use.total) })}</li>
+          <li><strong>${number(use.waiting)}</strong> ${t("GPUs that jobs wait for")}</li>
+        </ul>
+        <${Notes} notes=${use.notes} />
+        <div class="columns">
+          <section aria-labelledby="by-pool"><h2 id="by-pool">${t("Free GPUs by pool")}</h2><${PoolTable} pools=${pools.items} /></section>
+          <section aria-labelledby="by-type"><h2 id="by-type">${t("Free GPUs by type")}</h2><${TypeTable} types=${types.items} /></section>
+        </div>
+      `}
+    <//>
+    <${Waiting} />
+    <${Holding} />
+    <${Idle} />`;
+}
+
+/** @param {{pools: any[]}} props */
+export function PoolTable({ pools }) {
+  return html`<${Table}
+    label=${t("Pools")}
+    rows=${pools}
+    rowKey=${(row) => row.name}
+    columns=${[
+      { head: t("Pool"), cell: (row) => html`<a href=${address(["pools", row.name])}>${row.name}</a>` },
+      { head: t("Free"), cell: (row) => number(row.gpuFree), number: true },
+      { head: t("Used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.name })} />` },
+      { head: t("Unavailable"), cell: (row) => row.gpuUnavailable || html`<span class="quiet">0</span>`, number: true },
+      { head: t("GPU types"), cell: (row) => row.gpuType.join(", ") || "–" },
+    ]}
+  />`;
+}
+
+/** @param {{types: any[]}} props */
+export function TypeTable({ types }) {
+  return html`<${Table}
+    label=${t("GPU types")}
+    rows=${types}
+    rowKey=${(row) => row.gpuType}
+    columns=${[
+      { head: t("GPU type"), cell: (row) => html`<a href=${address(["nodes"], { gpuType: row.gpuType })}>${row.gpuType}</a>` },
+      { head: t("Free"), cell: (row) => number(row.gpuFree), number: true },
+      { head: t("Used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.gpuType })} />` },
+      { head: t("Nodes"), cell: (row) => row.nodes.length, number: true },
+      { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–" },
+    ]}
+  />`;
+}
+
+function Waiting() {
+  const waiting = useLoaded(async (ended) => {
+    const lists = await Promise.all(["pending", "queued"].map((status) => get("/jobs", { status, pageSize: MOST }, ended)));
+    // `pending` is a phase that includes queued jobs of some kinds.
+    const items = [...new Map(lists.flatMap((list) => list.items).map((job) => [job.jobId, job])).values()];
+    return { items, more: lists.some((list) => list.total > list.items.length) };
+  }, [], 15);
+  // A simulation takes longer than a list.
+  const fit = useLoaded((ended) => get("/fit", {}, ended), [], 60);
+  const verdicts = new Map((fit.data?.jobs || []).map((job) => [`${job.namespace}/${job.name}`, job]));
+  /** @param {any} job */
+  const verdict = (job) => verdicts.get(`${job.namespace}/${job.objectName || job.name}`);
+  return html`<section aria-labelledby="waiting">
+    <h2 id="waiting">${t("What waits, and why")}</h2>
+    <${Data} loaded=${waiting}>
+      ${(data) => html`<${Notes} notes=${fit.error ? [fit.error.message] : fit.data?.notes} />
+        <${Table}
+          label=${t("What waits, and why")}
+          empty=${t("No job waits.")}
+          rows=${data.items}
+          rowKey=${(row) => row.jobId}
+          columns=${[
+            { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
+            { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
+            { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
+            { head: t("Waits for"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+            { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
+            { head: t("Would it fit?"), cell: (row) => html`<${Verdict} fit=${verdict(row)} />` },
+            { head: t("Reason"), cell: (row) => html`<span class="reason"><${Rich} text=${verdict(row)?.reason || row.reason || "–"} /></span>`, wide: true },
+          ]}
+        />
+        ${data.more && html`<p><a href=${address(["jobs"], { status: "pending" })}>${t("All waiting jobs")}</a></p>`}`}
+    <//>
+    <${Command} text="gpuctl fit" />
+  </section>`;
+}
+
+/** @param {{fit: any}} props */
+function Verdict({ fit }) {
+  if (!fit) return html`<span class="quiet">–</span>`;
+  const victims = [...new Set(fit.victims.map((victim) => `${victim.namespace}/${victim.job}`))];
+  return html`<${Status} word=${fit.verdict} />${victims.length > 0 && html`<span class="below">${t("evicts {names}", { names: victims.join(", ") })}</span>`}${fit.opening && html`<span class="below">${t("room by")} <${Age} time=${fit.opening.by} /></span>`}`;
+}
+
+function Holding() {
+  const holding = useLoaded(async (ended) => {
+    const jobs = await get("/jobs", { status: "running", pageSize: MOST }, ended);
+    const use = session.value?.usage ? await get("/gpu-aggregation/snapshots/latest", {}, ended).catch(() => null) : null;
+    const known = Object.entries(use?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
+      (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
+    );
+    const utilization = new Map(/** @type {any} */ (known));
+    const items = jobs.items
+      .filter((job) => job.gpu > 0)
+      .map((job) => ({ ...job, utilization: utilization.get(`${job.namespace}/${job.objectName || job.name}`) }))
+      .sort((one, other) => other.gpu - one.gpu);
+    return { items, total: jobs.total, shown: jobs.items.length };
+  }, [], 20);
+  return html`<section aria-labelledby="holding">
+    <h2 id="holding">${t("Who holds GPUs")}</h2>
+    <${Data} loaded=${holding}>
+      ${(data) => html`<${Table}
+          label=${t("Who holds GPUs")}
+          empty=${t("No job holds GPUs.")}
+          rows=${data.items}
+          rowKey=${(row) => row.jobId}
+          columns=${[
+            { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
+            { head: t("Kind"), cell: (row) => row.kind },
+            { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
+            { head: t("Pool"), cell: (row) => row.pool },
+            { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
+            { head: t("Since"), cell: (row) => html`<${Age} time=${row.startedAt || row.createdAt} />`, number: true },
+            { head: t("Utilization"), cell: (row) => (row.utilization == null ? html`<span class="quiet">–</span>` : `${number(row.utilization)} %`), number: true },
+          ]}
+        />
+        ${data.total > data.shown && html`<p><a href=${address(["jobs"], { status: "running" })}>${t("All {total}", { total: number(data.total) })}</a></p>`}`}
+    <//>
+  </section>`;
+}
+
+function Idle() {
+  const known = session.value?.usage;
+  return html`<section aria-labelledby="idle">
+    <h2 id="idle">${t("Held and idle")}</h2>
+    ${known ? html`<${IdleTable} />` : html`<${Absent} reason=${t("the service has no database of usage (the setting `usage_database`).")} />`}
+  </section>`;
+}
+
+function IdleTable() {
+  const idle = useLoaded((ended) => get("/gpu-aggregation/waste", {}, ended), [], 60);
+  return html`<${Data} loaded=${idle}>
+      ${({ data }) => html`
+        ${data.total_idle_gpu_hours != null && html`<p>${t("{hours} GPU-hours were held and idle in the last 24 hours.", { hours: number(data.total_idle_gpu_hours) })}${data.total_idle_cost != null ? ` ${number(data.total_idle_cost, 2)} ${data.currency || ""}` : ""}</p>`}
+        <${Table}
+          label=${t("Held and idle")}
+          empty=${t("No job has held idle GPUs for an hour.")}
+          rows=${data.workloads}
+          rowKey=${(row) => `${row.namespace}/${row.workload_type}/${row.workload_name}/${row.owner_uid}`}
+          columns=${[
+            { head: t("Job"), cell: (row) => html`<a href=${address(["jobs"], { namespace: row.namespace, name: row.workload_name })}><span class="quiet">${row.namespace}/</span>${row.workload_name}</a>`, wide: true },
+            { head: t("Owner"), cell: (row) => row.owner || "–" },
+            { head: t("GPUs"), cell: (row) => gpus(row.gpu_count), number: true },
+            { head: t("Idle for"), cell: (row) => html`<${Age} time=${row.idle_since} />`, number: true },
+            { head: t("Utilization"), cell: (row) => (row.avg_utilization == null ? "–" : `${number(row.avg_utilization)} %`), number: true },
+            { head: t("Idle GPU-hours"), cell: (row) => number(row.idle_gpu_hours), number: true },
+            data.currency && { head: t("Cost"), cell: (row) => (row.idle_cost == null ? "–" : `${number(row.idle_cost, 2)} ${data.currency}`), number: true },
+            { head: t("To free them"), cell: (row) => (row.pause ? html`<code>${row.pause}</code>` : "–"), wide: true },
+          ]}
+        />
+      `}
+    <//>
+    <${Command} text="gpuctl usage waste" />`;
+}

@@ -1,0 +1,70 @@
+/** Pools, and the page of one pool. */
+import { get } from "../api.js";
+import { useLoaded } from "../load.js";
+import { Bar, Command, Data, Facts, Heading, JobName, PagedTable, Status, Table, html, quoted } from "../parts.js";
+import { address, route } from "../route.js";
+import { t } from "../texts.js";
+import { PoolTable, TypeTable } from "./overview.js";
+
+export default function Pools() {
+  const [, name] = route.value.parts;
+  return name ? html`<${Pool} name=${name} key=${name} />` : html`<${List} />`;
+}
+
+function List() {
+  const loaded = useLoaded((ended) => Promise.all([get("/pools", {}, ended), get("/gpu-types", {}, ended)]), []);
+  return html`<${Heading} title=${t("Pools")} loaded=${loaded} />
+    <${Data} loaded=${loaded}>
+      ${([pools, types]) => html`<${PoolTable} pools=${pools.items} />
+        <${Command} text="gpuctl get pools" />
+        <h2>${t("GPU types")}</h2>
+        <${TypeTable} types=${types.items} />
+        <${Command} text="gpuctl get gpu-types" />`}
+    <//>`;
+}
+
+/** @param {{name: string}} props */
+function Pool({ name }) {
+  const loaded = useLoaded((ended) => get(`/pools/${encodeURIComponent(name)}`, {}, ended), [name]);
+  return html`<${Heading} title=${name} loaded=${loaded} />
+    <${Data} loaded=${loaded}>
+      ${(pool) => html`
+        ${pool.description && html`<p>${pool.description}</p>`}
+        <${Facts}
+          items=${[
+            [t("Status"), html`<${Status} word=${pool.status} />`],
+            [t("GPUs used"), html`<${Bar} used=${pool.gpuUsed} total=${pool.gpuTotal} label=${t("GPUs used of {name}", { name })} />`],
+            [t("Free"), String(pool.gpuFree)],
+            [t("Unavailable"), pool.gpuUnavailable || null],
+            [t("GPU types"), Object.entries(pool.gpuType || {}).map(([type, count]) => `${type}: ${typeof count === "object" ? JSON.stringify(count) : count}`).join(", ")],
+            [t("GPUs per job at most"), pool.quota?.maxGpuPerJob],
+            [t("Jobs at most"), pool.quota?.maxJobs],
+            [t("Missing nodes"), pool.missingNodes?.join(", ")],
+          ]}
+        />
+        <h2>${t("Jobs")}</h2>
+        <${JobTable} jobs=${pool.jobs} empty=${t("No job holds GPUs.")} />
+        <h2>${t("Waiting jobs")}</h2>
+        <${JobTable} jobs=${pool.waitingJobs} empty=${t("No job waits.")} />
+        <h2>${t("Nodes")}</h2>
+        <${PagedTable} label=${t("Nodes")} rows=${pool.nodes} rowKey=${(row) => row} columns=${[{ head: t("Node"), cell: (row) => html`<a href=${address(["nodes", row])}>${row}</a>` }]} />
+        <p><a href=${address(["nodes"], { pool: name })}>${t("These nodes in detail")}</a></p>
+        <${Command} text=${`gpuctl describe pool ${quoted(name)}`} />
+      `}
+    <//>`;
+}
+
+/** @param {{jobs: any[], empty: string}} props */
+export function JobTable({ jobs, empty }) {
+  return html`<${PagedTable}
+    label=${t("Jobs")}
+    empty=${empty}
+    rows=${jobs}
+    rowKey=${(row) => row.jobId}
+    columns=${[
+      { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
+      { head: t("Kind"), cell: (row) => row.kind },
+      { head: t("GPUs"), cell: (row) => row.gpu, number: true },
+    ]}
+  />`;
+}

@@ -1,0 +1,135 @@
+"""Changes in the web console: the plan first, then the change; the command line beside it does the same."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from support.browser import Visit
+from support.cluster_tools import Place, outcome, training
+from support.served import Served
+
+
+def open_job(visit: Visit, place: Place, name: str, query: str = "") -> Any:
+    """Show a job; return the page."""
+    visit.open(f"/jobs/{place.namespace}/{name}{query}")
+    visit.page.get_by_role("heading", level=1).get_by_text(name).wait_for()
+    return visit.page
+
+
+def plan_of(page: Any, button: str) -> str:
+    """Press a button, wait for the plan, and return the command that does the same."""
+    page.get_by_role("button", name=button, exact=True).first.click()
+    page.locator("dialog .buttons button").nth(1).and_(page.locator(":enabled")).wait_for()
+    return str(page.locator("dialog .command code").inner_text())
+
+
+def carry_out(page: Any) -> None:
+    """Confirm the plan that is shown, and wait for its end."""
+    page.locator("dialog .buttons button").nth(1).click()
+    page.locator("dialog").get_by_text("Done.").wait_for()
+    page.get_by_role("button", name="Close", exact=True).click()
+
+
+def typed(place: Place, command: str) -> None:
+    """Run a command that the console shows."""
+    program, *arguments = shlex.split(command)
+    assert program == "gpuctl"
+    place.anywhere(*arguments, *(["--yes"] if arguments[0] in ("delete", "rollback") else []))
+
+
+def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training())
+    served.until_running("train", place.namespace)
+    page = open_job(visit.log_in(), place, "train")
+    command = plan_of(page, "Pause")
+    assert command == f"gpuctl pause training/train -n {place.namespace}"
+    visit.see("would be paused", "dialog")
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
+    assert served.get("/jobs/train", namespace=place.namespace)["status"] == "running"
+    plan_of(page, "Pause")
+    carry_out(page)
+    page.get_by_role("button", name="Resume", exact=True).wait_for()
+    command = plan_of(page, "Resume")
+    typed(place, command)
+    served.until_running("train", place.namespace)
+
+
+def test_rollback_shows_the_changes_and_the_new_job(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training())
+    served.until_running("train", place.namespace)
+    place.apply(training(environment={"image": "registry.example.com/other:v2"}), flags=("--yes",))
+    served.until_running("train", place.namespace)
+    page = open_job(visit.log_in(), place, "train", "?tab=history")
+    visit.see("environment.image")
+    command = plan_of(page, "Roll back")
+    assert command == f"gpuctl rollback training/train -n {place.namespace} --to 1"
+    visit.see("registry.example.com/other:v2", "dialog")
+    visit.see("You confirm:", "dialog")
+    carry_out(page)
+    # The job was replaced: its page follows to the new one.
+    page.get_by_role("heading", level=1).get_by_text("train").wait_for()
+    page.click("nav.tabs >> text=Document")
+    visit.see("kind: training")
+    visit.troubles.clear()
+
+
+def test_finished_job_runs_again_and_is_deleted(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training(job=outcome("complete")))
+    place.ended("train")
+    served.until("/jobs/train", lambda value: value["status"] == "succeeded", namespace=place.namespace)
+    page = open_job(visit.log_in(), place, "train")
+    assert plan_of(page, "Run again") == f"gpuctl rerun training/train -n {place.namespace}"
+    page.locator("dialog .buttons button").nth(0).click()
+    command = plan_of(page, "Delete")
+    assert command == f"gpuctl delete training train -n {place.namespace}"
+    page.locator("dialog .buttons button").nth(1).click()
+    visit.see("No job matches.")
+    assert not place.exists("Job", "train")
+
+
+def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Place, served: Served) -> None:
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    page = visit.page
+    wrong = f"kind: training\nversion: v0.1\njob: {{name: fresh, namespace: {place.namespace}}}\ncolour: red\n"
+    page.fill("#document", wrong)
+    finding = page.locator(".finding.error").filter(has_text="colour")
+    finding.wait_for()
+    finding.get_by_role("button").click()
+    selected = "(field => field.value.slice(field.selectionStart, field.selectionEnd))(document.activeElement)"
+    assert page.evaluate(selected) == "colour"
+    assert page.locator(".numbers .error").all_inner_texts()[-1] == "4"
+    assert page.locator(".heading button.main").is_disabled()
+    page.fill("#document", json.dumps(training("fresh", job={"namespace": place.namespace})))
+    page.locator(".heading button.main:enabled").click()
+    visit.see("job/fresh", "dialog")
+    carry_out(page)
+    served.until_running("fresh", place.namespace)
+    # The browser notes the status of a rejected document.
+    assert all("400" in trouble for trouble in visit.troubles)
+    visit.troubles.clear()
+
+
+def test_viewer_gets_a_reason_instead_of_actions(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training())
+    served.until_running("train", place.namespace)
+    page = open_job(visit.log_in("vera"), place, "train")
+    visit.see("the role viewer reads only", ".heading")
+    assert page.locator(".heading .actions button").count() == 0
+    visit.open("/history")
+    visit.see("this needs the role admin")
+    visit.open("/new")
+    visit.see("the role viewer reads only")
+
+
+@pytest.mark.slow
+def test_changes_are_listed_in_the_history(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training())
+    served.until_running("train", place.namespace)
+    served.call("POST", "/jobs/train/pause", params={"namespace": place.namespace})
+    visit.log_in().open(f"/history?namespace={place.namespace}")
+    visit.see("POST /api/v1/jobs/{jobId}/pause", "tbody")
