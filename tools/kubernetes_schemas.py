@@ -9,7 +9,7 @@ without a large dependency. This tool writes the schemas into ``compiler/gpuctl/
     from the CustomResourceDefinition in the Go module ``sigs.k8s.io/jobset``, at the version pinned in
     ``tests/binaries/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
     version. ``gateway-api.json``, ``keda.json`` and ``kueue.json``
-    from the CustomResourceDefinitions of HTTPRoute, ScaledObject and WorkloadPriorityClass in the Go modules of
+    from the CustomResourceDefinitions of HTTPRoute, ScaledObject and the kinds of Kueue's quotas in the Go modules of
     ``DEFINITIONS``. ``lws.json``
     from that of LeaderWorkerSet in ``sigs.k8s.io/lws``, with references for its pod templates.
 
@@ -84,7 +84,10 @@ JOBSET_DEFINITION = Definition("jobset", "sigs.k8s.io/jobset", "config/component
 LWS_DEFINITION = Definition("lws", "sigs.k8s.io/lws", "config/crd/bases/*_leaderworkersets.yaml", "v1")
 DEFINITIONS = (
     Definition("gateway-api", "sigs.k8s.io/gateway-api", "config/crd/standard/*_httproutes.yaml", "v1"),
-    Definition("kueue", "sigs.k8s.io/kueue", "config/components/crd/bases/*_workloadpriorityclasses.yaml", "v1beta2"),
+    *(
+        Definition("kueue", "sigs.k8s.io/kueue", f"config/components/crd/bases/*_{plural}.yaml", "v1beta2")
+        for plural in ("clusterqueues", "localqueues", "resourceflavors", "workloadpriorityclasses")
+    ),
     Definition("keda", "github.com/kedacore/keda/v2", "config/crd/bases/keda.sh_scaledobjects.yaml", "v1alpha1"),
 )
 """The definitions whose schema needs no reference but that of the metadata."""
@@ -111,7 +114,7 @@ INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 """``format`` to range. JSON Schema ignores these formats; the server rejects a number out of range."""
 
 KEPT = {
-    "$ref", "additionalProperties", "enum", "items", "maxItems", "maxLength", "maximum", "minItems",
+    "$ref", "additionalProperties", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems",
     "minLength", "minimum", "pattern", "properties", "required", "type",
 }  # fmt: skip
 """Keywords that decide whether a value is valid."""
@@ -373,7 +376,12 @@ def kubernetes_files(versions: Iterable[str]) -> dict[str, str]:
 
 def definition_files() -> dict[str, str]:
     """Return the content of each file that comes from a CustomResourceDefinition."""
-    files = {f"{source.pin}.json": text(plain_schema(source)) for source in DEFINITIONS}
+    plain: dict[str, dict[str, Any]] = {}
+    for source in DEFINITIONS:
+        joined = plain.setdefault(source.pin, {"$defs": {}, "kinds": {}})
+        for part, found in plain_schema(source).items():
+            joined[part].update(found)
+    files = {f"{pin}.json": text(schema) for pin, schema in plain.items()}
     files["lws.json"] = text(leader_worker_set_schema(definition_of(LWS_DEFINITION)))
     return {**files, "jobset.json": text(jobset_schema(definition_of(JOBSET_DEFINITION)))}
 

@@ -1539,9 +1539,11 @@ type Quota struct {
 
 // QuotaLimit: One limit. `resource`: Kubernetes' key; `name`: the short name.
 type QuotaLimit struct {
-	Resource    string   `json:"resource"`
-	Name        string   `json:"name"`
-	Vendor      *string  `json:"vendor"`
+	Resource string  `json:"resource"`
+	Name     string  `json:"name"`
+	Vendor   *string `json:"vendor"`
+	// The GPU type that is limited; null for all types together.
+	GPUType     *string  `json:"gpuType"`
 	Unit        string   `json:"unit"`
 	Total       float64  `json:"total"`
 	Used        *float64 `json:"used"`

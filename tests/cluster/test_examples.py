@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from control_plane import ControlPlane
-from support.cluster_tools import Place
+from support.cluster_tools import DOMAIN, Place
 from support.device_nodes import cards, device_nodes
 from support.pages import ROOT
 
 EXAMPLES = ROOT / "examples"
 GPUS = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu-s3", "gpu-s4", "gpu-m1")
+KUEUE = EXAMPLES / "kueue"
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,17 @@ def test_examples_of_devices_run(plane: ControlPlane, place: Place) -> None:
                 place.anywhere("wait", name, "-n", "nlp", "--for", "running", "--timeout", "2m")
         finally:
             place.anywhere("delete", "-f", path, "--yes")
+
+
+def test_examples_of_kueue_are_created_once(queue_plane: ControlPlane, queue_place: Place) -> None:
+    place = queue_place
+    label = {f"{DOMAIN}/pool": "training-pool", f"{DOMAIN}/gpu-type": "H100-80G"}
+    queue_plane.add_nodes({"gpu-h1": {"gpus": 8, "cpu": "128", "memory": "1Ti", "labels": label}})
+    try:
+        created, again = (place.anywhere("apply", "-f", str(KUEUE), "-o", "json") for _ in range(2))
+        assert {"ClusterQueue/gpuctl-speech", "LocalQueue/default", "Job/acoustic-model"} <= created.actions.keys()
+        assert set(again.actions.values()) == {"unchanged"}
+    finally:
+        place.anywhere("delete", "-f", str(KUEUE / "training.yaml"), "--yes")
+        place.anywhere("delete", "quota", "research", "--yes")
+        queue_plane.kubectl("delete", "node", "gpu-h1")

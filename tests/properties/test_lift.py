@@ -50,6 +50,11 @@ autoscaling:
     "products: {A100: [NVIDIA A100-SXM4-80GB, 'NVIDIA \"A100\"'], T4: [Tesla T4]}}\ntraining: {backend: jobset}\n"
     "inference: {backend: lws}\n",
 }
+KUEUE = {
+    "kueue": "kind: platform\nversion: v0.1\nquota: {backend: kueue}\n",
+    "kueue-vendors": "kind: platform\nversion: v0.1\nquota: {backend: kueue}\n"
+    "gpu: {vendors: {ascend: {resource: huawei.com/Ascend910}}, sharing: hami}\n",
+}
 TEXT = st.one_of(
     st.sampled_from(
         ["2e-5", "yes", "{{ messages }}", "{{{{model.name}}", "$(A)", "", "a b", "中文", "line\nline\n", "{{{"]
@@ -330,7 +335,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
 
 def compiled(document: dict[str, Any], platform: str, **options: Any) -> gpuctl.Compilation:
     """A document, written as JSON, which is YAML too."""
-    text = PLATFORMS[platform]
+    text = (PLATFORMS | KUEUE)[platform]
     source = gpuctl.Source("platform.yaml", text or "kind: platform\nversion: v0.1\n")
     return gpuctl.compile(gpuctl.Source("job.yaml", json.dumps(document)), platform=source, **options)
 
@@ -433,6 +438,24 @@ LIMITS = block(
     memory=st.just("4Gi"),
     maxJobs=st.integers(0, 9),
 )
+KUEUE_LIMITS = block(
+    cpu=st.sampled_from(["1", "500m"]),
+    memory=st.just("4Gi"),
+    borrow=st.integers(1, 9),
+    weight=st.integers(1, 9),
+    maxJobs=st.integers(0, 9),
+    **{
+        "gpu-profiles": st.dictionaries(st.just("1g.10gb"), st.integers(0, 9), min_size=1),
+        "gpu-types": st.dictionaries(st.sampled_from(["H100", "A100_80G", "rtx.4090"]), st.integers(0, 9), min_size=1),
+    },
+)
+KUEUE_QUOTA = block(
+    {
+        "quota": block({"name": NAME}, description=TEXT),
+        "users": st.dictionaries(NAME, st.one_of(LIMITS, KUEUE_LIMITS), min_size=1, max_size=3),
+    },
+    default=block(cpu=st.just("2"), gpu=st.just(2)),
+)
 QUOTA = block(
     {
         "quota": block({"name": NAME}, description=TEXT),
@@ -453,6 +476,20 @@ def test_lifted_pools_and_quotas_compile_to_the_same_objects(platform: str, kind
     (read,) = result.documents
     (lifted,) = lift(result.objects, result.settings)
     assert lifted == canonical(read)
+    plain = own(compiled(document, platform))
+    (from_fields,) = lift(plain, result.settings, use_annotation=False)
+    assert own(compiled(from_fields, platform)) == plain
+
+
+@pytest.mark.parametrize("platform", ["kueue", "kueue-vendors"])
+@examples(40)
+@given(limits=KUEUE_QUOTA)
+def test_lifted_quotas_of_kueue_compile_to_the_same_objects(platform: str, limits: dict[str, Any]) -> None:
+    document = {"kind": "quota", "version": "v0.1", **limits}
+    result = compiled(document, platform, embed=True)
+    assume(result.ok)
+    (read,) = result.documents
+    assert lift(result.objects, result.settings) == [canonical(read)]
     plain = own(compiled(document, platform))
     (from_fields,) = lift(plain, result.settings, use_annotation=False)
     assert own(compiled(from_fields, platform)) == plain

@@ -12,8 +12,8 @@ from support.pages import ROOT, rows
 from support.repositories import gpuctl
 
 EXAMPLES = ROOT / "examples"
-JOBS, TOUR, TEAM, HAMI = (EXAMPLES / name for name in ("jobs", "tour", "team-repo", "hami"))
-ALONE = sorted(path for directory in (JOBS, TOUR, HAMI) for path in directory.glob("*.yaml"))
+JOBS, KUEUE, TOUR, TEAM, HAMI = (EXAMPLES / name for name in ("jobs", "kueue", "tour", "team-repo", "hami"))
+ALONE = sorted(path for directory in (JOBS, KUEUE, TOUR, HAMI) for path in directory.glob("*.yaml"))
 DOCUMENTS = [*ALONE, *sorted(TEAM.glob("[a-z]*.yaml"))]
 DOCUMENTS += sorted(path for name in ("jobs", "pools") for path in (TEAM / name).rglob("*.yaml"))
 _TOP = re.compile(r"# [A-Z].+\.\n# Try: (gpuctl .+)\nkind: ")
@@ -31,7 +31,7 @@ def test_command_at_the_top_runs_without_warnings(path: Path) -> None:
     assert "warning" not in result.err
 
 
-@pytest.mark.parametrize("directory", [JOBS, TOUR, TEAM, HAMI], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [JOBS, KUEUE, TOUR, TEAM, HAMI], ids=lambda path: path.name)
 def test_directory_is_valid_under_strict(directory: Path) -> None:
     result = gpuctl(ROOT, "validate", "--strict", str(directory))
     assert (result.code, result.err) == (0, ""), result.out

@@ -235,6 +235,7 @@ autoscaling: {keda: true, scaleToZero: true}
 topology: {levels: [{name: rack, label: example.com/rack}]}
 spot: {labels: {example.com/spot: "true"}}
 network: {rdma: {resource: rdma/hca}}
+quota: {backend: kueue}
 """
 # Fields that a platform serves only if it claims devices.
 OF_DEVICES = {"resources.gpu-memory"}
@@ -279,6 +280,11 @@ COMPANIONS = {
         "resources: {gpu: 1}",
     ),
     "resources.gpu-share.cores": "resources: {gpu: 1, gpu-share: {memory: 8Gi}}",
+    **{
+        f"{block}.NAME.{field}": f"{block}: {{a: {{gpu: 1}}, {name}: {{gpu: 1}}}}"
+        for block, name in (("users", "zhang-san"), ("namespace", "team-nlp"))
+        for field in ("borrow", "weight")
+    },
     **dict.fromkeys(
         (f"priorities.{level}.{key}" for level in ("medium", "low") for key in ("className", "value")),
         "priorities: {high: {className: urgent, value: 2000000}}",

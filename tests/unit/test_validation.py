@@ -209,6 +209,21 @@ VALID: dict[str, dict[str, Any]] = {
         },
     ),
     "WorkloadPriorityClass": make_object("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", value=100),
+    "ResourceFlavor": make_object("kueue.x-k8s.io/v1beta2", "ResourceFlavor", spec={"nodeLabels": {"a": "b"}}),
+    "LocalQueue": make_object("kueue.x-k8s.io/v1beta2", "LocalQueue", spec={"clusterQueue": "a"}),
+    "ClusterQueue": make_object(
+        "kueue.x-k8s.io/v1beta2",
+        "ClusterQueue",
+        spec={
+            "cohortName": "a",
+            "resourceGroups": [
+                {
+                    "coveredResources": ["cpu"],
+                    "flavors": [{"name": "a", "resources": [{"name": "cpu", "nominalQuota": "1"}]}],
+                }
+            ],
+        },
+    ),
     "LeaderWorkerSet": make_object(
         "leaderworkerset.x-k8s.io/v1",
         "LeaderWorkerSet",
@@ -410,6 +425,7 @@ def test_every_kind_has_a_valid_object() -> None:
     kinds = {(obj["apiVersion"], kind) for kind, obj in VALID.items()}
     custom = {("jobset.x-k8s.io/v1alpha2", "JobSet"), ("gateway.networking.k8s.io/v1", "HTTPRoute")}
     custom |= {("keda.sh/v1alpha1", "ScaledObject"), ("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass")}
+    custom |= {("kueue.x-k8s.io/v1beta2", kind) for kind in ("ResourceFlavor", "LocalQueue", "ClusterQueue")}
     custom.add(("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"))
     assert kinds == {*kubernetes_schemas.KINDS, *custom}
 

@@ -18,6 +18,9 @@ class QuotaLimit(ApiModel):
     resource: str = Field(examples=["requests.nvidia.com/gpu"])
     name: str = Field(examples=["gpu"])
     vendor: str | None = Field(examples=["nvidia"])
+    gpu_type: str | None = Field(
+        description="The GPU type that is limited; null for all types together.", examples=["A100-80G"]
+    )
     unit: str = Field(examples=["count"])
     total: int | float = Field(examples=[4])
     used: int | float | None = Field(examples=[2])
@@ -31,6 +34,7 @@ class QuotaLimit(ApiModel):
             resource=limit.resource,
             name=limit.name,
             vendor=limit.vendor,
+            gpu_type=limit.gpu_type,
             unit=limit.unit,
             total=number(limit.total),
             used=number(limit.used),

@@ -10,7 +10,7 @@ import json
 
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.objects.api_resources import CLAIM, PRIORITY_CLASSES, SHARED_KINDS, Object
+from gpuctl.objects.api_resources import CLAIM, CREATED_ONCE, SHARED_KINDS, Object
 
 # Jobs cannot be changed in place: with stable names, controllers must delete and create them.
 _REPLACED = frozenset({"Job", "JobSet"})
@@ -34,8 +34,8 @@ def annotate(context: Context, obj: Object) -> None:
 def _argocd(obj: Object, *, hashed: bool) -> dict[str, str]:
     kind = obj["kind"]
     annotations = {}
-    if kind in PRIORITY_CLASSES:
-        # Argo CD sorts kinds that it does not list last, classes of priorities among them.
+    if kind in CREATED_ONCE:
+        # Argo CD sorts kinds that it does not list last, classes of priorities and flavors among them.
         annotations["argocd.argoproj.io/sync-wave"] = "-1"
     if kind in SHARED_KINDS:
         # Delete=false applies when the Application is deleted, Prune=false when the object is removed from git.

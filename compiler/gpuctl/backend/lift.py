@@ -18,6 +18,7 @@ from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
+from gpuctl.backend.quota_queues import lift_entry
 from gpuctl.backend.training_objects import lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -28,7 +29,7 @@ from gpuctl.frontend.yaml_reader import read
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.language.settings import Settings
 from gpuctl.language.training_document import TrainingDocument
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
@@ -60,9 +61,12 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     ours = [obj for obj in objects if isinstance(obj, dict) and _is_ours(obj)]
     documents: list[Data] = []
     quotas: dict[str, list[Object]] = {}
+    known = set()
     for obj in ours:
         embedded = _embedded(context, obj) if use_annotation else None
+        quota = labels_of(obj).get(context.label("quota"), "")
         if embedded is not None:
+            known.add(quota)
             if embedded not in documents:
                 documents.append(embedded)
         elif obj["kind"] in MAIN_KINDS:
@@ -70,9 +74,9 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
                 documents.append(_lift_workload(context, obj, ours))
         elif obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {}):
             documents += _lift_pool(obj)
-        elif obj["kind"] == "ResourceQuota":
-            quotas.setdefault(obj["metadata"]["labels"].get(context.label("quota"), ""), []).append(obj)
-    documents += [_lift_quota(context, name, members) for name, members in quotas.items() if name]
+        elif obj["kind"] in ("ResourceQuota", "ClusterQueue"):
+            quotas.setdefault(quota, []).append(obj)
+    documents += [_lift_quota(context, name, members) for name, members in quotas.items() if name not in {"", *known}]
     return documents
 
 
@@ -118,8 +122,12 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
     resources = {name: gpu.vendor for gpu in reversed(context.settings.gpus) for name in gpu.card.counted}
     users: Data = {}
     for member in members:
+        if member["kind"] == "ClusterQueue":
+            namespace = labels_of(member).get(context.label("namespace"), "")
+            users.setdefault(namespace, {}).update(lift_entry(context, member))
+            continue
         hard = member["spec"]["hard"]
-        entry: Data = {}
+        entry: Data = users.setdefault(member["metadata"]["namespace"], {})
         gpus: dict[str, int] = {}
         slices: dict[str, int] = {}
         for key, value in hard.items():
@@ -135,7 +143,6 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
             entry["gpu"] = gpus
         if slices:
             entry["gpu-profiles"] = slices
-        users[member["metadata"]["namespace"]] = entry
     data: Data = {"kind": "quota", "version": "v0.1", "quota": header, "users": users}
     return data if placed is None else {**data, "placement": {"clusters": placed.split(",")}}
 

@@ -14,6 +14,7 @@ from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.backend.object_metadata import names_queue_priority
 from gpuctl.backend.pool_objects import lower_pool, node_labels
 from gpuctl.backend.quota_objects import lower_quota
+from gpuctl.backend.quota_queues import flavors
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
@@ -94,7 +95,7 @@ def lower_document(context: Context, document: Document, made: set[tuple[str, st
             continue
         if lowered.object["kind"] == "Namespace" and not _shows_namespace(context, document):
             continue
-        if context.options.embed and not lowered.shared and _is_main(lowered.object, document):
+        if context.options.embed and not lowered.shared and _is_main(context, lowered.object, document):
             embed(context, document, lowered.object)
         if lowered.object["kind"] == "ConfigMap":
             _check_room(context, document, lowered.object)
@@ -130,11 +131,12 @@ def _shows_namespace(context: Context, document: Document) -> bool:
     return context.options.namespaces or document.kind in ("quota", "platform")
 
 
-def _is_main(obj: Object, document: Document) -> bool:
+def _is_main(context: Context, obj: Object, document: Document) -> bool:
+    quota = "ClusterQueue" if context.settings.has_quota_queues else "ResourceQuota"
     return (
         obj["kind"] in MAIN_KINDS
         or (document.kind == "pool" and obj["kind"] == "ConfigMap")
-        or (document.kind == "quota" and obj["kind"] == "ResourceQuota")
+        or (document.kind == "quota" and obj["kind"] == quota)
     )
 
 
@@ -159,6 +161,9 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
             for node in node_labels(context, model):
                 yield Lowered(node, document, shared=True)
     elif model.kind == "quota":
+        for flavor in flavors(context, model) if context.settings.has_quota_queues else ():
+            if _is_new(made, "ResourceFlavor", flavor["metadata"]["name"]):
+                yield Lowered(flavor, document, shared=True)
         for name, objects in lower_quota(context, model):
             yield from _namespace(context, document, name)
             for obj in objects:

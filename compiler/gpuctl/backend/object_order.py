@@ -10,6 +10,9 @@ RANKS: dict[str, int] = {
     "Namespace": 10,  # contains all namespaced objects
     "PriorityClass": 20,  # a pod that names an absent one is rejected
     "WorkloadPriorityClass": 21,  # Kueue does not process a job that names an absent one
+    "ResourceFlavor": 22,  # a ClusterQueue with an absent one admits nothing
+    "ClusterQueue": 23,
+    "LocalQueue": 24,
     "ResourceQuota": 30,  # limits must hold before the first pod
     "LimitRange": 31,
     "Node": 40,  # labels that pods select on

@@ -1,4 +1,4 @@
-"""Lowers ``kind: quota`` to a ResourceQuota and a LimitRange in each user's namespace."""
+"""Lowers ``kind: quota`` to a ResourceQuota or queues of Kueue, and a LimitRange, for each user's namespace."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections.abc import Iterator
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata, placement_annotation
+from gpuctl.backend.quota_queues import queues
 from gpuctl.language.mig_profiles import resource_of
 from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import managed_labels
 
+_JOBS = "count/jobs.batch"
+
 
 def lower_quota(context: Context, model: QuotaDocument) -> Iterator[tuple[str, list[Object]]]:
-    """Yield for each namespace, in the order written, its ResourceQuota and LimitRange."""
+    """Yield for each namespace, in the order written, its ResourceQuota and LimitRange.
+
+    With Kueue, its queues limit the requests, and a ResourceQuota only the number of Jobs.
+    """
     quota = model.header.name
     annotations = placement_annotation(context, model)
     if model.header.description is not None:
@@ -21,11 +27,12 @@ def lower_quota(context: Context, model: QuotaDocument) -> Iterator[tuple[str, l
     for namespace, entry in model.entries.items():
         labels = {**managed_labels(), context.label("quota"): quota}
         name = f"{quota}-{namespace}"
+        hard = job_limit(entry) if context.settings.has_quota_queues else hard_limits(context, entry)
         resource_quota = {
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": metadata(name, namespace, labels, annotations),
-            "spec": {"hard": hard_limits(context, entry)},
+            "spec": {"hard": hard},
         }
         limit_range = {
             "apiVersion": "v1",
@@ -33,7 +40,10 @@ def lower_quota(context: Context, model: QuotaDocument) -> Iterator[tuple[str, l
             "metadata": metadata(name, namespace, labels, annotations),
             "spec": {"limits": [_default_request(context)]},
         }
-        yield namespace, [resource_quota, limit_range]
+        if not context.settings.has_quota_queues:
+            yield namespace, [resource_quota, limit_range]
+            continue
+        yield namespace, [*queues(context, model, namespace, entry), *([resource_quota] if hard else []), limit_range]
 
 
 def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
@@ -57,9 +67,12 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
         listed = (profile for profiles in context.settings.profiles.values() for profile in profiles)
         for profile in dict.fromkeys([*named, *listed]):
             hard[f"requests.{resource_of(profile)}"] = str(named.get(profile, 0))
-    if entry.maxJobs is not None:
-        hard["count/jobs.batch"] = str(entry.maxJobs)
-    return hard
+    return hard | job_limit(entry)
+
+
+def job_limit(entry: QuotaEntry) -> dict[str, str]:
+    """Return the part of ``spec.hard`` that counts Jobs."""
+    return {} if entry.maxJobs is None else {_JOBS: str(entry.maxJobs)}
 
 
 def _default_request(context: Context) -> Object:

@@ -2,7 +2,7 @@
 
 The compiler checks everything it emits, and every ``podPatch`` it reads, against the schemas in ``schemas/``:
 Kubernetes' own OpenAPI definitions and the CustomResourceDefinitions of JobSet, LeaderWorkerSet, HTTPRoute (Gateway
-API), ScaledObject (KEDA) and WorkloadPriorityClass (Kueue), reduced by ``tools/kubernetes_schemas.py``.
+API), ScaledObject (KEDA) and the kinds of quotas and priorities (Kueue), reduced by ``tools/kubernetes_schemas.py``.
 They reject unknown fields, as ``kubectl`` does by default, and explicit nulls.
 
 The messages are gpuctl's own: the wording of the JSON Schema library changes between versions and describes the schema,
@@ -216,6 +216,7 @@ def schema_validator(version: str) -> SchemaValidator:
 
 _BOUNDS = {
     "maxItems": ("most", "entries"),
+    "maxProperties": ("most", "entries"),
     "minItems": ("least", "entries"),
     "maxLength": ("most", "characters"),
     "minLength": ("least", "characters"),

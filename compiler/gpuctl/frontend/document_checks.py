@@ -21,6 +21,7 @@ from gpuctl.frontend.platform_restrictions import (
     reserved_variables,
     visible_devices_problem,
 )
+from gpuctl.frontend.quota_checks import check_quota
 from gpuctl.frontend.role_views import check_pods, check_roles
 from gpuctl.frontend.service_checks import check_service
 from gpuctl.frontend.storage_checks import check_storage
@@ -28,7 +29,6 @@ from gpuctl.language import names
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
-from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.training_document import TrainingDocument
@@ -78,7 +78,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
             yield _beside_the_program(document, model, settings)
         yield from command_checks(document, model, settings)
     elif model.kind == "quota":
-        yield _quota(document, model, settings)
+        yield check_quota(document, model, settings)
 
 
 def _nodes_and_network(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -326,30 +326,3 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
             "have the platform set `training.queue` (Kueue) for the pool",
             key=True,
         )
-
-
-def _quota(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
-    for name, entry in (model.users or model.namespace or {}).items():
-        path: tuple[str | int, ...] = (model.entries_key, name)
-        if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
-            message = f"a quota on the namespace `{name}` limits all users without a namespace of their own"
-            yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
-        yield from _quota_vendors(document, entry.gpu, (*path, "gpu"), settings)
-    if model.default is not None:
-        yield from _quota_vendors(document, model.default.gpu, ("default", "gpu"), settings)
-    for name, filled in model.entries.items():
-        if all(getattr(filled, field) is None for field in ("cpu", "memory", "gpu", "gpu_profiles", "maxJobs")):
-            message = f"the quota limits nothing for `{name}`"
-            hint = "add cpu, memory, gpu or maxJobs"
-            yield document.diagnostic(ERROR, "GPU201", message, (model.entries_key, name), hint, key=True)
-
-
-def _quota_vendors(
-    document: Document, gpu: int | dict[str, int] | None, path: tuple[str | int, ...], settings: Settings
-) -> Iterator[Diagnostic]:
-    for vendor in gpu if isinstance(gpu, dict) else ():
-        if vendor not in settings.gpu_chips:
-            close = nearest(vendor, settings.gpu_chips)
-            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}"
-            message = f"the platform defines no GPU vendor `{vendor}`"
-            yield document.diagnostic(ERROR, "GPU211", message, (*path, vendor), hint, key=True)

@@ -64,6 +64,9 @@ DriftKind = Literal[
     "ScaledObject",
     "ResourceQuota",
     "LimitRange",
+    "ClusterQueue",
+    "LocalQueue",
+    "ResourceFlavor",
     "Node",
 ]
 
@@ -233,6 +236,13 @@ class QuotaDefaults(Block):
 class QuotaSettings(Block):
     """Settings of quotas."""
 
+    backend: Literal["resourcequota", "kueue"] = Field(
+        "resourcequota",
+        description="Object that limits a user. `resourcequota`: Kubernetes rejects pods beyond the limit. `kueue`: a "
+        "Kueue ClusterQueue and the LocalQueue `default`, in which every job of the namespace waits for room. It needs "
+        "Kueue in the cluster.",
+        examples=["kueue"],
+    )
     defaultRequest: QuotaDefaults = Field(  # noqa: N815
         default_factory=QuotaDefaults.model_construct,
         description="Requests of containers that name none; a quota rejects pods without requests.",

@@ -1,14 +1,24 @@
 """``kind: quota``: the maximum requests of each user's namespace."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, Quantity, UserKeys
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    DnsLabel,
+    GpuProfile,
+    PositiveCount,
+    Quantity,
+    RequiredLabelValue,
+    UserKeys,
+)
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.pool_document import NamedBlock
 from gpuctl.language.workload import Version
+from gpuctl.objects.queue_names import flavor_name
 
 
 class QuotaEntry(Block):
@@ -28,6 +38,26 @@ class QuotaEntry(Block):
         "lists them in `gpu.profiles`.",
         examples=[{"1g.10gb": 14}],
     )
+    gpu_types: Annotated[dict[RequiredLabelValue, Count], UserKeys()] | None = Field(
+        None,
+        alias="gpu-types",
+        description="GPU type -> number of GPUs, in place of `gpu`. A job that names no type gets the first with room; "
+        "types that are not named have the limit 0. Needs `quota.backend: kueue` of the platform.",
+        examples=[{"H100": 8, "A100-80G": 16}],
+    )
+    borrow: PositiveCount | None = Field(
+        None,
+        description="GPUs beyond the user's own that jobs may use while other users of the document leave theirs "
+        "unused; with `gpu-types`, of each type. Kueue stops these jobs when the owners need their GPUs. Default: 0. "
+        "Needs `quota.backend: kueue` of the platform.",
+        examples=[8],
+    )
+    weight: PositiveCount | None = Field(
+        None,
+        description="Share of the GPUs that users borrow, relative to the weights of the others. Counts if Kueue's "
+        "fair sharing is on. Default: 1. Needs `quota.backend: kueue` of the platform.",
+        examples=[2],
+    )
     maxJobs: Count | None = Field(  # noqa: N815
         None,
         description="Maximum number of Jobs in the namespace (`count/jobs.batch`). Kubernetes counts "
@@ -38,7 +68,9 @@ class QuotaEntry(Block):
 
 
 class QuotaDocument(Block):
-    """Quotas: become a Namespace, a ResourceQuota and a LimitRange for each user."""
+    """Quotas: become a Namespace, a ResourceQuota and a LimitRange for each user; with Kueue, a ClusterQueue and a
+    LocalQueue.
+    """
 
     kind: Literal["quota"] = Field(description="The kind of document.")
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
@@ -75,6 +107,14 @@ class QuotaDocument(Block):
             raise field_error("GPU201", "the quota names no user", "add `users:` with a name and its limits", ())
         return self
 
+    @model_validator(mode="after")
+    def _gpu_limits(self) -> "QuotaDocument":
+        for name, entry in (self.users or self.namespace or {}).items():
+            _check_gpu_limits(entry, (self.entries_key, name))
+        if self.default is not None:
+            _check_gpu_limits(self.default, ("default",))
+        return self
+
     @property
     def header(self) -> NamedBlock:
         """Name and description, from either of the two keys."""
@@ -94,7 +134,32 @@ class QuotaDocument(Block):
         if self.default is None:
             return written
         filler = self.default.model_dump(exclude_none=True)
-        return {
-            name: QuotaEntry.model_validate({**filler, **entry.model_dump(exclude_none=True)})
-            for name, entry in written.items()
-        }
+        return {name: _filled(entry, filler) for name, entry in written.items()}
+
+    @property
+    def borrows(self) -> bool:
+        """True if a user may use GPUs that others leave unused."""
+        return any(entry.borrow for entry in self.entries.values())
+
+
+def _filled(entry: QuotaEntry, filler: dict[str, Any]) -> QuotaEntry:
+    own = entry.model_dump(exclude_none=True)
+    # An entry limits GPUs in one of the two ways, its own.
+    replaced = {"gpu", "gpu_types"} if own.keys() & {"gpu", "gpu_types"} else set()
+    return QuotaEntry.model_validate({key: value for key, value in filler.items() if key not in replaced} | own)
+
+
+def _check_gpu_limits(entry: QuotaEntry, path: tuple[str, ...]) -> None:
+    """Raise an error if an entry limits GPUs in two ways, or names a GPU type twice.
+
+    :param path: the entry's.
+    """
+    if entry.gpu is not None and entry.gpu_types is not None:
+        message = "`gpu` limits GPUs of all types together, `gpu-types` those of each type: a quota has one of the two"
+        raise field_error("GPU231", message, "remove one of the two lines", (*path, "gpu-types"))
+    seen: dict[str, str] = {}
+    for name in entry.gpu_types or {}:
+        other = seen.setdefault(flavor_name(name), name)
+        if other != name:
+            message = f"`{name}` and `{other}` are one for Kueue, whose names have no upper case, dots or underscores"
+            raise field_error("GPU231", message, "remove one of the two lines", (*path, "gpu-types", name))

@@ -400,6 +400,11 @@ class Settings:
         """True if jobs in queues name a WorkloadPriorityClass."""
         return self._platform is not None and self._platform.queues.priority == "workload"
 
+    @property
+    def has_quota_queues(self) -> bool:
+        """True if quotas are Kueue queues."""
+        return self._platform is not None and self._platform.quota.backend == "kueue"
+
     def queue_of_job(self, model: Job) -> str | None:
         """Return the Kueue LocalQueue of a document's job: its own, or for a training its pool's; None without one."""
         of_pool = self.queue_of(model.resources.pool) if model.kind == "training" else None

@@ -47,6 +47,9 @@ _TABLE = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
     Resource("kueue.x-k8s.io", "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue"),
     Resource("", "v1", "nodes", "Node", namespaced=False),
     Resource("", "v1", "resourcequotas", "ResourceQuota"),
     Resource("", "v1", "limitranges", "LimitRange"),
@@ -78,10 +81,10 @@ _TABLE = (
 RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE}
 """Kind -> resource. Kinds are unique among the objects that gpuctl emits."""
 
-PRIORITY_CLASSES = frozenset({"PriorityClass", "WorkloadPriorityClass"})
-"""Kinds of a priority: the scheduler's, and Kueue's."""
 CLAIM = "PersistentVolumeClaim"
-SHARED_KINDS = frozenset({"Namespace", "Node", CLAIM, *PRIORITY_CLASSES})
+CREATED_ONCE = frozenset({"PriorityClass", "WorkloadPriorityClass", "ResourceFlavor"})
+"""Kinds of which gpuctl creates an object that is missing, and changes none: administrators may add to them."""
+SHARED_KINDS = frozenset({"Namespace", "Node", CLAIM, *CREATED_ONCE})
 """Kinds whose objects several documents need; they are read by name, and never pruned."""
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet", "CronJob", "LeaderWorkerSet")
 """Kinds of a job's main object, which runs its pods."""
@@ -90,6 +93,10 @@ POSTED = frozenset({"Job", "Deployment", "StatefulSet", "JobSet", "LeaderWorkerS
 
 DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
+QUOTA_QUEUES = ("LocalQueue", "ClusterQueue")
+"""Kinds of Kueue that a quota becomes, in the order of deletion."""
+QUOTA_KINDS = ("ResourceQuota", "LimitRange", *QUOTA_QUEUES)
+"""Kinds that a quota becomes, without those that it shares with others."""
 OPTIONAL = frozenset(
     {
         "JobSet",
@@ -100,6 +107,7 @@ OPTIONAL = frozenset(
         "HTTPRoute",
         "ScaledObject",
         "ResourceClaimTemplate",
+        *QUOTA_QUEUES,
     }
 )
 """Kinds that exist only if their controller is installed, or that roles of earlier versions of gpuctl do not list."""
@@ -164,6 +172,14 @@ def key_of(obj: Object) -> Key:
 def annotations_of(obj: Object) -> dict[str, str]:
     """Return an object's annotations; empty if it has none."""
     return obj["metadata"].get("annotations") or {}
+
+
+def identity_of_shared(obj: Object) -> Any:
+    """Return the part of an object of :data:`CREATED_ONCE` that has to be as documents state it."""
+    if obj["kind"] == "ResourceFlavor":
+        return (obj.get("spec") or {}).get("nodeLabels") or {}
+    # Administrators may change the value of Kueue's class.
+    return obj.get("value") if obj["kind"] == "PriorityClass" else None
 
 
 def controller_of(obj: Object) -> Object | None:

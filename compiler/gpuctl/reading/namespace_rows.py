@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ class NamespaceLists(NamedTuple):
     """Objects of namespaces.
 
     :param assumed: namespaces whose contents are read although the namespaces themselves may not be.
+    :param queues: ClusterQueues, among them those of quotas.
     """
 
     namespaces: list[Object]
@@ -34,6 +35,7 @@ class NamespaceLists(NamedTuple):
     ranges: list[Object]
     pods: list[Object]
     workloads: list[Object]
+    queues: Sequence[Object] = ()
 
 
 class NamespaceRow(NamedTuple):
@@ -119,16 +121,17 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceLists:
             return []
         return scope.all(kind, labels=labels, fields=UNFINISHED if kind == "Pod" else "")
 
-    quotas, ranges, pods, *workloads = session.each(read, ("ResourceQuota", "LimitRange", "Pod", *WORKLOADS))
+    kinds = ("ResourceQuota", "LimitRange", "ClusterQueue", "Pod", *WORKLOADS)
+    quotas, ranges, queues, pods, *workloads = session.each(read, kinds)
     mains = [obj for items in workloads for obj in items if not is_controlled(obj)]
-    return NamespaceLists(namespaces, assumed, quotas, ranges, pods, mains)
+    return NamespaceLists(namespaces, assumed, quotas, ranges, pods, mains, queues)
 
 
 def read_namespaces(found: NamespaceLists, settings: Settings, keys: Records) -> list[Namespace]:
     """Return the namespaces, by name."""
     gpus = PlatformGpus(settings)
     named = {str(item["metadata"]["name"]): item for item in found.namespaces}
-    quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, foreign=True))
+    quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, queues=found.queues, foreign=True))
     pods = [pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not is_finished(pod)]
     holders = _by_namespace(item for item in pods if item.kind or item.gpu)
     jobs: dict[str, list[Object]] = {}

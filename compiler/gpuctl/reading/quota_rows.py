@@ -9,7 +9,9 @@ from fractions import Fraction
 from gpuctl.capacity.pod_requests import quantity
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.queue_names import TYPES
 from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.queue_limits import queue_amounts
 
 # Keys in the status of a ResourceQuota: bare `cpu` and `memory` mean requests; GPUs are `requests.<resource>`.
 _PLAIN = {
@@ -28,9 +30,10 @@ _UNITS = {"cpu": "cores", "memory": "bytes"}
 class ResourceLimit:
     """One limit of a quota, in cores, bytes or counts.
 
-    :param resource: the key in the ResourceQuota.
+    :param resource: the key in a ResourceQuota.
     :param name: gpuctl's name: cpu, memory, gpu, jobs or pods; otherwise the key.
-    :param used: None until the quota controller has counted it.
+    :param used: None until the quota controller or Kueue has counted it.
+    :param gpu_type: the GPU type that is limited; None for all types together.
     """
 
     resource: str
@@ -38,6 +41,7 @@ class ResourceLimit:
     vendor: str | None
     total: Fraction
     used: Fraction | None
+    gpu_type: str | None = None
 
     @property
     def free(self) -> Fraction | None:
@@ -100,22 +104,39 @@ class QuotaState:
 
 
 def read_quotas(
-    quotas: Iterable[Object], ranges: Iterable[Object], settings: Settings, *, foreign: bool = False
+    quotas: Iterable[Object],
+    ranges: Iterable[Object],
+    settings: Settings,
+    *,
+    queues: Iterable[Object] = (),
+    foreign: bool = False,
 ) -> list[QuotaState]:
     """Return the quotas by namespace and name.
 
     :param ranges: LimitRanges, matched to quotas by name.
+    :param queues: the ClusterQueues of quotas. A ResourceQuota of the same quota limits its Jobs.
     :param foreign: include ResourceQuotas that gpuctl did not create.
     """
     key = settings.label("quota")
     gpus = PlatformGpus(settings)
     defaults = {_place(item): _default_request(item) for item in ranges}
-    found = [
-        _quota(item, labels_of(item).get(key), defaults.get(_place(item), {}), settings, gpus)
+    found = {
+        _place(item): _quota(item, labels_of(item).get(key), defaults.get(_place(item), {}), settings, gpus)
         for item in quotas
         if foreign or key in labels_of(item)
-    ]
-    return sorted(found, key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
+    }
+    for item in queues:
+        name, namespace = (labels_of(item).get(settings.label(label)) for label in ("quota", "namespace"))
+        if name is None or namespace is None:
+            continue
+        place = (namespace, f"{name}-{namespace}")
+        of_jobs = found[place].limits if place in found else ()
+        limits = [
+            _limit(f"requests.{resource}", total, used, gpus, gpu_type)
+            for resource, gpu_type, total, used in queue_amounts(item, settings.label(TYPES))
+        ]
+        found[place] = _state(item, name, namespace, [*limits, *of_jobs], defaults.get(place, {}), settings)
+    return sorted(found.values(), key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
 
 
 def select_quotas(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
@@ -127,14 +148,26 @@ def select_quotas(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
 def _quota(
     obj: Object, name: str | None, defaults: dict[str, str], settings: Settings, gpus: PlatformGpus
 ) -> QuotaState:
-    metadata, status = obj["metadata"], obj.get("status") or {}
     hard = (obj.get("spec") or {}).get("hard") or {}
-    used = status.get("used") or {}
-    limits = [_limit(key, str(hard[key]), used.get(key), gpus) for key in hard]
+    used = (obj.get("status") or {}).get("used") or {}
+    counted = {key: quantity(used[key]) if key in used else None for key in hard}
+    limits = [_limit(key, quantity(str(hard[key])), counted[key], gpus) for key in hard]
+    return _state(obj, name, obj["metadata"]["namespace"], limits, defaults, settings)
+
+
+def _state(
+    obj: Object,
+    name: str | None,
+    namespace: str,
+    limits: list[ResourceLimit],
+    defaults: dict[str, str],
+    settings: Settings,
+) -> QuotaState:
+    metadata = obj["metadata"]
     order = {name: rank for rank, name in enumerate(("cpu", "memory", "gpu", "jobs", "pods"))}
     return QuotaState(
         name or metadata["name"],
-        metadata["namespace"],
+        namespace,
         metadata["name"],
         annotations_of(obj).get(settings.label("description")),
         metadata.get("creationTimestamp"),
@@ -144,12 +177,14 @@ def _quota(
     )
 
 
-def _limit(key: str, total: str, used: str | None, gpus: PlatformGpus) -> ResourceLimit:
+def _limit(
+    key: str, total: Fraction, used: Fraction | None, gpus: PlatformGpus, gpu_type: str | None = None
+) -> ResourceLimit:
     resource = key.removeprefix("requests.")
     # Slices are limits of their own: a sum of cards and slices has no meaning.
     vendor = gpus.vendors.get(resource) if resource != key and resource in gpus.cards else None
     name = "gpu" if vendor is not None else _PLAIN.get(key, key)
-    return ResourceLimit(key, name, vendor, quantity(total), None if used is None else quantity(used))
+    return ResourceLimit(key, name, vendor, total, used, gpu_type)
 
 
 def _default_request(limit_range: Object) -> dict[str, str]:

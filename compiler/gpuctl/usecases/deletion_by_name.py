@@ -83,7 +83,7 @@ def _carry_out(
         execute(session, plan, keys, run, callbacks)
     elif plan.questions and not callbacks.confirm(plan):
         raise Declined("not confirmed", plan)
-    if namespaces.steps and all(step.result == "done" for step in plan.steps):
+    if namespaces.steps and all(step.result == "done" for step in plan.steps if step.action != "skip"):
         with session.within(run.timeout):
             admin_deletion.delete_namespaces(
                 session, namespaces, run.timeout, callbacks.on_step_done, callbacks.on_wait

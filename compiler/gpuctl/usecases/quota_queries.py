@@ -35,16 +35,22 @@ def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> list[QuotaSta
         if names and reader.scope.namespace is None:
             # If not all quotas may be listed, names are namespaces and become parts of URLs: they must be valid.
             users = list(filter(is_dns_label, names))
-            quotas, ranges = admin_deletion.list_quotas(reader.scope.session, users, label)
+            found = admin_deletion.list_quotas(reader.scope.session, users, label)
         else:
-            quotas, ranges = reader.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
+            kinds = ("ResourceQuota", "LimitRange", "ClusterQueue")
+            found = dict(zip(kinds, reader.scope.lists(kinds, labels=label), strict=True))
     except ApiError as error:
         if not error.lacks_permission or names or reader.scope.namespace is not None:
             raise
         raise ClusterError(
             error.message, f"name a user whose quota you may read, or a namespace {NAMED_NAMESPACE}"
         ) from None
-    return _named_quotas(read_quotas(quotas, ranges, reader.settings), names)
+    quotas, ranges, queues = (found[kind] for kind in ("ResourceQuota", "LimitRange", "ClusterQueue"))
+    if reader.settings.has_quota_queues and not queues:
+        reader.scope.note("the limits of Kueue are missing: there is no ClusterQueue of a quota, or none may be listed")
+    there = read_quotas(quotas, ranges, reader.settings, queues=queues)
+    within = reader.scope.namespace
+    return _named_quotas([quota for quota in there if within in (None, quota.namespace)], names)
 
 
 def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaState]:

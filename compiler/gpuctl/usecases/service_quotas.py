@@ -81,4 +81,5 @@ def _limit(item: Item) -> ResourceLimit:
         item.get("vendor"),
         Fraction(str(item["total"])),
         None if used is None else Fraction(str(used)),
+        item.get("gpuType"),
     )

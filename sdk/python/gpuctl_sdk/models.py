@@ -1666,6 +1666,8 @@ class QuotaLimit(Answer):
     resource: str
     name: str
     vendor: str | None = None
+    gpu_type: str | None = None
+    """The GPU type that is limited; null for all types together."""
     unit: str
     total: float
     used: float | None = None

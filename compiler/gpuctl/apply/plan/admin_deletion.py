@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, pool_leave_steps, users_of, warn_about_users
+from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.hints import ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
+from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import (
+    QUOTA_KINDS,
+    RESOURCES,
+    WORKLOADS,
+    Key,
+    Object,
+    annotations_of,
+    key_of,
+    labels_of,
+)
 from gpuctl.objects.companion_names import config_map_name, pool_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -55,8 +67,8 @@ def plan_pool_deletion(
     return plan
 
 
-def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[list[Object], list[Object]]:
-    """Return gpuctl's ResourceQuotas and LimitRanges in all namespaces; if that is forbidden, in those of the users.
+def list_quotas(session: Session, names: Iterable[str], label: str) -> dict[str, list[Object]]:
+    """Return the objects of quotas in all namespaces, by kind; if that is forbidden, in those of the users.
 
     :param names: the users.
     :raises ApiError: the user may not list them there either.
@@ -66,17 +78,17 @@ def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[lis
         try:
             return session.list_objects(RESOURCES[kind], labels=label)[0]
         except ApiError as error:
+            if is_absent(kind, error) and (error.is_missing or not RESOURCES[kind].namespaced):
+                return []
             if not error.lacks_permission:
                 raise
         return [obj for name in names for obj in session.list_objects(RESOURCES[kind], name, labels=label)[0]]
 
-    quotas, ranges = session.each(read, ("ResourceQuota", "LimitRange"))
-    return quotas, ranges
+    return dict(zip(QUOTA_KINDS, session.each(read, QUOTA_KINDS), strict=True))
 
 
 def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
-    """Plan to delete ResourceQuotas and LimitRanges, but nothing else in their namespaces; also return these
-    namespaces.
+    """Plan to delete the objects of quotas, but nothing else in their namespaces; also return these namespaces.
 
     A name is a user's (the namespace), or that of a quota's document, which may be in several namespaces.
 
@@ -84,12 +96,13 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
     """
     label = settings.label("quota")
     names = list(dict.fromkeys(names))
-    found = [obj for objects in list_quotas(session, names, label) for obj in objects]
-    users = {obj["metadata"]["namespace"] for obj in found}
+    user_of = partial(quota_user, namespace_key=settings.label("namespace"))
+    found = [obj for objects in list_quotas(session, names, label).values() for obj in objects if user_of(obj)]
+    users = {user_of(obj) for obj in found}
     quotas = {labels_of(obj)[label] for obj in found}
     plan = Plan()
     for name in names:
-        own = [obj for obj in found if obj["metadata"]["namespace"] == name]
+        own = [obj for obj in found if user_of(obj) == name]
         own = own or [obj for obj in found if labels_of(obj)[label] == name]
         if not own:
             raise no_such("quota", name, users | quotas, f"{ListHint('quotas')} lists them")
@@ -99,7 +112,13 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
             for obj in own
             if key_of(obj) not in have
         ]
-    return plan, sorted({step.key.namespace for step in plan.steps})
+    check_queue_deletions(session, plan, plan.steps)
+    return plan, sorted({user_of(step.live) for step in plan.steps if step.live is not None})
+
+
+def quota_user(obj: Object, namespace_key: str) -> str:
+    """Return the namespace that an object of a quota limits; "" if it is none of gpuctl's."""
+    return obj["metadata"].get("namespace") or labels_of(obj).get(namespace_key, "")
 
 
 def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Records) -> Plan:

@@ -12,10 +12,10 @@ from gpuctl.apply.state.provenance import covers, list_sources
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import RESOURCES, SHARED_KINDS, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import QUOTA_KINDS, RESOURCES, SHARED_KINDS, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_controlled
 
-_KINDS = (*WORKLOADS, *COMPANIONS, "ResourceQuota", "LimitRange")
+_KINDS = (*WORKLOADS, *COMPANIONS, *QUOTA_KINDS)
 
 
 def find_members_without_document(

@@ -32,7 +32,16 @@ from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
-from gpuctl.objects.api_resources import CLAIM, POSTED, PRIORITY_CLASSES, Key, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import (
+    CLAIM,
+    CREATED_ONCE,
+    POSTED,
+    Key,
+    Object,
+    annotations_of,
+    identity_of_shared,
+    labels_of,
+)
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 from gpuctl.release import __version__
 
@@ -51,11 +60,11 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
     """
     desired, key = target.desired, target.key
     if live is None:
-        is_posted = key.kind in POSTED or key.kind in PRIORITY_CLASSES or key.kind == CLAIM
+        is_posted = key.kind in POSTED or key.kind in CREATED_ONCE or key.kind == CLAIM
         method: Method = "post" if is_posted else "apply"
         return Step("create", key, desired=desired, method=method, title=target.title, shared=target.shared)
-    if key.kind in PRIORITY_CLASSES:
-        return _priority_class(target, live)
+    if key.kind in CREATED_ONCE:
+        return _created_once(target, live)
     if key.kind == "Namespace":
         return _namespace(target, live)
     if key.kind == CLAIM:
@@ -111,10 +120,15 @@ def _without_removed(answer: Object, sent: Object, former: Tree) -> Object:
     return {**answer, "metadata": metadata}
 
 
-def _priority_class(target: Target, live: Object) -> Step:
-    have, want = live.get("value"), target.desired["value"]
-    # Administrators may change the value of Kueue's class.
-    if have != want and target.key.kind == "PriorityClass":
+def _created_once(target: Target, live: Object) -> Step:
+    have, want = identity_of_shared(live), identity_of_shared(target.desired)
+    if have != want and target.key.kind == "ResourceFlavor":
+        raise DecisionRefused(
+            f"ResourceFlavor {target.key.name} has the node labels {have} in the cluster and {want} here: set "
+            f"`gpu.types` in platform.yaml to the cluster's labels, or change the flavor while no job uses it "
+            f"(`kubectl edit resourceflavor {target.key.name}`)"
+        )
+    if have != want:
         raise DecisionRefused(
             f"PriorityClass {target.key.name} has the value {have} in the cluster and {want} here, and such a "
             "value cannot change: set `priorities` in platform.yaml to the cluster's value, or to another class name"

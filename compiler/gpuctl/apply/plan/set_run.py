@@ -10,6 +10,7 @@ from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
+from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet
 from gpuctl.apply.state.git_repository import Commit, compare_commits
@@ -102,6 +103,11 @@ class SetRun:
                 f"{self.options.namespace}; from another context give `-n {self.options.namespace}`"
             )
 
+    def keep(self, steps: Iterable[Step]) -> None:
+        """Keep members that were to be pruned."""
+        kinds = {applyset.group_kind(step.live) for step in steps if step.live is not None}
+        self.wanted = self.wanted._replace(group_kinds=self.wanted.group_kinds | kinds)
+
     def write(self, session: Session, state: ApplySet) -> None:
         """Write the parent if it differs.
 
@@ -175,6 +181,7 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
             )
         )
     steps.sort(key=lambda step: step.key)
+    run.keep(check_queue_deletions(session, plan, steps))
     if steps and request.unread and not run.options.allow_skipped:
         plan.errors.append(_unread_error(request.unread, len(steps)))
     gone.update(step.key for step in steps)

@@ -87,7 +87,8 @@ class Execution:
 
     def lease_keys(self) -> set[Key]:
         """Return the leases of the namespaces in which no other run may apply until this one ends."""
-        return {Key("Lease", step.key.namespace, NAMESPACE_LEASE) for step in self.plan.steps if step.deletes}
+        namespaces = {step.key.namespace for step in self.plan.steps if step.deletes}
+        return {Key("Lease", namespace, NAMESPACE_LEASE) for namespace in namespaces if namespace}
 
     def run(self, leases: Leases | None = None) -> None:
         """Carry the plan out within the session's time limit; each step gets its ``result`` and ``error``.

@@ -18,12 +18,13 @@ from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFa
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.objects.api_resources import (
     CLAIM,
-    PRIORITY_CLASSES,
+    CREATED_ONCE,
     RESOURCES,
     WORKLOADS,
     Key,
     Object,
     annotations_of,
+    identity_of_shared,
     key_of,
 )
 from gpuctl.objects.ownership_metadata import Records, is_ours
@@ -249,9 +250,9 @@ class StepWrites:
             raise _NameTaken(f"the existing object of this name {whose}")
 
     def _is_same(self, obj: Object, live: Object | None) -> bool:
-        if live is not None and obj["kind"] in PRIORITY_CLASSES:
-            # A class is shared and has no record of a document; only its value counts.
-            return bool(obj["kind"] != "PriorityClass" or live.get("value") == obj["value"])
+        if live is not None and obj["kind"] in CREATED_ONCE:
+            # It is shared and has no record of a document.
+            return bool(identity_of_shared(live) == identity_of_shared(obj))
         if live is None:
             return False
         if obj["kind"] == CLAIM:

@@ -38,7 +38,7 @@ _ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
 _GROWING = frozenset({"tolerations", "schedulingGates"})
 # Fields whose values, or whose maps' values, are quantities.
 _QUANTITIES = frozenset({"requests", "limits", "hard", "defaultRequest", "default", "min", "max", "sizeLimit"})
-_QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu"}
+_QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu", "nominalQuota", "borrowingLimit", "weight"}
 
 _NOT_COMPARED = ("apiVersion", "kind", "status")
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

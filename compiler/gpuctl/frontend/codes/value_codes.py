@@ -268,6 +268,26 @@ VALUE_CODES = (
         JOBSET,
     ),
     CodeRule(
+        "GPU230",
+        "error",
+        "limit that needs Kueue",
+        "A ResourceQuota counts GPUs of all types together and lends nothing. Limits per GPU type, borrowing and "
+        "weights are those of a Kueue ClusterQueue.",
+        "Set `quota: {backend: kueue}` in platform.yaml if the cluster has Kueue. Otherwise limit `gpu`.",
+        "kind: quota\nversion: v0.1\nquota: {name: teams}\nusers:\n  zhang-san:\n    gpu-types: {H100: 8}  #!\n",
+    ),
+    CodeRule(
+        "GPU231",
+        "error",
+        "limits of GPUs that exclude each other",
+        "Kueue counts either GPUs of all types together (`gpu`) or those of each type (`gpu-types`). A type is the "
+        "nodes with one value of a label. `borrow` adds to one of the two.",
+        "Keep one of the fields that the message names.",
+        "kind: quota\nversion: v0.1\nquota: {name: teams}\nusers:\n  zhang-san:\n    gpu: 8\n"
+        "    gpu-types: {H100: 8}  #!\n",
+        PLATFORM + "quota: {backend: kueue}\n",
+    ),
+    CodeRule(
         "GPU233",
         "error",
         "not a MIG profile of the GPU",

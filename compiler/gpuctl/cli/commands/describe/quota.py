@@ -9,7 +9,7 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
-from gpuctl.reading.quota_rows import QuotaState
+from gpuctl.reading.quota_rows import QuotaState, ResourceLimit
 from gpuctl.usecases.quota_queries import list_quotas, quota_holders
 
 
@@ -68,8 +68,15 @@ def show_quota(quota: QuotaState) -> None:
     vendors = sum(limit.name == "gpu" for limit in quota.limits)
     sections.show_amounts(
         "Limits",
-        [
-            (f"gpu/{limit.vendor}" if limit.name == "gpu" and vendors > 1 else limit.name, limit.total, limit.used)
-            for limit in quota.limits
-        ],
+        [(_limit_name(limit, named=vendors > 1), limit.total, limit.used) for limit in quota.limits],
     )
+
+
+def _limit_name(limit: ResourceLimit, *, named: bool) -> str:
+    """Return the name of a limit.
+
+    :param named: several limits are of GPUs: add the type or vendor.
+    """
+    if limit.name != "gpu" or not (named or limit.gpu_type):
+        return limit.name
+    return f"gpu/{limit.gpu_type or limit.vendor}"

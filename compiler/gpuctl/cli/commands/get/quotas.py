@@ -75,12 +75,12 @@ def cell(quota: QuotaState, name: str) -> str:
 
 
 def gpu_cell(quota: QuotaState) -> str:
-    """Return ``used/total`` of the GPUs, with the vendor if several vendors have a limit or a use."""
+    """Return ``used/total`` of the GPUs, with the GPU type, or the vendor if several vendors have a limit or a use."""
     limits = [limit for limit in quota.limits if limit.name == "gpu"]
     open_ones = [limit for limit in limits if limit.total or limit.used]
-    if len(open_ones) <= 1:
+    if len(open_ones) <= 1 and not any(limit.gpu_type for limit in limits):
         return cell(quota, "gpu")
+    amounts = [(limit, format_amount("gpu", limit.used) or "?") for limit in open_ones]
     return ",".join(
-        f"{limit.vendor}:{format_amount('gpu', limit.used) or '?'}/{format_amount('gpu', limit.total)}"
-        for limit in open_ones
+        f"{limit.gpu_type or limit.vendor}:{used}/{format_amount('gpu', limit.total)}" for limit, used in amounts
     )

@@ -1,0 +1,62 @@
+"""Checks of quota documents that need several fields or the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+_LIMITS = ("cpu", "memory", "gpu", "gpu_types", "gpu_profiles", "maxJobs")
+_NEED_KUEUE = {
+    "gpu_types": ("gpu-types", "a ResourceQuota cannot limit the GPUs of a type"),
+    "borrow": ("borrow", "users of a ResourceQuota cannot borrow"),
+    "weight": ("weight", "users of a ResourceQuota cannot borrow, so that weights have no effect"),
+}
+"""Fields that only Kueue serves: the key, and the reason."""
+
+
+def check_quota(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of a quota."""
+    for name, entry in (model.users or model.namespace or {}).items():
+        path: tuple[str | int, ...] = (model.entries_key, name)
+        if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
+            message = f"a quota on the namespace `{name}` limits all users without a namespace of their own"
+            yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
+        yield from _entry(document, entry, path, settings)
+    if model.default is not None:
+        yield from _entry(document, model.default, ("default",), settings)
+    for name, filled in model.entries.items():
+        path = (model.entries_key, name)
+        if all(getattr(filled, field) is None for field in _LIMITS):
+            message = f"the quota limits nothing for `{name}`"
+            hint = "add cpu, memory, gpu or maxJobs"
+            yield document.diagnostic(ERROR, "GPU201", message, path, hint, key=True)
+        elif filled.borrow is not None and filled.gpu is None and not filled.gpu_types:
+            message = f"`borrow` adds to a limit of GPUs, and `{name}` has none"
+            yield document.diagnostic(ERROR, "GPU231", message, path, "add `gpu` or `gpu-types`", key=True)
+
+
+def _entry(
+    document: Document, entry: QuotaEntry, path: tuple[str | int, ...], settings: Settings
+) -> Iterator[Diagnostic]:
+    for vendor in entry.gpu if isinstance(entry.gpu, dict) else ():
+        if vendor not in settings.gpu_chips:
+            close = nearest(vendor, settings.gpu_chips)
+            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}"
+            message = f"the platform defines no GPU vendor `{vendor}`"
+            yield document.diagnostic(ERROR, "GPU211", message, (*path, "gpu", vendor), hint, key=True)
+    for field, (key, reason) in _NEED_KUEUE.items():
+        if getattr(entry, field) is not None and not settings.has_quota_queues:
+            hint = "set `quota: {backend: kueue}` in platform.yaml, or remove the line"
+            yield document.diagnostic(ERROR, "GPU230", f"{reason}; Kueue can", (*path, key), hint, key=True)
+    for gpu_type in entry.gpu_types or ():
+        if any(isinstance(value, list) for value in settings.gpu_types.get(gpu_type, {}).values()):
+            message = f"nodes of GPU type `{gpu_type}` have one of several labels, and a limit of Kueue counts one"
+            hint = "have the platform's `gpu.types` give the type a label of one value, or use `gpu`"
+            yield document.diagnostic(ERROR, "GPU231", message, (*path, "gpu-types", gpu_type), hint, key=True)
