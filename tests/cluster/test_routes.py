@@ -43,6 +43,32 @@ def test_service_is_applied_changed_and_deleted_with_its_route(place: Place) -> 
     assert _companions(place) == set()
 
 
+def test_route_follows_the_platform_without_a_restart(place: Place) -> None:
+    """The document is the same, so that nothing else changes. The address in `describe` is the new one."""
+    place.platform(GATEWAY)
+    document = inference(service=SERVICE)
+    place.apply(document, flags=("--wait",))
+    uid, pods = place.uid("Deployment", "serve"), place.pods("serve")
+    place.platform("routes: {ingress: nginx}")
+    assert place.plan(document).actions == {
+        "Deployment/serve": "update",
+        "HTTPRoute/serve": "delete",
+        "Ingress/serve": "create",
+        "PodDisruptionBudget/serve": "unchanged",
+        "Service/svc-serve": "unchanged",
+    }
+    place.apply(document, flags=("--yes",))
+    assert _companions(place) == {"PodDisruptionBudget", "Ingress"}
+    assert (place.uid("Deployment", "serve"), place.pods("serve")) == (uid, pods)
+    described = place.gpuctl("describe", "job", "serve").out
+    assert "http://serve.example.com/v1" in described
+    assert place.apply(document).out.count("unchanged") == 4
+    place.platform("routes: {ingress: other}")
+    place.apply(document)
+    assert place.get("Ingress", "serve")["spec"]["ingressClassName"] == "other"
+    assert place.apply(document).out.count("unchanged") == 4
+
+
 def test_ingress_takes_the_place_of_the_route(place: Place) -> None:
     place.platform(GATEWAY)
     document = inference(service=SERVICE)

@@ -124,6 +124,8 @@ SERVICES = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet"})
 """Kinds of the jobs that run until they are stopped."""
 FORMS = (TRAINING_FORMS, frozenset({"Deployment", "LeaderWorkerSet"}))
 """Kinds that are forms of one job: a training's, and an inference's on one node or several."""
+ROUTES = frozenset({"HTTPRoute", "Ingress"})
+"""Kinds of the route to a service, one of which the platform chooses."""
 DEFAULT_QUEUE = "default"
 """Queue of jobs that name none, if it exists in their namespace."""
 

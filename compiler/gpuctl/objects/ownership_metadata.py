@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.objects.hidden_names import prefixed
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MAX_LIFETIME, SCALES_TO_ZERO, STOP_AFTER
+from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MAX_LIFETIME, SCALES_TO_ZERO, STOP_AFTER, URL
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -51,6 +51,7 @@ class Records(NamedTuple):
     max_lifetime: str
     pause_reason: str
     last_used: str
+    url: str
 
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
@@ -69,7 +70,7 @@ def records(settings: Domain) -> Records:
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     more = ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
     of_notebooks = (STOP_AFTER, MAX_LIFETIME, "pause-reason", "last-used")
-    return Records(*map(settings.label, (*names, *more, *of_notebooks)))
+    return Records(*map(settings.label, (*names, *more, *of_notebooks, URL)))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

@@ -36,6 +36,7 @@ from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
     POSTED,
+    ROUTES,
     Key,
     Object,
     annotations_of,
@@ -71,7 +72,7 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
         return existing_claim(target, live)
     _refuse_others(target, live, options)
     if _is_kept(target, live, options):
-        return kept_step(key, live, target.title, options)
+        return _with_address(kept_step(key, live, target.title, options), target.desired, live, options)
     if key.kind in POSTED:
         return _workload(target, live, options)
     return _in_place(target, live, options)
@@ -156,7 +157,12 @@ def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> No
 
 
 def _is_kept(target: Target, live: Object, options: DecisionOptions) -> bool:
-    """Return True if only gpuctl or the platform has changed since the object was made, and its document has not."""
+    """Return True if only gpuctl or the platform has changed since the object was made, and its document has not.
+
+    A route follows the platform: another one restarts nothing.
+    """
+    if target.key.kind in ROUTES:
+        return False
     have = annotations_of(live).get(options.keys.hash)
     want = annotations_of(target.desired)[options.keys.hash]
     return have is not None and have != want and target.same_document and not options.relower
@@ -169,6 +175,20 @@ def kept_step(key: Key, live: Object, title: str, options: DecisionOptions) -> S
     if by == __version__:
         why = f"{KEPT}: the platform's or a pool's settings changed, the document did not"
     return joined_to_set(Step("unchanged", key, f"{why}{OR_RELOWER}", live=live, title=title), live, options)
+
+
+def _with_address(step: Step, desired: Object, live: Object, options: DecisionOptions) -> Step:
+    """Let a workload that stays unchanged get the address of its new route."""
+    key = options.keys.url
+    have, want = annotations_of(live).get(key), annotations_of(desired).get(key)
+    if have == want or want is None:
+        return step
+    step.action, step.method = "update", "patch"
+    step.changes = [*step.changes, FieldOutcome(f"metadata.annotations[{key}]", have, want)]
+    metadata = (step.desired or {}).get("metadata") or {"uid": live["metadata"]["uid"]}
+    step.desired = {"metadata": {**metadata, "annotations": {key: want}}}
+    step.reason = f"has another address; {step.reason}"
+    return step
 
 
 def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:

@@ -32,6 +32,7 @@ from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import (
+    ROUTES,
     SERVICES,
     TRAININGS,
     WORKLOADS,
@@ -386,13 +387,15 @@ def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Docume
 
 
 def _companions(draft: PlanDraft, request: ApplyRequest, document: Document, name: str, wanted: set[Key]) -> None:
-    """Delete companions of the job that its document no longer yields, unless the job is kept."""
+    """Delete companions of the job that its document no longer yields; of a job that is kept, only its old route."""
     main = draft.workload(document.namespace, name)
-    if main is None or "kept" in main.reason:
+    if main is None:
         return
     for key in draft.companions.get((document.namespace, name), ()):
         live = draft.live.objects[key]
         if key in wanted or not _is_companion(live, request, document, name):
+            continue
+        if "kept" in main.reason and key.kind not in ROUTES:
             continue
         draft.steps[key] = Step(
             "delete",
