@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fault_tools.proxy import Action, Proxy, Request, refuse
 from support.cluster_tools import PAUSED, Place, inference
 
 KEDA_PAUSE = "autoscaling.keda.sh/paused-replicas"
@@ -44,6 +45,16 @@ def test_paused_service_stays_paused_under_keda(place: Place) -> None:
     place.running("serve")
 
 
+def test_paused_inference_on_several_nodes_is_not_started_by_keda(place: Place) -> None:
+    place.platform(f"{PLATFORM}\ninference: {{backend: lws}}")
+    place.apply(inference(resources={"nodes": 2}, autoscaling=SCALING))
+    place.gpuctl("pause", "serve")
+    assert place.get("LeaderWorkerSet", "serve")["spec"]["replicas"] == 0
+    assert place.get("ScaledObject", "serve")["metadata"]["annotations"][KEDA_PAUSE] == "0"
+    place.gpuctl("resume", "serve")
+    assert KEDA_PAUSE not in place.get("ScaledObject", "serve")["metadata"].get("annotations", {})
+
+
 def test_paused_service_stays_paused_under_an_autoscaler_from_0(place: Place) -> None:
     place.platform(PLATFORM)
     metric = {"name": "depth", "external": True, "target": 5}
@@ -54,3 +65,33 @@ def test_paused_service_stays_paused_under_an_autoscaler_from_0(place: Place) ->
     assert PAUSED not in scaler["metadata"]["annotations"], "an autoscaler with 1 pod at least starts nothing"
     place.gpuctl("resume", "serve")
     place.running("serve")
+
+
+def test_scaled_object_takes_the_place_of_an_autoscaler(place: Place, proxy: Proxy) -> None:
+    """KEDA's webhook refuses a ScaledObject while a HorizontalPodAutoscaler scales its workload, also in a dry-run, and
+    learns of a deletion a moment later.
+    """
+    place.platform(PLATFORM)
+    place.apply(inference(autoscaling={**SCALING, "minReplicas": 1, "metric": "queue"}))
+    late = ["once"]
+    reason = "the workload 'serve' of type 'apps/v1.Deployment' is already managed by the hpa 'serve'"
+    denied = f'admission webhook "vscaledobject.kb.io" denied the request: {reason}'
+
+    def webhook(request: Request) -> Action | None:
+        if "/scaledobjects" not in request.path or request.method not in ("POST", "PATCH"):
+            return None
+        if place.exists("HorizontalPodAutoscaler", "serve") or ("dryRun" not in request.query and late and late.pop()):
+            return refuse(403, "Forbidden", denied)
+        return None
+
+    proxy.policy = webhook
+    document = inference(autoscaling={**SCALING, "minReplicas": 1})
+    changed = place.apply(document, flags=("--yes", "-o", "json"))
+    assert changed.actions["ScaledObject/serve"] == "create"
+    assert changed.actions["HorizontalPodAutoscaler/serve"] == "delete"
+    assert late == []
+    assert not place.exists("HorizontalPodAutoscaler", "serve")
+    assert place.apply(document).out.count("unchanged") == 3
+    # Back again, no webhook is in the way.
+    place.apply(inference(autoscaling={**SCALING, "minReplicas": 1, "metric": "queue"}), flags=("--yes",))
+    assert not place.exists("ScaledObject", "serve")

@@ -32,7 +32,7 @@ from gpuctl.objects.api_resources import (
     annotations_of,
     key_of,
 )
-from gpuctl.objects.autoscalers import AUTOSCALERS, pause_patch, resume_patch
+from gpuctl.objects.autoscalers import AUTOSCALERS, SCALED, pause_patch, resume_patch
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left
@@ -292,7 +292,7 @@ def _autoscalers(session: Session, live: Object) -> list[Object]:
     """Return the autoscalers of a service that might start it while it is paused, without those that KEDA creates."""
     scope = Scope(session, live["metadata"]["namespace"])
     found: list[Object] = []
-    for kind in sorted(AUTOSCALERS) if live["kind"] == "Deployment" else ():
+    for kind in sorted(AUTOSCALERS) if live["kind"] in SCALED else ():
         # Those that may not be read are not gpuctl's.
         found += scope.all_if_allowed(kind, labels=f"{MANAGED_BY}={MANAGER},app={live['metadata']['name']}") or []
     return [scaler for scaler in found if not is_controlled(scaler)]

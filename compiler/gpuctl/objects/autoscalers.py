@@ -5,6 +5,8 @@ from __future__ import annotations
 from gpuctl.objects.api_resources import Object, annotations_of
 
 AUTOSCALERS = frozenset({"HorizontalPodAutoscaler", "ScaledObject"})
+SCALED = frozenset({"Deployment", "LeaderWorkerSet"})
+"""Kinds of workloads that gpuctl gives an autoscaler."""
 KEDA_PAUSE = "autoscaling.keda.sh/paused-replicas"
 """Annotation of a ScaledObject with the number of pods that KEDA keeps. KEDA would start a paused service again."""
 

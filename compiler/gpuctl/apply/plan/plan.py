@@ -12,6 +12,7 @@ from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.api_errors import ClusterError, NotThere
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Key, Object
+from gpuctl.objects.autoscalers import AUTOSCALERS
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
@@ -206,6 +207,14 @@ class Plan:
     def writes(self) -> bool:
         """Return True if the plan changes anything."""
         return any(step.action in WRITING for step in self.steps)
+
+    @property
+    def succeeding_autoscalers(self) -> set[Key]:
+        """Return the autoscalers that take the place of one of another kind, which the plan deletes before."""
+        scalers = [step for step in self.steps if step.key.kind in AUTOSCALERS]
+        gone = {(step.key.namespace, step.key.name) for step in scalers if step.deletes}
+        created = {step.key for step in scalers if step.action == "create"}
+        return {key for key in created if (key.namespace, key.name) in gone}
 
     @property
     def questions(self) -> list[str]:

@@ -64,7 +64,8 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
     refusals: dict[str, list[str]] = {}
     _find_queued(session, plan, steps)
-    for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals), steps):
+    succeeding = plan.succeeding_autoscalers
+    for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals, succeeding), steps):
         plan.errors += errors
     lenient = None if platform is None else platform.lenient
     pods = dry_run_pods(session, plan, steps, new_namespaces, lenient=lenient)
@@ -231,9 +232,13 @@ def _rights(plan: Plan) -> Iterator[Right]:
                     yield Right(verb, RESOURCES["Secret"], namespace)
 
 
-def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
+def _dry_run(
+    session: Session, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]], succeeding: set[Key]
+) -> list[str]:
     """Dry-run one step, and return the errors. Quota errors are collected in ``refusals``, because the plan may free
     quota.
+
+    :param succeeding: autoscalers whose predecessor still exists. KEDA's webhook refuses them until it is deleted.
     """
     desired = step.desired
     if desired is None or step.passed_dry_run or step.method in ("none", "delete"):
@@ -256,6 +261,8 @@ def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: d
     except ApiError as error:
         if error.exceeds_quota:
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
+            return []
+        if error.is_policy_refusal and step.key in succeeding:
             return []
         if error.exists_already and _is_ours_now(session, step.key):
             raise Changed(f"{step.key} was just created by another gpuctl run", "check it, and run again") from None

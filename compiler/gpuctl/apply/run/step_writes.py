@@ -33,6 +33,7 @@ from gpuctl.objects.workload_state import end_state, is_pod_of, pod_labels
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
+_WEBHOOK_PAUSE = 1.0
 _ATTEMPTS = 5
 _LATE = 2.0
 """Seconds to wait for a delayed quota after the timeout: a deleted object must get a chance to be replaced."""
@@ -107,7 +108,7 @@ class StepWrites:
         if step.method == "post":
             self.create(step.desired)
         elif step.method == "apply":
-            returned, created = self.session.apply(step.desired, force=step.adopt)
+            returned, created = self._apply(step, step.desired)
             if step.action == "create" and not created:
                 step.reason = "another client created it as wanted"
         elif step.method == "labels":
@@ -123,6 +124,21 @@ class StepWrites:
             if returned is not None:
                 _check_effect(step, returned)
         return "done"
+
+    def _apply(self, step: Step, desired: Object) -> tuple[Object, bool]:
+        """Apply an object; return it, and True if that created it.
+
+        An autoscaler is tried again if it is refused: a webhook may not know yet that its predecessor is deleted.
+        """
+        succeeds = step.key in self.plan.succeeding_autoscalers
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self.session.apply(desired, force=step.adopt)
+            except ApiError as error:
+                if not succeeds or not error.is_policy_refusal or attempt == _ATTEMPTS - 1:
+                    raise
+            time.sleep(_WEBHOOK_PAUSE)
+        raise AssertionError("the last attempt returns or raises")
 
     def _claim(self, step: Step) -> None:
         """Move the fields of the last document from other managers to gpuctl in ``managedFields``.
