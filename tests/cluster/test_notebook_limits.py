@@ -121,6 +121,12 @@ def test_lifetime_warns_and_then_pauses(place: Place) -> None:
         "it is paused in 29m"
     )
     assert "(`notebook.max_lifetime: 10h`); save your work before" in warning["message"]
+    described = place.gpuctl("describe", "job", "ending").out
+    assert "Running: it is paused in 29m, at " in described
+    assert "LifetimeEnds" in described
+    rows = {item["name"]: item["reason"] for item in place.gpuctl("get", "jobs", "-o", "json").value["items"]}
+    assert rows["ending"].startswith("it is paused in 29m, at ")
+    assert not rows["young"]
     assert [item["involvedObject"]["name"] for item in events(place, "LifetimeEnded")] == ["old"]
     assert actions(idle(place, "--yes")) == {"ending": "warned already", "tracked": "warned already"}
     assert place.get("StatefulSet", "tracked")["spec"]["replicas"] == 1

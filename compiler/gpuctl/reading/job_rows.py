@@ -25,6 +25,7 @@ from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.node_devices import gpus_of_claims
 from gpuctl.reading.node_gpus import selected_gpu_type
+from gpuctl.reading.notebook_limits import with_lifetime
 from gpuctl.reading.schedule_status import schedule_status
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused_status
 
@@ -88,7 +89,8 @@ class Job:
         if self.workload is not None and is_scheduled(self.workload):
             return schedule_status(self.workload, self.runs, self.pods, keys, self.refusal)
         if self.workload is not None:
-            return job_status(self.workload, self.pods, keys, self.refusal)
+            status = job_status(self.workload, self.pods, keys, self.refusal)
+            return with_lifetime(status, self.workload, self.pods, keys)
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
 
 
@@ -435,7 +437,7 @@ def pod_row(
         uid=uid,
         pod=pod["metadata"]["name"],
         identity=identity,
-        status=pod_status(pod),
+        status=with_lifetime(pod_status(pod), workload, [pod], names.keys),
         ready=ready_containers(pod),
         node=(pod.get("spec") or {}).get("nodeName"),
         ip=status.get("podIP"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.objects.durations import parse_duration
+from gpuctl.objects.durations import format_duration, parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.reading.status import Status
 
 _LEAST_AHEAD = 3600.0
 
@@ -25,6 +29,15 @@ class NotebookLimits(NamedTuple):
     def warned_from(self, start: float) -> float:
         """Return the time from which on the owner is warned: the last tenth of the lifetime, at least its last hour."""
         return self.end(start) - max(_LEAST_AHEAD, (self.max_lifetime or 0.0) / 10)
+
+    def lifetime_warning(self, start: float, now: float) -> str:
+        """Return when the notebook is paused because of its lifetime; "" before its owner is warned."""
+        if self.max_lifetime is None or now < self.warned_from(start):
+            return ""
+        end, field = self.end(start), f"`notebook.max_lifetime: {format_duration(int(self.max_lifetime))}`"
+        if now >= end:
+            return f"its lifetime has ended, at {to_rfc3339(end)} ({field})"
+        return f"it is paused in {rough_duration(end - now)}, at {to_rfc3339(end)} ({field}); save your work before"
 
 
 def limits_of(workload: Object, keys: Records) -> NotebookLimits:
@@ -47,3 +60,12 @@ def start_of(pod: Object) -> float | None:
     if pod["metadata"].get("deletionTimestamp"):
         return None
     return time_of((pod.get("status") or {}).get("startTime"))
+
+
+def with_lifetime(status: Status, workload: Object | None, pods: Iterable[Object], keys: Records) -> Status:
+    """Return the status of a running notebook with a warning before the end of its lifetime."""
+    if workload is None or keys.max_lifetime not in annotations_of(workload) or status.phase != "running":
+        return status
+    starts = [start for pod in pods if (start := start_of(pod)) is not None]
+    warning = limits_of(workload, keys).lifetime_warning(max(starts), time.time()) if starts else ""
+    return status._replace(reason=status.reason or warning)

@@ -121,11 +121,11 @@ def _lifetime(found: IdleJob, limits: NotebookLimits, now: float) -> IdleJob | N
     end = limits.end(found.since)
     if limits.max_lifetime is None or now < limits.warned_from(found.since):
         return None
-    field = f"`notebook.max_lifetime: {format_duration(int(limits.max_lifetime))}`"
     if now >= end:
+        field = f"`notebook.max_lifetime: {format_duration(int(limits.max_lifetime))}`"
         cause = f"it ran for {rough_duration(now - found.since)}, since {to_rfc3339(found.since)} ({field})"
         return found._replace(limit="max_lifetime", cause=cause)
-    cause = f"it is paused in {rough_duration(end - now)}, at {to_rfc3339(end)} ({field}); save your work before"
+    cause = limits.lifetime_warning(found.since, now)
     return found._replace(limit="max_lifetime", cause=cause, verdict=IdleVerdict.WARN)
 
 
