@@ -712,7 +712,7 @@ type RerunJobsOptions struct {
 	Namespace string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Of arrays, run only the indexes that have not succeeded. The others stay finished.
+	// Run only failed trainings; of arrays, only the indexes that have not succeeded.
 	Failed bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
@@ -872,7 +872,7 @@ type RerunJobOptions struct {
 	Namespace string
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
-	// Of arrays, run only the indexes that have not succeeded. The others stay finished.
+	// Run only failed trainings; of arrays, only the indexes that have not succeeded.
 	Failed bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool

@@ -42,6 +42,37 @@ def test_jobs_that_left_the_sweep_are_pruned(place: Place) -> None:
     assert not place.exists("Job", "tune-1")
 
 
+def test_preview_names_the_jobs_that_left_the_sweep(place: Place) -> None:
+    """Without --prune they stay, and the printed command removes them."""
+    place.apply(sweep(lr=[f"{number}e-5" for number in range(1, 10)]), flags=("--set", "tuning"))
+    shorter = sweep(lr=["1e-5"])
+    command = f"gpuctl delete job tune-{{1..8}} -n {place.namespace}"
+    left = f"the sweep tune in {place.namespace} no longer has tune-1, tune-2, tune-3 and 5 more: they stay until `{command}`"
+    assert left in place.plan(shorter).value["notes"]
+    assert left in place.apply(shorter, flags=("--dry-run",)).err
+    assert not place.plan(shorter, flags=("--set", "tuning", "--prune")).value["notes"]
+    place.gpuctl("delete", "job", *(f"tune-{number}" for number in range(3, 9)), "--yes")
+    two = f"no longer has tune-1 and tune-2: they stay until `gpuctl delete job tune-1 tune-2 -n {place.namespace}`"
+    assert two in place.apply(shorter).err
+    place.gpuctl("delete", "job", "tune-1", "tune-2", "--yes")
+    assert "no longer has" not in place.apply(shorter).err
+
+
+def test_failed_indexes_of_the_arrays_of_a_sweep_run_again(place: Place) -> None:
+    """The job that has succeeded, and the indexes that have, do not run."""
+    place.apply({**sweep(lr=["1e-5", "2e-5"]), "array": 2}, flags=("--wait",))
+    for job, failed in (("tune-0", ()), ("tune-1", ("tune-1-1",))):
+        for pod in place.pods(job):
+            how = "fail" if pod.startswith(failed) and failed else "complete"
+            place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": how}}})
+        place.ended(job)
+    finished = place.uid("Job", "tune-0")
+    done = place.gpuctl("rerun", "--sweep", "tune", "--failed")
+    assert "1 of 2 indexes run again: 1" in done.out
+    assert place.uid("Job", "tune-0") == finished
+    place.until(lambda: len(place.pods("tune-1")) == 1, "the pod of the failed index")
+
+
 def test_rollback_of_one_job_keeps_it_in_the_sweep(place: Place) -> None:
     for value in ("1e-5", "2e-5"):
         place.apply(sweep(lr=[value]), flags=("--yes",))

@@ -124,10 +124,18 @@ def test_rerun_of_failed_indexes_keeps_the_finished_ones() -> None:
     assert "suspend" not in step.desired["spec"]
 
 
+def test_rerun_of_a_failed_training_runs_all_of_it() -> None:
+    (step,) = plan_rerun({**job(), "status": ENDED}, "training/train", KEYS, failed=True).steps
+    assert step.reason == "failed, runs again"
+
+
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
-        ({**job(), "status": ENDED}, "training/train in team is not an array, so that it has no failed indexes"),
+        (
+            {**job(), "status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+            "training/train in team has succeeded",
+        ),
         (
             array(2, 2, {"completedIndexes": "0-1", "conditions": [{"type": "Complete", "status": "True"}]}),
             "all indexes of training/train in team have succeeded",

@@ -15,7 +15,7 @@ from gpuctl.apply.plan.plan import AlreadyExists, Declined, Plan, Refused, Right
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.set_run import SetRun, plan_prune
-from gpuctl.apply.plan.sweep_notes import note_moved_values
+from gpuctl.apply.plan.sweep_notes import note_changed_sweeps
 from gpuctl.apply.run import recovery, unfinished_runs
 from gpuctl.apply.run.checkpoint_before_stop import checkpoint_targets
 from gpuctl.apply.run.checkpointing import run_checkpoints
@@ -348,7 +348,7 @@ def _whole_plan(
                 unwanted = unfinished_runs.pruned_entries(unfinished, plan, run.id, set_options.name)
         unfinished.add_recovery_to(session, plan, request.keys, unwanted)
         note_finished(plan, request)
-        note_moved_values(plan, request.settings)
+        note_changed_sweeps(session, plan, request)
         add_disruptions(session, plan, request.keys)
         if checkpoint:
             note_checkpoints(plan, request.keys)

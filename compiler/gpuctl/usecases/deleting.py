@@ -106,7 +106,7 @@ def rerun_jobs(
 ) -> Plan:
     """Run trainings again that have ended.
 
-    :param failed: run only the indexes of arrays that have not succeeded.
+    :param failed: run only what has not succeeded: failed trainings, and indexes of arrays.
     :param sees: return True for jobs that messages may name as victims or as holders of resources.
     :raises NoSuchJob: a name has no job, or several.
     :raises NotRerunnable: a job has not ended, or is not a training.

@@ -742,7 +742,7 @@ class Operations(ABC):
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
+        :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
@@ -933,7 +933,7 @@ class Operations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
+        :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
@@ -3149,7 +3149,7 @@ class AsyncOperations(ABC):
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
+        :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         """
@@ -3340,7 +3340,7 @@ class AsyncOperations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param failed: Of arrays, run only the indexes that have not succeeded. The others stay finished.
+        :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """

@@ -319,7 +319,7 @@ Queue = Annotated[
     bool, Query(description="Create a job even if a quota is exhausted. It starts when the quota has room.")
 ]
 Failed = Annotated[
-    bool, Query(description="Of arrays, run only the indexes that have not succeeded. The others stay finished.")
+    bool, Query(description="Run only failed trainings; of arrays, only the indexes that have not succeeded.")
 ]
 Force = Annotated[bool, Query(description="End the pods without their grace period.")]
 ServiceStrategy = Annotated[

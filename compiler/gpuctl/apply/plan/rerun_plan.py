@@ -25,8 +25,8 @@ def plan_rerun(
     """Plan to replace a finished Job or JobSet by itself; its old pods and logs are deleted.
 
     :param queued: its Kueue Workload, if any. The original node selector is restored instead of the one Kueue injected.
-    :param failed: run only the indexes of an array that have not succeeded.
-    :raises NotRerunnable: the workload is a service, or has not ended; with ``failed``, it has no such indexes.
+    :param failed: run only what has not succeeded: these indexes of an array, or a failed training.
+    :raises NotRerunnable: the workload is a service, or has not ended; with ``failed``, it has succeeded.
     """
     key = key_of(workload)
     if is_scheduled(workload):
@@ -44,7 +44,7 @@ def plan_rerun(
         raise NotRerunnable(
             f"{title} in {key.namespace} has not ended", "it can run again when it has finished, failed or was deleted"
         )
-    again = _not_succeeded(workload, title) if failed else ""
+    again = _not_succeeded(workload, title, ended) if failed else ""
     desired = recreatable(workload)
     # Without a request to run, an ended job is recreated suspended; here the user requests a run.
     desired["spec"].pop("suspend", None)
@@ -61,15 +61,17 @@ def plan_rerun(
     return Plan([Step("replace", key, reason, desired=desired, live=workload, method="post", title=title)])
 
 
-def _not_succeeded(workload: Object, title: str) -> str:
-    """Return the indexes of an ended array that have not succeeded, such as ``3,7-9``.
+def _not_succeeded(workload: Object, title: str, ended: str) -> str:
+    """Return the indexes of an ended array that have not succeeded, such as ``3,7-9``; "" for another failed training.
 
-    :raises NotRerunnable: all indexes have succeeded, or the workload is not an array.
+    :raises NotRerunnable: the training, or all of its indexes, have succeeded.
     """
     name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
     if not is_array(workload):
-        hint = f"{JobHint('rerun', name, namespace)} runs the whole training again"
-        raise NotRerunnable(f"{title} in {namespace} is not an array, so that it has no failed indexes", hint)
+        if ended == "failed":
+            return ""
+        hint = f"{JobHint('rerun', name, namespace)} runs it again"
+        raise NotRerunnable(f"{title} in {namespace} has succeeded", hint)
     found = other_indexes(workload["status"].get("completedIndexes") or "", workload["spec"]["completions"])
     if not found:
         hint = f"{JobHint('rerun', name, namespace)} runs all of them again"

@@ -1,17 +1,33 @@
-"""Notes on values of a sweep that run again because the job that had them loses its number."""
+"""Notes on changed sweeps: values that run again because their job loses its number, and jobs that are left."""
 
 from __future__ import annotations
 
-from gpuctl.apply.plan.plan import Plan
-from gpuctl.language.display_text import shorten
-from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Object, labels_of
-from gpuctl.objects.label_names import SWEEP, SWEEP_VALUES, sweep_values
+from collections.abc import Iterable, Sequence
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.backend.lowering_context import Lowered
+from gpuctl.hints import JobHint, Phrase
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few, shorten
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of, labels_of
+from gpuctl.objects.label_names import MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, sweep_values
+from gpuctl.objects.ownership_metadata import is_controlled
+
+_FEW = 5
 _Place = tuple[str, str, frozenset[tuple[str, str]]]
 
 
-def note_moved_values(plan: Plan, settings: Settings) -> None:
+def note_changed_sweeps(session: Session, plan: Plan, request: ApplyRequest) -> None:
+    """Add notes on the changed sweeps of the documents."""
+    _note_moved_values(plan, request.settings)
+    if not request.offline:
+        _note_jobs_left(session, plan, request.lowered, request.settings)
+
+
+def _note_moved_values(plan: Plan, settings: Settings) -> None:
     """Add a note for each job that takes over the values of a job which this plan replaces or deletes."""
     former: dict[_Place, str] = {}
     for step in plan.steps:
@@ -34,3 +50,51 @@ def _place(obj: Object, settings: Settings) -> _Place | None:
     sweep = labels_of(obj).get(settings.label(SWEEP))
     values = sweep_values(obj, settings.label(SWEEP_VALUES))
     return (obj["metadata"].get("namespace", ""), sweep, frozenset(values.items())) if sweep and values else None
+
+
+def _note_jobs_left(session: Session, plan: Plan, lowered: Iterable[Lowered], settings: Settings) -> None:
+    """Add a note for each sweep with jobs in the cluster that its document no longer yields, and that stay."""
+    sweeps: dict[tuple[str, str], set[str]] = {}
+    for document in {id(item.document): item.document for item in lowered}.values():
+        if document.first is not None:
+            sweeps.setdefault((document.namespace, document.written_name), set()).add(document.name)
+    planned = {step.key for step in plan.steps}
+    # A sweep without a live job is new.
+    known = {
+        (step.key.namespace, labels_of(step.live).get(settings.label(SWEEP)))
+        for step in plan.steps
+        if step.live is not None
+    }
+    for (namespace, sweep), names in sorted(sweeps.items()):
+        if (namespace, sweep) not in known:
+            continue
+        scope = Scope(session, namespace)
+        labels = f"{MANAGED_BY}={MANAGER},{settings.label(SWEEP)}={sweep}"
+        found = [obj for kind in sorted(TRAINING_FORMS) for obj in scope.all_if_allowed(kind, labels=labels) or []]
+        left = {
+            labels_of(obj).get("app", "")
+            for obj in found
+            if key_of(obj) not in planned and not is_controlled(obj) and not obj["metadata"].get("deletionTimestamp")
+        }
+        if gone := sorted(left - names - {""}, key=lambda name: (len(name), name)):
+            plan.notes.append(_left(sweep, namespace, gone))
+
+
+def _left(sweep: str, namespace: str, names: Sequence[str]) -> str:
+    first, last = (names[place].rpartition("-")[2] for place in (0, -1))
+    listed = " ".join(names)
+    if len(names) > _FEW and _are_consecutive(sweep, names, first, last):
+        listed = f"{sweep}-{{{first}..{last}}}"
+    several = len(names) > 1
+    shown = " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if len(names) <= _FEW else first_few(names)
+    each = "each" if several else "it"
+    removes = Phrase(str(JobHint("delete", listed, namespace)), f"`DELETE /jobs/{{jobId}}` of {each}")
+    them = "they stay" if several else "it stays"
+    return f"the sweep {sweep} in {namespace} no longer has {shown}: {them} until {removes}"
+
+
+def _are_consecutive(sweep: str, names: Sequence[str], first: str, last: str) -> bool:
+    """Return True if the names have all numbers from the first to the last. Labels may contain any number."""
+    if not (first.isdecimal() and last.isdecimal() and int(last) - int(first) == len(names) - 1):
+        return False
+    return list(names) == [f"{sweep}-{int(first) + place}" for place in range(len(names))]

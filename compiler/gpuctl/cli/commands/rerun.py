@@ -34,7 +34,7 @@ from gpuctl.usecases.service_changes import rerun_by_service
 @click.option(
     "--failed",
     is_flag=True,
-    help="Of arrays, only the indexes without success; of a sweep, the failed jobs.",
+    help="Only failed trainings; of arrays, only the indexes without success.",
 )
 @queue_option
 @changing_options
@@ -58,16 +58,14 @@ def command(
     services are not touched. A training that was deleted, or removed by its ttl, runs again from its last document
     (`gpuctl history`) after confirmation; name it alone.
 
-    With --failed, the finished indexes of an array stay finished: the others run, under their own indexes. The preview
-    lists them.
+    With --failed, only what has not succeeded runs. The finished indexes of an array stay finished: the others run,
+    under their own indexes. The preview lists them.
     """
     as_json = as_json or output == "json"
     invocation = Invocation(kubeconfig, context, yes, as_json)
     names = read_named_jobs(
         names, sweep, kubeconfig, context, platform, namespace, as_json=as_json, status="failed" if failed else ""
     )
-    # The failed jobs of a sweep run again as a whole.
-    failed = failed and not sweep
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
