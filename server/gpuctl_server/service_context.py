@@ -40,6 +40,7 @@ from gpuctl_server.mirror.redacting_session import RedactingSession, ScopedSessi
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
 from gpuctl_server.mirror.shared_lists import ListSharingSession, MaxListAge, SharedLists
 from gpuctl_server.mirror.visibility import Visibility
+from gpuctl_server.prerequisite_loop import PrerequisiteLoop
 from gpuctl_server.response_cache import ResponseCache
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_metrics import ServiceMetrics
@@ -82,6 +83,7 @@ class Service:
     usage: UsageConnection
     collector: CollectorSupervisor | None
     sessions: Sessions
+    prerequisites: PrerequisiteLoop
     shared_lists: SharedLists = field(default_factory=SharedLists)
     simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
     compile_locks: CompileLocks = field(default_factory=CompileLocks)
@@ -213,6 +215,7 @@ class Service:
         """Start watching the cluster."""
         self.mirror.start()
         self.board.start()
+        self.prerequisites.start()
         if self.collector is not None:
             self.collector.start()
 
@@ -220,6 +223,7 @@ class Service:
         """Stop all threads and close all connections."""
         if self.collector is not None:
             self.collector.stop()
+        self.prerequisites.stop()
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()
@@ -269,4 +273,5 @@ def make_service(
         CollectorSupervisor(settings) if settings.usage else None,
         # With `insecure_plain_http`, TLS ends in front of the service: browsers use HTTPS then, too.
         Sessions(secure=settings.tls_certificate is not None or settings.insecure_plain_http),
+        PrerequisiteLoop(connection, mirror, keys),
     )

@@ -268,6 +268,10 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
         job |= {"epochs": st.integers(1, 9), "batch_size": st.integers(1, 9), "retries": st.integers(0, 3)}
         job |= {"max_runtime": st.just("1d2h"), "ttl": st.just("7d")}
         values = st.dictionaries(st.sampled_from(["lr", "seed", "a-b"]), TEXT, min_size=1)
+        job["after"] = st.one_of(
+            st.lists(NAME, min_size=1, max_size=3, unique=True),
+            st.dictionaries(NAME, st.sampled_from(["ok", "any", "failed"]), min_size=1, max_size=3),
+        )
         job["sweep"] = st.fixed_dictionaries({"name": NAME, "values": values})
         resources["nodes"] = st.integers(1, 3)
         fields["array"] = st.one_of(st.integers(1, 9), ARRAY)

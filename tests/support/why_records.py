@@ -1,7 +1,7 @@
 """The evidence of ``gpuctl why`` for jobs on the control plane, recorded for tests of its rules without one.
 
-``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py tests/cluster/test_queues.py`` writes the evidence of each
-cause; nothing in the files is written by hand.
+``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py tests/cluster/test_queues.py tests/cluster/test_after.py``
+writes the evidence of each cause; nothing in the files is written by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.job_lookup import find_job
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.queue_position import KueueLists
@@ -56,6 +57,7 @@ def dump(evidence: Evidence, cause: str) -> str:
         "snapshot": None if evidence.snapshot is None else _written(evidence.snapshot),
         "logs": [[pod, container, lines] for (pod, container), lines in evidence.logs.items()],
         **_device_claims(evidence),
+        **_prerequisites(evidence),
         **{key: getattr(evidence, name) for name, key in _PARTS.items()},
     }
     if evidence.kueue is not None:
@@ -68,12 +70,17 @@ def _device_claims(evidence: Evidence) -> dict[str, Any]:
     return {"device_claims": found} if found else {}
 
 
+def _prerequisites(evidence: Evidence) -> dict[str, Any]:
+    return {"prerequisites": list(evidence.job.prerequisites)} if evidence.job.prerequisites else {}
+
+
 def load(path: Path) -> tuple[Evidence, str]:
     """Return recorded evidence, and the cause at that time."""
     value = json.loads(path.read_text())
     settings = Settings()
+    prerequisites = [Prerequisite(*item) for item in value.get("prerequisites", [])]
     evidence = Evidence(
-        Job(Identity(*value["identity"]), value["workload"], value["pods"]),
+        Job(Identity(*value["identity"]), value["workload"], value["pods"], prerequisites=prerequisites),
         records(settings),
         settings,
         datetime.fromisoformat(value["now"]),

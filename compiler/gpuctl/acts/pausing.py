@@ -22,6 +22,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import (
     QUEUE_LABEL,
     TRAINING_FORMS,
@@ -36,6 +37,7 @@ from gpuctl.objects.autoscalers import AUTOSCALERS, SCALED, pause_patch, resume_
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left
+from gpuctl.objects.prerequisites import is_waiting, prerequisites_of
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import end_state
@@ -110,7 +112,7 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
 
     :raises NotPausable: it waits for Kueue.
     """
-    if live["metadata"].get("deletionTimestamp") or end_state(live):
+    if live["metadata"].get("deletionTimestamp") or end_state(live) or is_waiting(live, keys):
         return None
     spec = live.get("spec") or {}
     queued = _workload_of(session, live)
@@ -238,11 +240,14 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     remembered = annotations_of(live).get(keys.paused)
     if is_scheduled(live):
         return _resume_schedule(session, live, keys)
+    if is_waiting(live, keys):
+        waits = f"it waits for {first_few(prerequisites_of(live, keys.after))}"
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if _is_active(item) and remembered is None:
-            return PauseResult(key, "resumed", False, "is not paused; Kueue decides when it starts")
+            waits = waits or "Kueue decides when it starts"
+            return PauseResult(key, "resumed", False, f"is not paused; {waits}")
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
@@ -252,6 +257,11 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         gone = {**_mark(keys), HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
+    if is_waiting(live, keys):
+        if remembered is None:
+            return PauseResult(key, "resumed", False, f"is not paused; {waits}")
+        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
+        return PauseResult(key, "resumed", True, f"is resumed; {waits}")
     if key.kind in TRAININGS:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)

@@ -33,8 +33,9 @@ from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
+from gpuctl.objects.label_names import AFTER, CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
 from gpuctl.objects.pod_templates import group_templates
+from gpuctl.objects.prerequisites import OK, prerequisites_of
 from gpuctl.objects.queueing import POD_PARENT, TOPOLOGIES, is_written_by_kueue, queue_of
 from gpuctl.objects.scheduled_jobs import run_of
 
@@ -229,6 +230,9 @@ class LiftedWorkload:
             job["max_runtime"] = format_duration(self.pod["activeDeadlineSeconds"])
         if "ttlSecondsAfterFinished" in spec:
             job["ttl"] = format_duration(spec["ttlSecondsAfterFinished"])
+        after = prerequisites_of(self.obj, self.context.label(AFTER))
+        if after:
+            job["after"] = list(after) if set(after.values()) == {OK} else after
         sweep = self.labels.get(self.context.label(SWEEP))
         if sweep is not None:
             job["sweep"] = {"name": sweep, "values": sweep_values(self.obj, self.context.label(SWEEP_VALUES))}

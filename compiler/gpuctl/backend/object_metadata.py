@@ -10,6 +10,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.label_names import (
+    AFTER,
     CHECKPOINT,
     MANAGED_BY,
     MANAGER,
@@ -18,6 +19,7 @@ from gpuctl.objects.label_names import (
     SWEEP_VALUES,
     URL,
 )
+from gpuctl.objects.prerequisites import ADMISSION_GATES, GATE
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
@@ -97,6 +99,10 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         # On the running object: its progress is saved as this object says, even if a newer document differs.
         text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
         annotations[context.label(CHECKPOINT)] = text
+    if model.kind == "training" and model.job.after:
+        annotations[context.label(AFTER)] = json.dumps(model.job.prerequisites)
+        # Also without a queue: Kueue's webhook may set the namespace's default queue.
+        annotations[ADMISSION_GATES] = GATE
     if model.kind == "training" and model.job.sweep is not None:
         annotations[context.label(SWEEP_VALUES)] = json.dumps(model.job.sweep.values, ensure_ascii=False)
     service = getattr(model, "service", None)

@@ -113,8 +113,15 @@ def _job_spec(context: Context, document: Document, model: TrainingDocument, nam
         spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
     if model.job.ttl is not None:
         spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
+    spec |= _suspension(context, model)
     spec["template"] = _template(context, document, model, name)
     return spec
+
+
+def _suspension(context: Context, model: TrainingDocument) -> Object:
+    """Return the field that holds back a training with prerequisites. In a queue, an admission gate does."""
+    waits = bool(model.job.after) and context.settings.queue_of_job(model) is None
+    return {"suspend": True} if waits else {}
 
 
 def _array_spec(model: TrainingDocument, array: Array) -> Object:
@@ -175,6 +182,7 @@ def _job_set(context: Context, document: Document, model: TrainingDocument, name
         spec["successPolicy"] = {"operator": "All", "targetReplicatedJobs": list(model.primary)}
     if model.job.ttl is not None:
         spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
+    spec |= _suspension(context, model)
     if model.roles:
         spec["replicatedJobs"] = _role_jobs(context, document, model, name)
     else:

@@ -81,7 +81,6 @@ _TRAINING = ("training",)
 _SERVICES = ("inference", "notebook", "compute")
 _OTHER = "; other fields go into `podPatch`"
 _PROBE = Replacement("health_check: /health", "service", _SERVICES)
-_AFTER = "there are no dependencies: apply the job after `gpuctl wait NAME --for done` has ended"
 _KUBERNETES_FIELDS = {
     "activeDeadlineSeconds": Replacement("max_runtime: 24h", "job", _TRAINING),
     "hostNetwork": Replacement("network: {hostNetwork: true}", "resources"),
@@ -100,6 +99,10 @@ _KUBERNETES_FIELDS = {
 _OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} | {
     fold(name): field
     for names, field in (
+        (
+            "after depends_on dependencies dependency needs",
+            Replacement("after: [NAME]", "job", _TRAINING, ": it starts when the job NAME has succeeded"),
+        ),
         ("schedule cron crontab", Replacement('schedule: "0 2 * * *"', kinds=_TRAINING)),
         (
             "array arrays tasks",
@@ -125,7 +128,6 @@ _OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} 
     for name in names.split()
 }
 """Folded fields of Kubernetes and other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems) -> gpuctl's."""
-_DEPENDENCIES = frozenset(map(fold, ("after", "depends_on", "dependencies", "dependency", "needs")))
 
 _PARTS_OF_CODE = {
     **dict.fromkeys(("url", "repo", "repository", "remote"), "git"),
@@ -174,8 +176,7 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
         return f"`{home[2]}` belongs in `{home[0]}`" if home[0] else f"`{home[2]}` belongs at the top of the document"
     if kind in WORKLOADS:
         own = _OWN_FIELDS.get(fold(text))
-        other = _AFTER if fold(text) in _DEPENDENCIES else None
-        hint = (own.hint(kind) if own is not None else other) or _pod_patch(text, value) or hint
+        hint = (own.hint(kind) if own is not None else None) or _pod_patch(text, value) or hint
     return hint or f"the fields here are {', '.join(shape.keys)}"
 
 

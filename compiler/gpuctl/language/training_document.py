@@ -11,6 +11,7 @@ from gpuctl.language.fields import (
     Cron,
     DnsLabel,
     Duration,
+    JobName,
     Partial,
     Port,
     PositiveCount,
@@ -25,6 +26,13 @@ from gpuctl.language.sweep_block import Membership, SweepValues
 from gpuctl.language.workload import PROFILES, JobBlock, Workload
 
 DEFAULT_MASTER_PORT = 29500
+
+
+MOST_PREREQUISITES = 100
+Prerequisites = (
+    Annotated[list[JobName], Field(min_length=1, max_length=MOST_PREREQUISITES)]
+    | Annotated[dict[JobName, Literal["ok", "any", "failed"]], UserKeys(), Field(max_length=MOST_PREREQUISITES)]
+)
 
 
 class TrainingJob(JobBlock):
@@ -62,12 +70,25 @@ class TrainingJob(JobBlock):
         description="Delete the finished job after this time. Default: never.",
         examples=["7d"],
     )
+    after: Prerequisites | None = Field(
+        None,
+        description="Trainings, arrays and sweeps of the same namespace that must have ended before this one starts: a "
+        "list of names, which must have succeeded, or a mapping of names to `ok`, `failed` or `any` (ended either "
+        "way). The service, or `gpuctl apply --wait`, starts it. A prerequisite that fails, where it had to "
+        "succeed, can be run again.",
+        examples=[["prepare"], {"prepare": "ok", "evaluate": "any"}],
+    )
     sweep: Membership | None = Field(
         None,
         description="The sweep that this job is part of, and its values there. gpuctl writes it into the jobs of a "
         "sweep.",
         examples=[{"name": "tune", "values": {"lr": "1e-5"}}],
     )
+
+    @property
+    def prerequisites(self) -> dict[str, str]:
+        """The jobs to wait for and their conditions, with the short form expanded."""
+        return dict.fromkeys(self.after, "ok") if isinstance(self.after, list) else dict(self.after or {})
 
 
 class TrainingDocument(Workload):
@@ -149,6 +170,13 @@ class TrainingDocument(Workload):
         if array is not None and array.retries is not None and self.job.retries:
             message = "`job.retries` and `array.retries` both set how often a failed run is started again"
             raise field_error("GPU213", message, "keep one", ("array", "retries"))
+        return self
+
+    @model_validator(mode="after")
+    def _starts_once(self) -> "TrainingDocument":
+        if self.job.after is not None and self.schedule is not None:
+            message = "`after` starts a training once, and `schedule` at its times"
+            raise field_error("GPU213", message, "remove `job.after`, or `schedule`", ("job", "after"))
         return self
 
     @model_validator(mode="after")

@@ -219,6 +219,6 @@ def _single_name(single: SingleValue) -> str:
 
 def _plural(name: str) -> str:
     head, space, rest = name.partition(" that ")
-    if head == "text" or not head[-1].isalpha() or " or " in head or head.endswith("s"):
+    if head == "text" or not head[-1].isalpha() or " or " in head or head.endswith("s") or head.startswith("one of "):
         return name
     return f"{head}s{space}{rest.replace('is not', 'are not')}"

@@ -26,6 +26,13 @@ STOP_AFTER = "stop-after"
 MAX_LIFETIME = "max-lifetime"
 """Annotation, under the platform's domain, with the time after which a notebook is paused."""
 
+AFTER = "after"
+"""Annotation, under the platform's domain, with the prerequisites of a training and their conditions as JSON."""
+ENDED_BEFORE = "ended-before"
+"""Annotation, under the platform's domain, with the prerequisites that have ended and how they ended as JSON."""
+RELEASED = "released-at"
+"""Annotation, under the platform's domain, with the time at which a training's prerequisites were met."""
+
 SET_NAME = "leaderworkerset.sigs.k8s.io/name"
 """Label that LeaderWorkerSet sets on a pod: the name of its LeaderWorkerSet."""
 GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"

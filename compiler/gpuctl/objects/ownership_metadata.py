@@ -10,7 +10,18 @@ from typing import NamedTuple, Protocol
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.hashed_names import LOWERED_FROM
 from gpuctl.objects.hidden_names import prefixed
-from gpuctl.objects.label_names import CHECKPOINT, MANAGED_BY, MAX_LIFETIME, SCALES_TO_ZERO, STOP_AFTER, URL
+from gpuctl.objects.label_names import (
+    AFTER,
+    CHECKPOINT,
+    ENDED_BEFORE,
+    MANAGED_BY,
+    MAX_LIFETIME,
+    RELEASED,
+    SCALES_TO_ZERO,
+    STOP_AFTER,
+    SWEEP,
+    URL,
+)
 from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -52,11 +63,16 @@ class Records(NamedTuple):
     pause_reason: str
     last_used: str
     url: str
+    sweep: str
+    after: str
+    ended_before: str
+    released: str
 
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
         own = (self.hash, self.lowered_by, self.lowered_from, self.applied_by, self.paused, self.request, self.idle)
-        return key in (*own, self.pause_reason, self.last_used, PART_OF, HELD_QUEUE, FINISHED_INDEXES)
+        later = (self.pause_reason, self.last_used, self.ended_before, self.released)
+        return key in (*own, *later, PART_OF, HELD_QUEUE, FINISHED_INDEXES)
 
     def is_lasting(self, key: str) -> bool:
         """Return True if a label or annotation is never removed: a record of gpuctl or of a tool that delivered the
@@ -70,7 +86,8 @@ def records(settings: Domain) -> Records:
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     more = ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
     of_notebooks = (STOP_AFTER, MAX_LIFETIME, "pause-reason", "last-used")
-    return Records(*map(settings.label, (*names, *more, *of_notebooks, URL)))
+    of_prerequisites = (SWEEP, AFTER, ENDED_BEFORE, RELEASED)
+    return Records(*map(settings.label, (*names, *more, *of_notebooks, URL, *of_prerequisites)))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

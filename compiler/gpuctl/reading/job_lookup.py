@@ -17,6 +17,7 @@ from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
 from gpuctl.reading.job_ids import name_in_id
 from gpuctl.reading.job_rows import (
     Job,
+    add_prerequisites,
     add_refusals,
     group_by_job,
     identity_of,
@@ -48,6 +49,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
         job = select_job(scope, _named(scope, name, keys), prefix, name)
         if job is not None:
             add_refusals(scope, [job])
+            add_prerequisites(scope, [job], keys)
             return job, None
     if prefix in ("", "pod"):
         pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]

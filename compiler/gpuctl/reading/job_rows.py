@@ -18,11 +18,13 @@ from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
+from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
+from gpuctl.reading.job_prerequisites import read_prerequisites
 from gpuctl.reading.node_devices import gpus_of_claims
 from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.notebook_limits import with_lifetime
@@ -59,6 +61,7 @@ class Job:
 
     :param runs: the Jobs of a scheduled training, oldest first; ``pods`` are then those of its :func:`current_runs`.
     :param refusal: why its controller cannot create more pods; "" if it can.
+    :param prerequisites: the jobs that it waits for, while it waits; see :func:`add_prerequisites`.
     :param in_several_pages: more pods of the job may be in another page of the pod list; ``pods_in_pages`` counts them.
     """
 
@@ -67,6 +70,7 @@ class Job:
     pods: list[Object] = field(default_factory=list)
     runs: list[Object] = field(default_factory=list)
     refusal: str = ""
+    prerequisites: list[Prerequisite] = field(default_factory=list)
     in_several_pages: bool = False
     pods_in_pages: int = 0
 
@@ -89,7 +93,7 @@ class Job:
         if self.workload is not None and is_scheduled(self.workload):
             return schedule_status(self.workload, self.runs, self.pods, keys, self.refusal)
         if self.workload is not None:
-            status = job_status(self.workload, self.pods, keys, self.refusal)
+            status = job_status(self.workload, self.pods, keys, self.refusal, self.prerequisites)
             return with_lifetime(status, self.workload, self.pods, keys)
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
 
@@ -243,6 +247,7 @@ def read_jobs(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
     mains = [item for items in listed[:-1] for item in items if is_part_of_job(item)]
     jobs = group_by_job(mains, listed[-1], keys)
     add_refusals(scope, jobs)
+    add_prerequisites(scope, jobs, keys, None if selector else mains)
     return jobs
 
 
@@ -266,6 +271,7 @@ def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[
     if second is None:
         jobs = group_by_job(mains, first, keys)
         add_refusals(scope, jobs)
+        add_prerequisites(scope, jobs, keys, None if selector else mains)
         yield jobs
         return
     bare = {job.identity: job for job in group_by_job(mains, [], keys)}
@@ -284,6 +290,7 @@ def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[
         yield jobs
     without = [job for job in bare.values() if missing_pods(job) or not job.in_several_pages]
     add_refusals(scope, without)
+    add_prerequisites(scope, without, keys, None if selector else mains)
     yield without
 
 
@@ -349,6 +356,16 @@ def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
         failing = condition_message(job.active, "ReplicaFailure")
         if failing:
             job.refusal = failing
+
+
+def add_prerequisites(scope: Scope, jobs: Iterable[Job], keys: Records, listed: Iterable[Object] | None = None) -> None:
+    """Set the prerequisites of jobs that wait; see :func:`read_prerequisites`."""
+    jobs = list(jobs)
+    mains = [job.workload for job in jobs if job.workload is not None]
+    found = read_prerequisites(scope, mains, keys, listed)
+    for job in jobs:
+        if job.workload is not None:
+            job.prerequisites = found.get(job.workload["metadata"]["uid"], [])
 
 
 def name_prefixes(name: str) -> Iterator[str]:

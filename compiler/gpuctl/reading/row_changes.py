@@ -14,6 +14,7 @@ from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.reading.job_rows import (
     Identity,
     JobTableRow,
+    add_prerequisites,
     add_refusals,
     group_by_job,
     platform_keys,
@@ -63,6 +64,7 @@ def watch_rows(
             mains = [obj for key, obj in objects.items() if key.kind != "Pod"]
             jobs = group_by_job(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
             add_refusals(scope, jobs)
+            add_prerequisites(scope, jobs, keys, None if selector else mains)
             names = with_claimed_gpus(names, scope, jobs)
             news = changed_rows(rows_of_jobs(jobs, names, by_job=by_job, pods_only=pods_only), shown)
             if news or not shown:

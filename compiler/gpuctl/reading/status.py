@@ -8,15 +8,16 @@ Failed, Running, Partially Running and Pending, after the workload's own conditi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.hints import JobHint
-from gpuctl.language.display_text import visible
+from gpuctl.hints import STARTER, JobHint
+from gpuctl.language.display_text import first_few, visible
 from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
+from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
 from gpuctl.objects.workload_state import condition, end_state, gets_requests
 
@@ -25,13 +26,25 @@ _LONGEST = 4096
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
 _NOT_CREATED = "its pods are not created yet"
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
+DEPENDENCY_FAILED = "DependencyFailed"
+"""Status of a job that waits for the success of a job that has failed, or the other way round."""
 SCHEDULED = "scheduled"
 """Phase of a job that runs at its next scheduled time."""
 PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, SCHEDULED, _TERMINATING, _UNKNOWN)
 """Phases that ``--status`` accepts in addition to status words."""
 WORDS = frozenset(
     {
-        *("Partially Running", "Queued", "Suspended", "Scheduled", "ScaledToZero", "QuotaExceeded", "FailedCreate"),
+        *(
+            "Partially Running",
+            "Waiting",
+            "DependencyFailed",
+            "Queued",
+            "Suspended",
+            "Scheduled",
+            "ScaledToZero",
+            "QuotaExceeded",
+            "FailedCreate",
+        ),
         *("ContainerCreating", "PodInitializing", "Unschedulable", "SchedulingGated", "NodeLost", "Evicted"),
         *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"),
         *(
@@ -183,10 +196,17 @@ def is_ready(pod: Object) -> bool:
     return _condition(pod, "Ready").get("status") == "True" and not pod["metadata"].get("deletionTimestamp")
 
 
-def job_status(workload: Object, pods: Iterable[Object], keys: Records, refusal: str = "") -> Status:
+def job_status(
+    workload: Object,
+    pods: Iterable[Object],
+    keys: Records,
+    refusal: str = "",
+    prerequisites: Sequence[Prerequisite] = (),
+) -> Status:
     """Return the status of a job as a whole.
 
     :param refusal: why its controller could not create pods (FailedCreate); "" if it could.
+    :param prerequisites: the jobs that it waits for, while it waits.
     """
     pods = list(pods)
     if workload["metadata"].get("deletionTimestamp"):
@@ -194,7 +214,7 @@ def job_status(workload: Object, pods: Iterable[Object], keys: Records, refusal:
     ended = end_state(workload)
     if ended:
         return _finished(workload, ended)
-    idle = _idle(workload, keys)
+    idle = _idle(workload, keys, prerequisites)
     if idle is not None:
         return idle
     current = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
@@ -212,14 +232,16 @@ def _finished(workload: Object, ended: str) -> Status:
     return Status("Failed", _FAILED, one_line(": ".join(part for part in parts if part)))
 
 
-def _idle(workload: Object, keys: Records) -> Status | None:
-    """Return the status of a job that should have no pods (paused, queued, suspended, scaled to 0) or None."""
+def _idle(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite]) -> Status | None:
+    """Return the status of a job that should have no pods (paused, waiting, queued, suspended, scaled to 0) or None."""
     spec = workload.get("spec") or {}
     suspended = bool(spec.get("suspend"))
     stopped = workload["kind"] in SERVICES and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
         why = one_line(annotations_of(workload).get(keys.pause_reason))
         return Status("Paused", _PAUSED, f"{why}; " * bool(why) + f"{JobHint('resume')} continues it")
+    if is_waiting(workload, keys):
+        return _waits(workload, keys, prerequisites)
     if is_queued(workload, keys):
         return Status("Queued", _PENDING, f"waits in Kueue's queue {queue_of(workload)}")
     if suspended and is_held(workload):
@@ -231,6 +253,20 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     if stopped:
         return Status("ScaledToZero", _PAUSED, "spec.replicas is 0, not by `gpuctl pause`")
     return None
+
+
+def _waits(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite]) -> Status:
+    """Return the status of a job that waits for other jobs."""
+    unmet = [str(one) for one in prerequisites if one.state == "unmet"]
+    if unmet:
+        return Status(DEPENDENCY_FAILED, _FAILED, "; ".join(unmet))
+    missing = [str(one) for one in prerequisites if one.state == "missing"]
+    if missing:
+        return Status("Waiting", _PENDING, f"{'; '.join(missing)}, and this job waits for it")
+    if prerequisites and all(one.state == "met" for one in prerequisites):
+        return Status("Waiting", _PENDING, f"its prerequisites are met; {STARTER}")
+    left = [one.name for one in prerequisites if one.state != "met"] or list(prerequisites_of(workload, keys.after))
+    return Status("Waiting", _PENDING, f"waits for {first_few(left)}")
 
 
 def refused_status(message: str) -> Status:

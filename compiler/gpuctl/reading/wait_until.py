@@ -17,12 +17,21 @@ from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import replicas
+from gpuctl.objects.prerequisites import Prerequisite, is_waiting
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_lookup import JobNotFound, find_job
-from gpuctl.reading.job_rows import Identity, Job, add_refusals, group_by_job, identity_of, newest_generation
-from gpuctl.reading.status import Status, pod_status
+from gpuctl.reading.job_rows import (
+    Identity,
+    Job,
+    add_prerequisites,
+    add_refusals,
+    group_by_job,
+    identity_of,
+    newest_generation,
+)
+from gpuctl.reading.status import DEPENDENCY_FAILED, Status, pod_status
 from gpuctl.reading.why.cause_summary import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
@@ -42,6 +51,8 @@ MOST_JOBS = 1000
 """Maximum number of jobs that one request to the service may wait for."""
 GRACE = 3.0
 """Seconds for which a missing job may reappear: apply deletes, then creates."""
+_PREREQUISITES = 2.0
+"""Interval at which the prerequisites of a waiting job are read, seconds."""
 Outcome = Literal["met", "late", "failed", "gone", "never"]
 
 
@@ -107,6 +118,8 @@ class _Waited:
     pods: dict[str, Object] = field(default_factory=dict)
     mains: dict[str, Object] = field(default_factory=dict)
     absent: float | None = None
+    prerequisites: list[Prerequisite] = field(default_factory=list)
+    read_prerequisites_at: float = -_PREREQUISITES
 
     @property
     def title(self) -> str:
@@ -262,7 +275,10 @@ class _Wait:
             # A new job of the same name is not the one that was waited for.
             another = workload["metadata"]["uid"] != item.uid
             return self._outcome(item, "met", f"{title} was deleted, and created again") if another else None
+        self._read_prerequisites(item)
         status = item.job.status(self._keys)
+        if status.word == DEPENDENCY_FAILED:
+            return self._outcome(item, "failed", f"{title} cannot start: {status.reason}", status, status.reason)
         if condition != STARTED and item.job.runs:
             # Of a scheduled training, its newest run.
             workload = item.job.runs[-1]
@@ -279,9 +295,19 @@ class _Wait:
             return self._outcome(item, "met", text, status)
         return None
 
+    def _read_prerequisites(self, item: _Waited) -> None:
+        """Update the prerequisites of a job that waits, at intervals: their events are not watched."""
+        workload = item.job.workload
+        if workload is None or not is_waiting(workload, self._keys):
+            return
+        if time.monotonic() > item.read_prerequisites_at + _PREREQUISITES:
+            add_prerequisites(self._scope, [item.job], self._keys)
+            item.prerequisites, item.read_prerequisites_at = item.job.prerequisites, time.monotonic()
+        item.job.prerequisites = item.prerequisites
+
     def _holds(self, workload: Object, job: Job) -> bool:
         if self._condition == STARTED:
-            return is_up(workload) and not is_queued(workload, self._keys)
+            return is_up(workload) and not is_queued(workload, self._keys) and not is_waiting(workload, self._keys)
         return _holds(self._condition, workload, job)
 
     def _outcome(

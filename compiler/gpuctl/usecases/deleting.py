@@ -14,6 +14,7 @@ from gpuctl.apply.plan.job_deletion import (
     plan_leftover_deletion,
 )
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
+from gpuctl.apply.plan.prerequisite_checks import note_dependents
 from gpuctl.apply.plan.rerun_plan import plan_rerun
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
@@ -146,6 +147,8 @@ def _carry_out(
     note_kept_claims(session, plan, keys)
     if run.force and any(step.deletes for step in plan.steps):
         callbacks.on_message("warning: without their grace period processes may still hold their GPUs for a while")
+    with session.within(run.timeout):
+        note_dependents(session, plan, keys)
     return execute(session, plan, keys, run, callbacks, seen)
 
 

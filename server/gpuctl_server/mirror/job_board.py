@@ -20,6 +20,7 @@ from gpuctl.reading.job_rows import (
     Identity,
     Job,
     JobTableRow,
+    add_prerequisites,
     add_refusals,
     group_by_job,
     identity_of,
@@ -61,6 +62,7 @@ class ListedJob:
         return (
             mine.workload is job.workload
             and mine.refusal == job.refusal
+            and mine.prerequisites == job.prerequisites
             and len(mine.pods) == len(job.pods)
             and all(map(is_, mine.pods, job.pods))
         )
@@ -232,6 +234,7 @@ def _one_by_one(reader: ReadContext) -> Iterator[Job]:
         try:
             found = group_by_job(mains, pods, reader.keys)
             add_refusals(reader.scope, found)
+            add_prerequisites(reader.scope, found, reader.keys)
         except Exception:
             LOG.exception("a job is left out of the list", extra={"job": "/".join(key)})
             continue

@@ -26,6 +26,7 @@ from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.prerequisites import GATE, gates_of
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import age
 
@@ -129,6 +130,9 @@ def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: Check
 
 def _makes_pods(step: Step) -> bool:
     if step.key.kind not in WORKLOADS or step.desired is None or step.action not in ("create", "replace", "update"):
+        return False
+    if GATE in gates_of(step.desired):
+        # It waits for other jobs, not for room.
         return False
     return step.method in ("post", "put") and any(number for _, number in pod_templates(step.desired))
 

@@ -87,7 +87,8 @@ class Step:
     ``expired``: there is no live object, because its ttl has presumably removed it. ``adopt``: take over fields of
     other managers. ``claims``: fields to take over from other managers first. ``companion_of``: the workload that a
     deleted Service or autoscaler belonged to. ``passed_dry_run``: the server has accepted ``desired`` in a dry-run.
-    ``queued``: Kueue will suspend the workload until there is quota.
+    ``queued``: Kueue will suspend the workload until there is quota. ``turn``: workloads of a turn are written after
+    those of the turns before it.
 
     ``verdict``: the ``fit`` verdict for its pods (None: not computed); ``victims``: the jobs they would evict;
     ``waits``: what they would wait for. ``lost``: fields of other managers that a replacement drops. ``dependents``:
@@ -130,6 +131,7 @@ class Step:
     error: str | None = None
     shown: tuple[Object | None, Object | None] | None = None
     claims: Claims | None = None
+    turn: int = 0
 
     @property
     def deletes(self) -> bool:

@@ -25,6 +25,7 @@ from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import is_ours
+from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting, keep_released, prerequisites_of
 from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
 from gpuctl.objects.workload_state import end_state, running_description
 
@@ -35,6 +36,12 @@ def workload_step(
     kind = target.key.kind
     known = options.keys.hash in annotations_of(live)
     changes, metadata = compared.changes, metadata_changes(compared, options)
+    if is_waiting(live, options.keys):
+        if prerequisites_of(live, options.keys.after) != prerequisites_of(target.desired, options.keys.after):
+            return replacement(target, live, options, [*changes, *metadata], "waits for other jobs", knowledge)
+    else:
+        # Kueue's webhook refuses to add a gate.
+        metadata = [change for change in metadata if steps_of(change.path)[-1] != ADMISSION_GATES]
     in_place = ("spec.replicas",) if kind in SERVICES else in_place_paths(live)
     if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
         # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
@@ -118,7 +125,9 @@ def _patch_step(
     known: bool,
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
-    wanted = with_carried_fields(target, live, options, again=False)["metadata"]
+    carried = with_carried_fields(target, live, options, again=False)
+    keep_released(carried, live, options.keys)
+    wanted = carried["metadata"]
     for part in ("labels", "annotations"):
         values = dict(wanted.get(part) or {})
         values.update(dict.fromkeys(_removed(metadata, part)))

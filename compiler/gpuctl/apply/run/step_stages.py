@@ -25,9 +25,9 @@ def stages_of(steps: Iterable[Step]) -> list[list[Step]]:
 
     Workloads of all kinds share a stage with the companions that are deleted with them. Final deletions come last.
     """
-    groups: dict[int, list[Step]] = {}
+    groups: dict[tuple[int, int], list[Step]] = {}
     for step in steps:
-        groups.setdefault(_stage(step), []).append(step)
+        groups.setdefault((_stage(step), step.turn), []).append(step)
     return [groups[number] for number in sorted(groups)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run.prerequisite_release import Releaser, WaitingTraining
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
@@ -16,6 +17,7 @@ from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.prerequisites import is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import condition, end_state
@@ -48,7 +50,8 @@ def wait_until_running(
     *,
     each: bool = False,
 ) -> None:
-    """Wait until every workload of a plan runs, has finished, or is suspended on purpose (not by Kueue).
+    """Wait until every workload of a plan runs, has finished, or is suspended on purpose (not by Kueue). Release the
+    trainings whose prerequisites are met.
 
     ``explain`` returns why a workload failed or does not start; "" if unknown. With ``each`` the wait continues for the
     others after a failure.
@@ -84,6 +87,8 @@ def _wait(
     waiting = dict.fromkeys(awaited(plan))
     behind: dict[Key, str] = {}
     lists = {WatchedList(key.kind, key.namespace, OURS) for key in waiting}
+    releaser = Releaser(session, keys, _namespaces_with_prerequisites(plan, keys))
+    lists |= releaser.watched
     unread = len(lists)
     seen: dict[Key, Object] = {}
     reflector = Reflector(session, lists)
@@ -91,6 +96,9 @@ def _wait(
     try:
         for event in reflector.events(_TICK) if waiting else ():
             heard: Iterable[Key] = ()
+            if event is not None and event.type != "LISTED":
+                releaser.note(event)
+            held = {} if unread else releaser.release(waiting)
             if event is not None and event.type == "LISTED":
                 unread -= 1
                 heard = [] if unread else list(waiting)
@@ -104,7 +112,7 @@ def _wait(
                 heard = [key for key in waiting if key not in seen]
             for key in heard:
                 try:
-                    has_come = _is_done(session, key, seen.get(key), keys, plan, explain)
+                    has_come = _is_done(session, key, seen.get(key), held.get(key), keys, plan, explain)
                 except NotRunning as error:
                     if not limit.each:
                         raise
@@ -121,18 +129,32 @@ def _wait(
                     raise NotRunning("\n".join(behind.values()), plan, late=behind)
                 return
             if not unread:
-                tell(waiting_for(list(waiting)))
+                left = sorted({name for training in held.values() for name in training.left})
+                tell(waiting_for(list(waiting)) + (f", after {first_few(left)}" if left else ""))
     finally:
         reflector.stop()
 
 
+def _namespaces_with_prerequisites(plan: Plan, keys: Records) -> set[str]:
+    objects = [obj for step in plan.steps for obj in (step.desired, step.live) if obj is not None and "kind" in obj]
+    return {obj["metadata"]["namespace"] for obj in objects if prerequisites_of(obj, keys.after)}
+
+
 def _is_done(
-    session: Session, key: Key, obj: Object | None, keys: Records, plan: Plan, explain: Callable[[Key], str]
+    session: Session,
+    key: Key,
+    obj: Object | None,
+    held: WaitingTraining | None,
+    keys: Records,
+    plan: Plan,
+    explain: Callable[[Key], str],
 ) -> bool:
     """Return True if a workload no longer needs to be waited for.
 
-    :raises NotRunning: it failed or was deleted.
+    :raises NotRunning: it failed or was deleted, or waits for jobs that have ended otherwise.
     """
+    if held is not None and held.unmet:
+        raise NotRunning(f"{key} cannot start: {held.unmet}", plan, f"{_why_command(key)} shows what to do")
     # An object that left the list may still exist without gpuctl's label.
     obj = obj or session.get(key)
     if obj is None:
@@ -141,7 +163,7 @@ def _is_done(
         why = condition(obj, "Failed") or {}
         said = explain(key) or why.get("message") or why.get("reason") or "its controller gives no reason"
         raise failed(key, plan, said)
-    return is_up(obj) and not is_queued(obj, keys)
+    return is_up(obj) and not is_queued(obj, keys) and not is_waiting(obj, keys)
 
 
 def waiting_for(waiting: list[Key]) -> str:

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from gpuctl.api.job_cause_answers import JobCause, WhyEvidence
 
 _WAITING = frozenset(
-    {"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting", "rollout-paused"}
+    {
+        "waiting-for-jobs",
+        "paused",
+        "suspended",
+        "queued",
+        "terminating",
+        "starting",
+        "image-slow",
+        "preempting",
+        "rollout-paused",
+    }
 )
 
 

@@ -285,6 +285,28 @@ LINKER_CODES = (
         job_document("compute", "service:\n  disruption:\n    maxUnavailable: 0  #!\n"),
     ),
     CodeRule(
+        "GPU428",
+        "error",
+        "job that could never start",
+        "With `job.after`, a job waits until other jobs have ended. In a circle each job waits for the next one. "
+        "Services and notebooks run until they are deleted, and a scheduled training has many runs.",
+        "Remove the name, or wait for a training, an array or a sweep.",
+        job_document("training", job="name: first, after: [second]").replace("]}", "]}  #!")
+        + "---\n"
+        + job_document("training", job="name: second, after: [first]"),
+    ),
+    CodeRule(
+        "GPU430",
+        "warning",
+        "job to wait for that has no document",
+        "`job.after` names jobs of the same namespace. Here no document has the name, but one has a similar name, or "
+        "the name is in another namespace. A job that exists in the cluster needs no document; an apply checks that.",
+        "Correct the name or the namespace.",
+        job_document("training", job="name: prepare")
+        + "---\n"
+        + job_document("training", job="name: demo, after: [prepair]").replace("]}", "]}  #!"),
+    ),
+    CodeRule(
         "GPU429",
         "error",
         "roles without JobSet",

@@ -21,7 +21,8 @@ from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
 
 WELL = frozenset({"running", "scheduled", "succeeded"})
 _IDLE = frozenset(
-    {"scheduled", "succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"}
+    {"waiting-for-jobs", "dependency-missing", "dependency-failed"}
+    | {"scheduled", "succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"}
 )
 
 # Stages whose findings are about pods that exist; crashes and evictions may be in the past.

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.reading.why import containers, crashes, never_fits, serving, sidecars, stopped_jobs, unexplained
+from gpuctl.reading.why import (
+    containers,
+    crashes,
+    never_fits,
+    prerequisite_causes,
+    serving,
+    sidecars,
+    stopped_jobs,
+    unexplained,
+)
 from gpuctl.reading.why import node_causes as nodes
 from gpuctl.reading.why import scheduling_checks as scheduling
 from gpuctl.reading.why.evidence import Evidence
@@ -28,6 +37,7 @@ STAGES: tuple[RuleGroup, ...] = (
             stopped_jobs.succeeded,
             stopped_jobs.terminating,
             stopped_jobs.paused,
+            prerequisite_causes.waiting,
             stopped_jobs.suspended,
             stopped_jobs.scheduled,
             never_fits.queued,

@@ -1,0 +1,126 @@
+"""Prerequisites (`job.after`) of the trainings that a plan creates: their order, and those that do not exist."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.live_state import OURS
+from gpuctl.hints import STARTER, JobHint
+from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
+from gpuctl.language.spelling import nearest
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.prerequisites import Ends, ends_of, is_waiting, judge, prerequisites_of
+
+_CREATING = ("create", "replace")
+
+
+def order_by_prerequisites(plan: Plan, keys: Records) -> None:
+    """Let each training be written after its prerequisites in the plan: an old run of them must not release it."""
+    steps = [step for step in plan.steps if step.key.kind in TRAININGS and step.desired is not None]
+    named: dict[tuple[str, str], list[Step]] = {}
+    for step in steps:
+        for name in _names(step, keys):
+            named.setdefault((step.key.namespace, name), []).append(step)
+    waiting = [step for step in steps if _prerequisites(step, keys)]
+    # No way without a circle is longer; the linker rejects circles.
+    for _ in waiting:
+        moved = False
+        for step in waiting:
+            before = [
+                other for name in _prerequisites(step, keys) for other in named.get((step.key.namespace, name), ())
+            ]
+            turn = 1 + max((other.turn for other in before), default=-1)
+            moved, step.turn = moved or turn > step.turn, max(turn, step.turn)
+        if not moved:
+            return
+
+
+def check_prerequisites(session: Session, plan: Plan, keys: Records) -> None:
+    """Report the prerequisites of new trainings that exist neither in the plan nor in the cluster. Note what the
+    trainings wait for.
+    """
+    waiting = [step for step in plan.steps if step.action in _CREATING and _prerequisites(step, keys)]
+    for namespace in sorted({step.key.namespace for step in waiting}):
+        try:
+            live = _trainings(session, namespace)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            plan.notes.append(f"whether the jobs to wait for exist in {namespace} is unknown: {error.message}")
+            continue
+        planned = {step.key.name: step for step in plan.steps if step.key.namespace == namespace}
+        renewed = {step.key.name for step in planned.values() if step.action in (*_CREATING, "delete", "prune")}
+        ends = ends_of((obj for obj in live if obj["metadata"]["name"] not in renewed), keys)
+        fresh = [step for step in planned.values() if step.action in _CREATING and step.key.kind in TRAININGS]
+        ends |= {(namespace, name): None for step in fresh for name in _names(step, keys)}
+        for step in waiting:
+            if step.key.namespace == namespace:
+                _report(plan, step, ends, keys)
+
+
+def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
+    """Note the trainings that wait for a job which the plan deletes for good."""
+    leaving = [step for step in plan.steps if step.action in ("delete", "prune") and step.key.kind in TRAININGS]
+    gone = {(step.key.namespace, name): step for step in leaving for name in _names(step, keys)}
+    deleted = {step.key for step in leaving}
+    for namespace in sorted({step.key.namespace for step in leaving}):
+        live = if_allowed(partial(_trainings, session, namespace), [])
+        for obj in live:
+            if key_of(obj) in deleted or not is_waiting(obj, keys):
+                continue
+            for name in prerequisites_of(obj, keys.after):
+                if (namespace, name) in gone:
+                    plan.notes.append(
+                        f"{labels_of(obj).get('app')} in {namespace} waits for {name}, and would not start"
+                    )
+
+
+def _trainings(session: Session, namespace: str) -> list[Object]:
+    return [obj for kind in sorted(TRAININGS) for obj in _listed(session, kind, namespace)]
+
+
+def _listed(session: Session, kind: str, namespace: str) -> list[Object]:
+    try:
+        return session.list_objects(RESOURCES[kind], namespace, labels=OURS)[0]
+    except ApiError as error:
+        if error.is_missing:
+            return []
+        raise
+
+
+def _prerequisites(step: Step, keys: Records) -> dict[str, str]:
+    # The object of a patch has no kind; the live one is changed in place then.
+    return prerequisites_of(step.desired, keys.after) if step.desired is not None and "kind" in step.desired else {}
+
+
+def _names(step: Step, keys: Records) -> list[str]:
+    """Return the name of a training and of its sweep."""
+    obj = step.live if step.desired is None or "kind" not in step.desired else step.desired
+    labels = labels_of(obj) if obj is not None else {}
+    return [labels[key] for key in ("app", keys.sweep) if key in labels]
+
+
+def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
+    assert step.desired is not None
+    states = judge(step.desired, ends, keys)
+    where, title = step.key.namespace, step.title or str(step.key)
+    expired = {other.key.name for other in plan.steps if other.expired and other.key.namespace == where}
+    for one in states:
+        if one.state == "missing" and one.name not in expired:
+            near = nearest(one.name, sorted(name for namespace, name in ends if namespace == where))
+            hint = f"did you mean {near}?" if near else "add its document, or remove the name"
+            plan.errors.append(f"{title} would wait for ever: there is no job {one.name} in {where}; {hint}")
+        elif one.state == "missing":
+            plan.notes.append(
+                f"{title} waits until {one.name} runs again: its ttl has removed it, and whether it had succeeded is "
+                f"unknown; {JobHint('rerun', one.name, where)} runs it"
+            )
+        elif one.state == "unmet":
+            plan.notes.append(f"{title} cannot start: {one}")
+    left = [one.name for one in states if one.state != "met"]
+    if left:
+        plan.notes.append(f"{title} starts after {first_few(left)}; {STARTER}")

@@ -1,0 +1,168 @@
+"""Prerequisites of a training (`job.after`): jobs of its namespace that must have ended before it starts.
+
+A training that waits is a suspended Job or JobSet. Kueue owns ``spec.suspend`` of jobs in its queues; there an
+admission gate holds it back. The service or ``gpuctl apply --wait`` releases the training, once: the time is recorded
+on it, so that a later suspension is a pause. Ends of prerequisites are recorded on it as well, because a prerequisite
+may be removed by its ttl before the others have ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, labels_of
+from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.queueing import is_held, queue_of
+from gpuctl.objects.workload_state import end_state
+
+ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
+"""Annotation of a job that Kueue does not admit while it names a gate. Source: Kueue 0.19, ``pkg/constants``."""
+GATE = "gpuctl/after"
+OK, ANY, FAILED = "ok", "any", "failed"
+CONDITIONS = (OK, ANY, FAILED)
+Outcome = Literal["ok", "failed"]
+State = Literal["met", "waiting", "missing", "unmet"]
+_LONGEST = 16 * 1024
+Ends = Mapping[tuple[str, str], "Outcome | None"]
+"""Namespace and name of a job or sweep -> how it ended; None if it has not ended."""
+
+
+class Prerequisite(NamedTuple):
+    """A job to wait for, and its state: met, waiting, missing (no such job), or unmet (it ended otherwise)."""
+
+    name: str
+    condition: str
+    state: State
+    outcome: Outcome | None = None
+
+    def __str__(self) -> str:
+        if self.state == "missing":
+            return f"{self.name} does not exist"
+        ended = {"ok": "has succeeded", "failed": "has failed", None: "has not ended"}[self.outcome]
+        wanted = {OK: "succeeds", FAILED: "fails"}.get(self.condition)
+        return f"{self.name} {ended}" + (f", and this waits until it {wanted}" if self.state == "unmet" else "")
+
+
+def prerequisites_of(obj: Object, key: str) -> dict[str, str]:
+    """Return the jobs that a training waits for and their conditions, from its annotation ``key``; {} if it is not
+    valid.
+    """
+    if obj["kind"] not in TRAININGS:
+        return {}
+    found = _mapping(annotations_of(obj).get(key))
+    return {name: condition for name, condition in found.items() if condition in CONDITIONS}
+
+
+def is_waiting(obj: Object, keys: Records) -> bool:
+    """Return True if a training has not been released yet. A job that a user has unsuspended does not wait."""
+    if keys.released in annotations_of(obj) or not prerequisites_of(obj, keys.after) or end_state(obj):
+        return False
+    if queue_of(obj) and not is_held(obj):
+        return GATE in gates_of(obj)
+    return bool((obj.get("spec") or {}).get("suspend"))
+
+
+def gates_of(obj: Object) -> list[str]:
+    """Return the admission gates of a job."""
+    return [gate for gate in annotations_of(obj).get(ADMISSION_GATES, "").split(",") if gate]
+
+
+def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
+    """Return the prerequisites of a training with their states.
+
+    :param ends: the jobs and sweeps of its namespace; see :func:`ends_of`.
+    """
+    seen, namespace = _mapping(annotations_of(obj).get(keys.ended_before)), obj["metadata"].get("namespace") or ""
+    found = []
+    for name, condition in prerequisites_of(obj, keys.after).items():
+        exists, outcome = (namespace, name) in ends, ends.get((namespace, name))
+        if not exists and seen.get(name) in (OK, FAILED):
+            exists, outcome = True, "ok" if seen[name] == OK else "failed"
+        found.append(Prerequisite(name, condition, _state(condition, outcome, exists=exists), outcome))
+    return found
+
+
+def _state(condition: str, outcome: Outcome | None, *, exists: bool) -> State:
+    if not exists:
+        return "missing"
+    if outcome is None:
+        return "waiting"
+    return "met" if condition in (ANY, outcome) else "unmet"
+
+
+def ends_of(mains: Iterable[Object], keys: Records) -> dict[tuple[str, str], Outcome | None]:
+    """Return how the trainings among some main objects ended, and the sweeps: a sweep has failed if a job of it has.
+
+    Objects that are being deleted do not count; of two generations of a job, the newer one does.
+    """
+    newest: dict[tuple[str, str], Object] = {}
+    for obj in sorted(mains, key=lambda item: item["metadata"].get("creationTimestamp") or ""):
+        is_training = obj["kind"] in TRAININGS and not is_controlled(obj)
+        name = labels_of(obj).get("app")
+        if is_training and name and keys.job_type in labels_of(obj) and not obj["metadata"].get("deletionTimestamp"):
+            newest[obj["metadata"].get("namespace") or "", name] = obj
+    found: dict[tuple[str, str], Outcome | None] = {}
+    sweeps: dict[tuple[str, str], list[Outcome | None]] = {}
+    for (namespace, name), obj in newest.items():
+        outcome = _outcome(obj)
+        found[namespace, name] = outcome
+        if keys.sweep in labels_of(obj):
+            sweeps.setdefault((namespace, labels_of(obj)[keys.sweep]), []).append(outcome)
+    for place, outcomes in sweeps.items():
+        both = [*outcomes, *([found[place]] if place in found else [])]
+        found[place] = None if None in both else "failed" if "failed" in both else "ok"
+    return found
+
+
+def _outcome(obj: Object) -> Outcome | None:
+    ended = end_state(obj)
+    return None if ended is None else "failed" if ended == "failed" else "ok"
+
+
+def release_patch(obj: Object, states: Iterable[Prerequisite], keys: Records, now: str) -> Object | None:
+    """Return the patch that releases a waiting training, or records the prerequisites that have ended; None if nothing
+    has changed.
+
+    A paused training stays suspended until it is resumed.
+
+    :param now: RFC 3339 time to record.
+    """
+    states, known = list(states), annotations_of(obj)
+    seen = {**_mapping(known.get(keys.ended_before)), **{one.name: one.outcome for one in states if one.outcome}}
+    record = json.dumps(seen, sort_keys=True)
+    annotations: dict[str, Any] = {keys.ended_before: record} if seen else {}
+    if not all(one.state == "met" for one in states):
+        changed = bool(seen) and seen != _mapping(known.get(keys.ended_before))
+        return {"metadata": {"annotations": annotations}} if changed else None
+    annotations[keys.released] = now
+    others = [gate for gate in gates_of(obj) if gate != GATE]
+    if GATE in gates_of(obj):
+        annotations[ADMISSION_GATES] = ",".join(others) or None
+    patch: Object = {"metadata": {"annotations": annotations}}
+    if not queue_of(obj) and keys.paused not in known:
+        patch["spec"] = {"suspend": False}
+    return patch
+
+
+def _mapping(text: str | None) -> dict[str, Any]:
+    """Return a JSON object; {} for any other text, which a user may have written."""
+    if not text or len(text) > _LONGEST:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def keep_released(desired: Object, live: Object, keys: Records) -> None:
+    """Change a desired object, which is about to change a live one in place, so that a training that does not wait
+    does not begin to wait.
+    """
+    if not prerequisites_of(desired, keys.after) or is_waiting(live, keys):
+        return
+    annotations = annotations_of(desired)
+    annotations.pop(ADMISSION_GATES, None)
+    annotations[keys.released] = annotations_of(live).get(keys.released) or live["metadata"]["creationTimestamp"]

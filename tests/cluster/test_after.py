@@ -1,0 +1,150 @@
+"""Trainings that wait for others (`job.after`), on the real control plane."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from support.cluster_tools import DOMAIN, Place, training
+from support.why_records import record
+
+RELEASED = f"{DOMAIN}/released-at"
+
+
+def after(name: str, *others: str, **conditions: str) -> dict[str, Any]:
+    """A training that waits for others."""
+    document = training(name)
+    document["job"]["after"] = conditions or list(others)
+    return document
+
+
+def ends(place: Place, job: str, how: str = "complete") -> None:
+    """Let the pod of a job end."""
+    place.running(job)
+    (pod,) = place.pods(job)
+    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": how}}})
+    place.ended(job)
+
+
+def status(place: Place, job: str) -> tuple[str, str]:
+    (row,) = place.gpuctl("get", "jobs", job, "-o", "json").value["items"]
+    return row["status"], row["reason"]
+
+
+def why(place: Place, job: str) -> str:
+    """Return the cause."""
+    cause = str(place.gpuctl("why", job, "-o", "json").value["cause"])
+    record(place.namespace, job, cause)
+    return cause
+
+
+def is_released(place: Place, job: str) -> bool:
+    return RELEASED in place.get("Job", job)["metadata"]["annotations"]
+
+
+def in_background(work: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_apply_with_wait_starts_a_job_when_its_prerequisite_has_succeeded(place: Place) -> None:
+    applied = place.apply(training("prepare"), after("train", "prepare"))
+    assert "training/train starts after prepare; the service or `gpuctl apply --wait` starts it" in applied.err
+    assert status(place, "train") == ("Waiting", "waits for prepare")
+    assert place.get("Job", "train")["spec"]["suspend"] is True
+    assert why(place, "train") == "waiting-for-jobs"
+    ending = in_background(lambda: ends(place, "prepare"))
+    place.apply(training("prepare"), after("train", "prepare"), flags=("--wait",))
+    ending.join()
+    place.running("train")
+    job = place.get("Job", "train")
+    assert job["spec"]["suspend"] is False
+    assert RELEASED in job["metadata"]["annotations"]
+    assert place.plan(training("prepare"), after("train", "prepare")).actions == {
+        "Job/prepare": "unchanged",
+        "Job/train": "unchanged",
+    }
+
+
+def test_failed_prerequisite_holds_a_job_until_it_has_run_again(place: Place) -> None:
+    documents = (training("prepare"), after("train", "prepare"), after("cleanup", prepare="failed"))
+    place.apply(*documents)
+    ends(place, "prepare", "fail")
+    assert status(place, "train") == ("DependencyFailed", "prepare has failed, and this waits until it succeeds")
+    waited = place.gpuctl("wait", "train", "--for=done", code=1)
+    assert "training/train cannot start: prepare has failed" in waited.out + waited.err
+    refused = place.apply(*documents[1:], flags=("--wait",), code=1)
+    assert f"job.batch/train in {place.namespace} cannot start: prepare has failed" in refused.err
+    place.running("cleanup")
+    explained = place.gpuctl("why", "train", "-o", "json", code=None).value
+    assert why(place, "train") == "dependency-failed"
+    assert f"gpuctl rerun prepare -n {place.namespace}" in explained["fix"]
+    place.gpuctl("rerun", "prepare")
+    assert status(place, "train") == ("Waiting", "waits for prepare")
+    ends(place, "prepare")
+    place.apply(*documents, flags=("--wait",))
+    place.running("train")
+
+
+def test_paused_job_is_released_but_not_started(place: Place) -> None:
+    documents = (training("prepare"), after("train", "prepare"))
+    place.apply(*documents)
+    assert "is not paused; it waits for prepare" in place.gpuctl("resume", "train").out
+    place.gpuctl("pause", "train")
+    ends(place, "prepare")
+    place.apply(*documents, flags=("--wait",))
+    assert is_released(place, "train")
+    assert status(place, "train")[0] == "Paused"
+    assert place.get("Job", "train")["spec"]["suspend"] is True
+    place.gpuctl("resume", "train")
+    place.running("train")
+
+
+def test_missing_prerequisite_is_an_error_of_the_plan(place: Place) -> None:
+    refused = place.apply(after("train", "prepair"), code=None)
+    assert f"training/train would wait for ever: there is no job prepair in {place.namespace}" in refused.err
+    assert not place.exists("Job", "train")
+    place.apply(training("prepare"))
+    assert "did you mean prepare?" in place.apply(after("train", "prepair"), code=None).err
+
+
+def test_sweep_is_awaited_as_a_whole(place: Place) -> None:
+    tune = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5"]})
+    place.apply(tune, after("report", "tune"))
+    ends(place, "tune-0")
+    assert status(place, "report") == ("Waiting", "waits for tune")
+    ends(place, "tune-1")
+    place.apply(tune, after("report", "tune"), flags=("--wait",))
+    place.running("report")
+
+
+def test_new_run_of_a_prerequisite_is_awaited(place: Place) -> None:
+    place.apply(training("prepare"))
+    ends(place, "prepare")
+    changed = training("prepare", environment={"args": ["--again"]})
+    place.apply(changed, after("train", "prepare"), flags=("--yes",))
+    assert status(place, "train") == ("Waiting", "waits for prepare")
+
+
+def test_deletion_names_the_jobs_that_wait(place: Place) -> None:
+    place.apply(training("prepare"), after("train", "prepare"))
+    told = place.gpuctl("delete", "job", "prepare", "--yes").err
+    assert f"train in {place.namespace} waits for prepare, and would not start" in told
+    assert status(place, "train") == ("Waiting", "prepare does not exist, and this job waits for it")
+    assert why(place, "train") == "dependency-missing"
+
+
+def test_changed_prerequisites_of_a_waiting_job_replace_it_and_of_a_running_one_do_not(place: Place) -> None:
+    place.apply(training("prepare"), training("other"), after("train", "prepare"))
+    changed = place.apply(after("train", "other"), flags=("-o", "json"))
+    assert changed.actions == {"Job/train": "replace"}
+    free = place.apply(training("train"), flags=("-o", "json"))
+    assert free.actions == {"Job/train": "replace"}
+    place.running("train")
+    again = place.apply(after("train", "other"), flags=("-o", "json"))
+    assert again.actions == {"Job/train": "update"}
+    place.gpuctl("pause", "train")
+    place.gpuctl("resume", "train")
+    place.running("train")
