@@ -83,6 +83,22 @@ def test_mig_slices_are_counted_one_by_one() -> None:
     assert (found.gpu_total, found.gpu_used, found.gpu_free) == (14, 3, 11)
 
 
+def test_shares_of_registered_cards_are_counted() -> None:
+    """HAMi's nodes report only the number of shares; a pod requests the memory and cores of each of its cards."""
+    platform = {"kind": "platform", "gpu": {"sharing": "hami"}}
+    gpus = PlatformGpus(Settings(PlatformDocument.model_validate(platform)))
+    obj = node(gpus=20)
+    obj["metadata"]["annotations"] = {"hami.io/node-nvidia-register": "GPU-a,10,40960,100,A:GPU-b,10,40960,100,A:"}
+    amounts = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "30"}
+    shares = pod("holder", "n", {"name": "c", "resources": {"limits": amounts}})
+    (found,) = read_nodes([obj], [shares], KEYS, gpus)
+    rows = {row["resource"]: (row["total"], row["used"]) for row in NodeReport.of(found, gpus).as_json()["amounts"]}
+    assert rows["nvidia.com/gpu"] == (20, 2)
+    assert rows["nvidia.com/gpumem"] == (81920, 16384)
+    assert rows["nvidia.com/gpucores"] == (200, 60)
+    assert "nvidia.com/gpumem-percentage" not in rows
+
+
 def test_gpu_use_is_unknown_without_access_to_pods() -> None:
     found = read_nodes([node()], None, KEYS, GPUS)[0]
     assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)

@@ -52,6 +52,13 @@ class CardShare(NamedTuple):
         """The resources that determine the size of a share."""
         return tuple(filter(None, (self.cores, self.percent, self.memory)))
 
+    @property
+    def fractions(self) -> list[tuple[str, int]]:
+        """The resources that are fractions of a card, with the amount of a whole card; the first that a pod requests
+        determines the size of its share.
+        """
+        return [(name, units) for name, units in ((self.cores, self.core_units), (self.percent, 100)) if name]
+
     def in_words(self, resource: str, amount: int) -> str:
         """Return an amount of one of :attr:`parts`: ``8Gi GPU memory``, ``30% GPU cores``."""
         if resource == self.memory:

@@ -39,11 +39,13 @@ class PlatformGpus:
 
     :ivar vendors: extended resource of cards or MIG slices -> vendor.
     :ivar cards: extended resources of whole cards.
+    :ivar shares: the kinds of shares of cards.
     :ivar key: the label that jobs select on.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.cards = settings.card_resources
+        self.shares = tuple(dict.fromkeys(settings.share_resources.values()))
         self.vendors = dict.fromkeys(settings.slice_resources, "nvidia")
         self.vendors |= {name: gpu.vendor for gpu in settings.gpus for name in gpu.card.counted}
         self.key = settings.label("gpu-type")

@@ -15,6 +15,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.registered_cards import held_amounts, registered_amounts
 
 NodeStatus = Literal["active", "maintaining", "faulty"]
 STATUSES: tuple[NodeStatus, ...] = ("active", "maintaining", "faulty")
@@ -220,7 +221,7 @@ def read_nodes(
         place = pod["spec"].get("nodeName")
         if not place or is_finished(pod):
             continue
-        requests = _plus(pod_requests(pod["spec"]), devices.of_pod(pod, gpus.vendors))
+        requests = _plus(held_amounts(pod_requests(pod["spec"]), gpus.shares), devices.of_pod(pod, gpus.vendors))
         sums = used.setdefault(place, {})
         for resource, amount in requests.items():
             sums[resource] = sums.get(resource, Fraction(0)) + amount
@@ -262,7 +263,9 @@ def _node(
 ) -> NodeDetails:
     status, name = node.get("status") or {}, node["metadata"]["name"]
     allocatable = amounts(status.get("allocatable"))
-    total = _plus(allocatable, devices.offered.get(name))
+    # The nodes of HAMi do not report the memory and cores of their cards: those that pods use are shown.
+    registered = {key: amount for key, amount in registered_amounts(node, gpus.shares).items() if key in (used or ())}
+    total = {**registered, **_plus(allocatable, devices.offered.get(name))}
     gpu_total = gpus.count(total)
     gpu_used = None if used is None else gpus.count(used)
     broken = max(0, gpus.count(amounts(status.get("capacity"))) - gpus.count(allocatable))

@@ -22,7 +22,6 @@ A quota limits extended resources only as ``requests.nvidia.com/gpu``. Source: K
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -30,8 +29,9 @@ from functools import lru_cache
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.language.gpu_cards import CARDS, CardShare
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
+from gpuctl.reading.registered_cards import registered_memory
 
 GpuRequests = tuple[tuple[str, float], ...]
 """A pod's requests of GPU resources, and of resources that size its share of a card; empty if it has no GPU."""
@@ -45,7 +45,6 @@ _CARDS = "nvidia.com/gpu.count"
 _MEMORY = "nvidia.com/gpu.memory"
 DEVICES, UNSIZED_DEVICES = "resource.k8s.io/gpus", "resource.k8s.io/unsized-gpus"
 """Pseudo resources of DRA: whole GPUs of claims, and partial GPUs whose size is unknown."""
-_REGISTERED = re.compile(r"hami\.io/node-(?:register-)?(.+?)(?:-register)?|volcano\.sh/node-(vgpu)-register")
 _NVIDIA = ("nvidia.com/", "volcano.sh/")
 
 
@@ -106,7 +105,7 @@ class GpuWeights:
         for resource, how in self._shares.items():
             # A divided resource is limited by the number of shares and by the percentage of which they are parts.
             limited = [limits[resource]] if resource in limits else []
-            limited += [limits[name] / units for name, units in _fractions(how) if name in limits]
+            limited += [limits[name] / units for name, units in how.fractions if name in limits]
             found += [min(limited)] if limited else []
         return sum(found) if found else None
 
@@ -170,7 +169,7 @@ class GpuWeights:
         how = self._shares.get(name)
         if how is None:
             return self._instance(name)
-        for part, units in _fractions(how):
+        for part, units in how.fractions:
             if part in asked:
                 return min(asked[part] / units, 1.0)
         if how.memory not in asked:
@@ -186,38 +185,12 @@ class GpuWeights:
 
     def _cards(self, node: Object, how: CardShare) -> int:
         value = labels_of(node).get(_CARDS, "") if how.number.startswith(_NVIDIA) else ""
-        return int(value[:9]) if value.isdecimal() else len(_registered(node, how.registered))
+        return int(value[:9]) if value.isdecimal() else len(registered_memory(node, how.registered))
 
     def _card_memory(self, node: Object, how: CardShare) -> float | None:
         """Return the memory of a card in MiB; None if it is unknown or the cards differ."""
-        sizes = set(_registered(node, how.registered))
+        sizes = set(registered_memory(node, how.registered))
         if sizes:
             return sizes.pop() if len(sizes) == 1 else None
         value = labels_of(node).get(_MEMORY, "") if how.number.startswith(_NVIDIA) else ""
         return float(value[:9]) if value.isdecimal() else how.card or None
-
-
-def _fractions(how: CardShare) -> list[tuple[str, int]]:
-    """Return the resources that are fractions of a card, with the amount of a whole card; the first counts."""
-    return [(name, units) for name, units in ((how.cores, how.core_units), (how.percent, 100)) if name]
-
-
-def _registered(node: Object, vendor: str) -> list[float]:
-    """Return the memory in MiB of each card in the annotation of HAMi or Volcano, which is a JSON list or
-    ``id,count,memory,...:id,...``; 0 if a card has no memory in it.
-    """
-    text = next(
-        (
-            value
-            for name, value in annotations_of(node).items()
-            if (match := _REGISTERED.fullmatch(name)) and vendor.lower() == (match[1] or match[2]).lower()
-        ),
-        "",
-    )
-    try:
-        listed = json.loads(text)
-        memories = [card.get("devmem") for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
-    except ValueError:
-        memories = [card.split(",")[2:3] for card in text.split(":") if card.count(",") > 1]
-        memories = [int(size[0][:9]) if size and size[0].isdecimal() else 0 for size in memories]
-    return [float(size) if isinstance(size, int) and size > 0 else 0.0 for size in memories]
