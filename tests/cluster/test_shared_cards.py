@@ -66,5 +66,22 @@ def test_whole_cards_have_the_name_of_their_chip(place: Place, nodes: None) -> N
     assert f"needs 2 910B3 on one node of {POOL}; the only node" in place.gpuctl("why", "more").out
 
 
+def test_message_of_the_scheduler_of_hami(place: Place, nodes: None) -> None:
+    """HAMi's webhook gives pods its scheduler, which counts the memory of cards by annotations."""
+    place.platform(PLATFORM)
+    document = {**job("waits", "2Gi"), "podPatch": {"schedulerName": "hami-scheduler"}}
+    assert (
+        place.gpuctl("fit", "-f", place.file(document), "-o", "json", code=2).value["jobs"][0]["verdict"] == "unknown"
+    )
+    place.apply(document)
+    pods = place.until(lambda: place.pods("waits"), "the pod")
+    message = "0/2 nodes are available: 2 NodeUnfitPod. preemption: 0/2 nodes are available: 2 No preemption victims."
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    place.patch("Pod", next(iter(pods)), {"status": {"conditions": [unschedulable]}}, subresource="status")
+    answer = place.gpuctl("why", "waits").out
+    assert cause(place, "waits") == "gpu-shortage", answer
+    assert "HAMi has no card with room for it on 2 nodes (NodeUnfitPod)" in answer
+
+
 def cause(place: Place, name: str) -> str:
     return str(place.gpuctl("why", name, "-o", "json").value["cause"])

@@ -21,7 +21,7 @@ class GpuShare(Block):
 
     @property
     def text(self) -> str:
-        """The short form, or JSON if there is none."""
+        """The short form; JSON for a share that limits cores."""
         return self.memory if self.cores is None else json.dumps({"memory": self.memory, "cores": self.cores})
 
     @property

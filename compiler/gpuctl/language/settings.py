@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.device_drivers import DRIVERS, DeviceDriver
 from gpuctl.language.drift_rules import DriftRule
-from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, card_named, cards_of, chip_of
+from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, cards_of, chip_of, own_card
 from gpuctl.language.mig_profiles import slice_resources
 from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN, HOST_LABEL
-from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
+from gpuctl.objects.quantities import MEBIBYTE
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
@@ -240,7 +240,7 @@ class Settings:
         table: dict[str, dict[str, Gpu]] = {}
         for name, vendor in self._vendors.items():
             product = vendor.productLabel or VENDORS.get(name, (None, None, None))[2]
-            table[name] = {"": Gpu(name, self._own_card(vendor), vendor.taint or vendor.resource, product)}
+            table[name] = {"": Gpu(name, own_card(self.sharing, vendor), vendor.taint or vendor.resource, product)}
         for name, (resource, taint, label) in VENDORS.items():
             chips = cards_of(self.sharing, name)
             table.setdefault(name, {chip: Gpu(name, card, taint or resource, label) for chip, card in chips.items()})
@@ -250,16 +250,6 @@ class Settings:
     def gpus(self) -> tuple[Gpu, ...]:
         """The GPUs of all vendors and chips."""
         return tuple(gpu for chips in self.gpu_chips.values() for gpu in chips.values())
-
-    def _own_card(self, vendor: Vendor) -> Card:
-        """Return the card of a vendor that the platform defines. Known resources keep their shares."""
-        if vendor.share is not None and self.sharing != "none":
-            own = vendor.share
-            unit = int((parse_quantity(own.unit) or MEBIBYTE) // MEBIBYTE)
-            return Card(
-                vendor.resource, CardShare(vendor.resource, own.memory, own.cores or "", unit, own.percent or "")
-            )
-        return card_named(self.sharing, vendor.resource)
 
     @property
     def profiles(self) -> Mapping[str, Sequence[str]]:

@@ -15,6 +15,8 @@ from gpuctl.reading.why.stopped_jobs import command
 
 BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
 """Causes that nodes and their pods do not show."""
+_HAMI = r"NodeUnfitPod|node unregistered"
+"""HAMi's words for nodes without room: it counts the memory and cores of cards itself."""
 
 # Source: ErrReason... in k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins. Before 1.33 the message named the
 # taint. HAMi's words: common.NodeUnfitPod in pkg/device/common, and pkg/scheduler/scheduler.go.
@@ -72,7 +74,7 @@ _WORDS: tuple[tuple[str, str, str, str], ...] = (
         "use other host ports, or none",
     ),
     (
-        r"NodeUnfitPod|node unregistered",
+        _HAMI,
         "gpu-shortage",
         "HAMi has no card with room for it on {nodes} ({text})",
         "ask for a smaller `gpu-share`, or wait for other jobs; the pod's events FilteringFailed name what is short",
@@ -98,6 +100,11 @@ def _unbound(pending: PendingPods) -> list[str]:
     known = pending.evidence.claims
     phases = {name: ((known.get(name) or {}).get("status") or {}).get("phase") for name in names}
     return [name for name in names if phases[name] not in (None, "Bound")] or names
+
+
+def is_beyond_nodes(pending: PendingPods, said: Finding) -> bool:
+    """Return True if nodes and their pods do not show the cause in the scheduler's message."""
+    return said.cause in BEYOND_NODES or any(re.fullmatch(_HAMI, text) for text in pending.reason_counts)
 
 
 def cause_in_message(pending: PendingPods) -> Finding | None:

@@ -300,7 +300,7 @@ _NEIGHBOURS = {
 def _contradiction(pending: PendingPods) -> Finding | None:
     """The numbers show room: the scheduler knows more than the model, or has not retried yet."""
     said = scheduler_message.cause_in_message(pending)
-    if said is not None and said.cause in scheduler_message.BEYOND_NODES:
+    if said is not None and scheduler_message.is_beyond_nodes(pending, said):
         return said
     if not pending.fitting_nodes:
         return None
