@@ -247,11 +247,12 @@ def other_vendor(pending: PendingPods, node_infos: Iterable[NodeInfo]) -> tuple[
     or no node has another vendor's.
     """
     gpus = pending.evidence.settings.gpus
-    if not any(gpu.resource in pending.incoming.pod.requests for gpu in gpus):
+    own = {gpu.vendor for gpu in gpus if any(name in pending.incoming.pod.requests for name in gpu.card.counted)}
+    if not own:
         return None
     for gpu in gpus:
         names = [node_info.node.name for node_info in node_infos if capacity_of(node_info, gpu.resource)]
-        if names and gpu.resource not in pending.incoming.pod.requests:
+        if names and gpu.vendor not in own:
             return gpu.vendor, gpu.resource, names
     return None
 
