@@ -199,13 +199,16 @@ HOSTILE = {
     "deep": b"#SBATCH --mem=1G\n" + b"$(" * 5000 + b"\n",
     "many braces": b"#SBATCH --mem=1G\n" + b"{ " * 5000 + b"\n",
     "many ifs": b"#SBATCH --mem=1G\n" + b"if a; then\n" * 5000,
-    "long line": b"#SBATCH --mem=1G\npython " + b"x " * 100_000 + b"\n",
+    "long line": b"#SBATCH --mem=1G\npython " + b"x " * 30_000 + b"\n",
     "huge": b"#SBATCH --mem=1G\n" + b"echo a\n" * 100_000,
     "option without a value": b"#SBATCH --job-name\n#SBATCH -N\n#SBATCH -\n#SBATCH --\n#SBATCH =\npython a.py\n",
     "array of nothing": b"#SBATCH --mem=1G\nA=(\npython a.py\n",
     "growing variables": b"#SBATCH --mem=1G\nA0=xxxxxxxx\n"
     + b"".join(b"A%d=$A%d$A%d\n" % (i + 1, i, i) for i in range(60))
     + b"x $A60\n",
+    "growing arrays": b"#SBATCH --mem=1G\nA0=(x y)\n"
+    + b"".join(b'A%d=("${A%d[@]}" "${A%d[@]}")\n' % (i + 1, i, i) for i in range(60))
+    + b'srun "${A60[@]}" y\nx "${A60[@]}"\n',
     "escape": b"#SBATCH --job-name=\x1b[31m\npython a.py\n",
 }
 

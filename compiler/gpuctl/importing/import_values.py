@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+REASONS = {
+    "--name": "no line names the job",
+    "--image": "no line names a container image",
+    "--cpu": "no line says how many CPUs the job needs on each node",
+    "--memory": "no line says how much memory the job needs on each node",
+}
+"""Option -> why its value is missing, where no line calls for it."""
 _QUESTIONS = {
     "--name": "Name of the job",
     "--image": "Image",

@@ -61,7 +61,12 @@ class LineLedger:
 
     def entries(self) -> list[LedgerEntry]:
         """Return the entries in the order of the source."""
-        return sorted(self._entries, key=lambda entry: entry.line)
+        return in_source_order(self._entries)
+
+
+def in_source_order(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """Return entries in the order of their lines."""
+    return sorted(entries, key=lambda entry: entry.line)
 
 
 def count_of(entries: Iterable[LedgerEntry], outcome: Outcome) -> int:

@@ -7,8 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.frontend.source import Source
+from gpuctl.importing.arena_commands import import_arena_commands
+from gpuctl.importing.cloud_tasks import import_sky_tasks
+from gpuctl.importing.dstack_runs import import_dstack_run
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
+from gpuctl.importing.manifests import import_manifests
 from gpuctl.importing.slurm.conversion import import_batch_script
 
 
@@ -23,7 +27,32 @@ def _is_batch_script(text: str) -> bool:
     return re.search(r"(?m)^#SBATCH[ \t]", text) is not None
 
 
-IMPORTERS: dict[str, Importer] = {"slurm": Importer(_is_batch_script, import_batch_script)}
+def _has_kind(kind: str) -> Callable[[str], bool]:
+    """Return the test for manifests of a kind."""
+    return lambda text: re.search(rf"(?m)^[\"']?kind[\"']?:[ \t]*[\"']?{kind}\b", text) is not None
+
+
+def _is_arena_script(text: str) -> bool:
+    return re.search(r"(?m)^[ \t]*arena[ \t]+(?:submit|serve)\b", text) is not None
+
+
+def _is_dstack_run(text: str) -> bool:
+    return re.search(r"(?m)^type:[ \t]*(?:task|service|dev-environment|fleet|volume|gateway)\b", text) is not None
+
+
+def _is_sky_task(text: str) -> bool:
+    return re.search(r"(?m)^run:", text) is not None and re.search(r"(?m)^(?:kind|type|apiVersion):", text) is None
+
+
+IMPORTERS: dict[str, Importer] = {
+    "slurm": Importer(_is_batch_script, import_batch_script),
+    "arena": Importer(_is_arena_script, import_arena_commands),
+    "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob")),
+    "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob")),
+    "deployment": Importer(_has_kind("Deployment"), import_manifests("Deployment")),
+    "dstack": Importer(_is_dstack_run, import_dstack_run),
+    "skypilot": Importer(_is_sky_task, import_sky_tasks),
+}
 
 
 def import_source(source: Source, given: Given, tool: str | None) -> Imported:

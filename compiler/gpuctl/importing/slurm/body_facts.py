@@ -18,15 +18,17 @@ _PORT = 29500
 class BodyFacts(NamedTuple):
     """Numbers of a job. ``tasks``: processes on each node.
 
-    ``index_line``: a line of shell that computes the index of an array.
+    ``index_line``: a line of shell that computes the index of an array. ``on_every_node``: the other tool also runs the
+    script on every node.
     """
 
     nodes: int
     tasks: int
     gpus: int
     first_line: int
-    shell: list[str]
+    interpreter: list[str]
     index_line: str | None
+    on_every_node: bool = False
 
 
 class BodyState:
@@ -51,13 +53,16 @@ class BodyState:
         """Return a word as written."""
         return self.text[word.start : word.end]
 
-    def expanded(self, word: BodyWord) -> list[str]:
-        """Return the words that a shell makes of a word; what is not known stays as written."""
+    def expanded(self, word: BodyWord, *, nested: bool = False) -> list[str]:
+        """Return the words that a shell makes of a word; what is not known stays as written.
+
+        :param nested: the word is in an array; arrays in arrays stay as written.
+        """
         raw = self.raw(word)
         array = re.match(r"\"?\$\{(\w+)\[[@*]\]\}\"?\Z", raw)
-        if array is not None and array[1] in self.arrays:
+        if array is not None and array[1] in self.arrays and not nested:
             items = self.arrays[array[1]].items or ()
-            return [text for start, end in items for text in self.expanded(BodyWord("", start, end))]
+            return [text for start, end in items for text in self.expanded(BodyWord("", start, end), nested=True)]
         return words_of(self.text, [word], self.values) or [raw]
 
     def set_master_port(self, port: int, line: int) -> None:

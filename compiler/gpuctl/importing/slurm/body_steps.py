@@ -36,6 +36,9 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         body.remarks.dropped(line, last, note)
     program = command.program[place:]
     prefix = ""
+    if body.facts.nodes > 1 and step.host not in (None, "$(MASTER_ADDR)"):
+        note = "a step on other nodes is a role: write `roles`, with a program for each group of nodes"
+        body.remarks.dropped(line, last, note)
     if step.is_first_node_only(body.facts.nodes):
         body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
         prefix = '[ "$NODE_RANK" != 0 ] || '

@@ -18,7 +18,7 @@ from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import nearest_dns_label
 
 TOOL = "Slurm"
-_LONGEST = 256 * 1024
+_LONGEST = 64 * 1024
 
 
 def import_batch_script(source: Source, given: Given) -> Imported:
@@ -105,7 +105,7 @@ def _body(
         tasks=allocation.tasks,
         gpus=allocation.gpus,
         first_line=batch.first_line,
-        shell=batch.interpreter,
+        interpreter=batch.interpreter,
         index_line=shift,
     )
     ScriptBody(batch.body, replaced, body, draft, srun).convert(ledger)

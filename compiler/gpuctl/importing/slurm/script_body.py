@@ -67,6 +67,7 @@ class ScriptBody:
         for command in self._commands():
             self.assigned.update(assigned_names(command))
         self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
+        self.assigned.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", self.text))
         for statement in self.statements:
             self._statement(statement)
         self._arguments()
@@ -135,7 +136,7 @@ class ScriptBody:
         elif self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
             note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
             self.remarks.dropped(line, last, note)
-        elif self.facts.nodes > 1 and not is_harmless_on_every_node(command):
+        elif self.facts.nodes > 1 and not self.facts.on_every_node and not is_harmless_on_every_node(command):
             note = "every node runs it; Slurm runs it on the first node"
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         if command.name != "srun":
@@ -255,7 +256,7 @@ class ScriptBody:
 
     def _single_program(self) -> list[str] | None:
         """Return the words of the program, if the script is only one; None if it needs a shell."""
-        if len(self.kept) != 1 or self.facts.index_line is not None or self.facts.shell[1:]:
+        if len(self.kept) != 1 or self.facts.index_line is not None or self.facts.interpreter[1:]:
             return None
         command = self.kept[0].single
         if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
@@ -301,4 +302,4 @@ class ScriptBody:
             script = f"{self.facts.index_line}\n{script}"
         variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
         line, last = self._line(self.kept[0].start), self._line(self.kept[-1].end - 1)
-        self.draft.set(COMMAND, [*self.facts.shell, "-c", as_argument(script, variables)], line, last=last)
+        self.draft.set(COMMAND, [*self.facts.interpreter, "-c", as_argument(script, variables)], line, last=last)

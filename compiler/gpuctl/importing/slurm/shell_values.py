@@ -109,6 +109,8 @@ def words_of(text: str, words: Sequence[BodyWord], values: Values) -> list[str] 
     """Return the values of a command's words; None if one is not known."""
     found: list[str] = []
     for word in words:
+        if len(found) > _MOST_WORDS:
+            return None
         raw = text[word.start : word.end]
         array = re.match(_ALL_ITEMS, raw)
         name = array[1] if array is not None else ""
@@ -120,9 +122,7 @@ def words_of(text: str, words: Sequence[BodyWord], values: Values) -> list[str] 
         if split is None and value is None:
             return None
         found += split if split is not None else [str(value)]
-        if len(found) > _MOST_WORDS:
-            return None
-    return found
+    return found if len(found) <= _MOST_WORDS else None
 
 
 def _split_value(raw: str, values: Values) -> list[str] | None:

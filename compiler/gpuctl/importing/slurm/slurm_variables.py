@@ -67,7 +67,7 @@ class SlurmFacts(NamedTuple):
     renames_index: bool
 
 
-class Replacement(NamedTuple):
+class VariableChange(NamedTuple):
     """A change of a line of the body, from 0.
 
     ``new``: what stands in the line now; "" if the variable ``name`` has no equal, so that it is empty.
@@ -83,17 +83,17 @@ class Replaced(NamedTuple):
     """The body with gpuctl's variables. It has the same lines. ``hosts``: the names of lists of hosts."""
 
     text: str
-    changes: list[Replacement]
+    changes: list[VariableChange]
     hosts: frozenset[str]
 
 
 def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     """Replace Slurm's variables and host names in a script."""
-    changes: list[Replacement] = []
+    changes: list[VariableChange] = []
 
     def substitute(pattern: str, text: str, note: str, replacement: str = FIRST) -> str:
         def replaced(match: re.Match[str]) -> str:
-            changes.append(Replacement(text.count("\n", 0, match.start()), note, replacement))
+            changes.append(VariableChange(text.count("\n", 0, match.start()), note, replacement))
             return replacement
 
         return re.sub(pattern, replaced, text)
@@ -122,7 +122,7 @@ def _hosts(body: str) -> set[str]:
     return hosts
 
 
-def _replace_lookups(body: str, changes: list[Replacement]) -> str:
+def _replace_lookups(body: str, changes: list[VariableChange]) -> str:
     """Replace commands that ask for the address of the first host."""
 
     def replaced(match: re.Match[str]) -> str:
@@ -134,7 +134,7 @@ def _replace_lookups(body: str, changes: list[Replacement]) -> str:
         if not about_first and not is_one:
             return match[0]
         changes.append(
-            Replacement(text.count("\n", 0, match.start()), "the address of the first host is `MASTER_ADDR`", FIRST)
+            VariableChange(text.count("\n", 0, match.start()), "the address of the first host is `MASTER_ADDR`", FIRST)
         )
         return FIRST
 
@@ -143,7 +143,7 @@ def _replace_lookups(body: str, changes: list[Replacement]) -> str:
     return body
 
 
-def _rename(body: str, facts: SlurmFacts, changes: list[Replacement]) -> str:
+def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
 
     def replaced(match: re.Match[str]) -> str:
@@ -152,15 +152,15 @@ def _rename(body: str, facts: SlurmFacts, changes: list[Replacement]) -> str:
         line = match.string.count("\n", 0, match.start())
         if name in renamed:
             note = _ID_NOTE if name in _IDS else f"`{name}` is `{renamed[name]}`"
-            changes.append(Replacement(line, note, renamed[name]))
+            changes.append(VariableChange(line, note, renamed[name]))
             return match[0].replace(name, renamed[name])
         if name in literal and is_value:
-            changes.append(Replacement(line, f"`{name}` is {literal[name]}", literal[name]))
+            changes.append(VariableChange(line, f"`{name}` is {literal[name]}", literal[name]))
             return literal[name]
         if name.startswith("SLURM_ARRAY_TASK_") and facts.is_array:
             return match[0]
         advice = _ADVICE.get(name, "write its value into the script")
-        changes.append(Replacement(line, f"it has no equal: {advice}", "", name))
+        changes.append(VariableChange(line, f"it has no equal: {advice}", "", name))
         return match[0]
 
     return re.sub(_VARIABLE, replaced, body)
@@ -189,9 +189,9 @@ def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
     return renamed, literal
 
 
-def lines_with(changes: list[Replacement]) -> Iterator[tuple[int, list[Replacement]]]:
+def lines_with(changes: list[VariableChange]) -> Iterator[tuple[int, list[VariableChange]]]:
     """Yield the changes of each line."""
-    by_line: dict[int, list[Replacement]] = {}
+    by_line: dict[int, list[VariableChange]] = {}
     for change in changes:
         by_line.setdefault(change.line, []).append(change)
     yield from sorted(by_line.items())

@@ -79,6 +79,8 @@ class SrunOptions:
                 self.ledger.dropped(option.line, option.text, "srun has no such option")
             elif action is not None:
                 action(option, option.value or "")
+            elif option.name == "nodelist" and option.value == "$(MASTER_ADDR)":
+                self.ledger.mapped(option.line, option.text, None, "the first node has `NODE_RANK` 0")
             elif option.name in ("nodes", "ntasks", "ntasks-per-node"):
                 self.ledger.mapped(option.line, option.text, "resources.nodes")
             elif option.name in _SUPERFLUOUS:

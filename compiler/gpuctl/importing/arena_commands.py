@@ -1,0 +1,289 @@
+"""Imports commands of Arena: `arena submit` as trainings, `arena serve` as inferences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gpuctl.frontend.shell import NotUnderstood, read_command
+from gpuctl.frontend.source import Source
+from gpuctl.importing.arena_options import DROPPED, FLAGS, LETTERS, SWITCHES
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import REASONS, Given, Missing, Unreadable
+from gpuctl.importing.imported import Imported
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.manifest_metadata import is_reserved
+from gpuctl.importing.slurm.body_steps import python_script
+from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
+from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
+from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.language.names import nearest_dns_label
+from gpuctl.language.settings import DEFAULT_PRIORITIES
+
+TOOL = "Arena"
+_LONGEST = 64 * 1024
+_PYTORCH = frozenset({"pytorchjob", "pytorch", "py"})
+_BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
+
+
+class _Flag(NamedTuple):
+    """A flag as written, and its value; "true" for one without."""
+
+    name: str
+    value: str
+    text: str
+    line: int
+
+
+def import_arena_commands(source: Source, given: Given) -> Imported:
+    """Return the documents of the `arena submit` and `arena serve` commands of a script.
+
+    :raises Unreadable: the script is not valid, or has no such command.
+    """
+    text = source.text.replace("\r\n", "\n")
+    try:
+        statements = statements_of(text) if len(text) <= _LONGEST else []
+    except NotUnderstood:
+        hint = "`bash -n FILE` names the place"
+        raise Unreadable(1, "the script has a quotation mark or bracket that is not closed", hint) from None
+    ledger = LineLedger()
+    values: dict[str, Value] = {}
+    drafts: list[Draft] = []
+    missing: list[Missing] = []
+    for statement in statements:
+        line, last = text.count("\n", 0, statement.start) + 1, text.count("\n", 0, statement.end - 1) + 1
+        written = text[statement.start : statement.end]
+        single = statement.single
+        names = [word.text for word in single.program[:2]] if single is not None else []
+        if single is not None and names in (["arena", "submit"], ["arena", "serve"]):
+            job = _ArenaJob(text, single, values, source.name, given, ledger)
+            drafts.append(job.draft)
+            missing += job.take()
+        elif single is not None and not single.program and (value := constant_of(text, single.words[0], values)):
+            values[single.words[0].text.split("=", 1)[0]] = value
+            ledger.mapped(line, written, None, "its value is in the documents", last=last)
+        elif not (line == 1 and written.startswith("#!")):
+            ledger.dropped(line, written, "it is no `arena submit` or `arena serve`", last=last)
+    if not drafts:
+        raise Unreadable(1, "the file has no `arena submit` or `arena serve`", "name a script with one, without a pipe")
+    if text.startswith("#!"):
+        ledger.mapped(1, text.split("\n", 1)[0], None)
+    return Imported(TOOL, drafts, ledger.entries(), missing)
+
+
+class _ArenaJob:
+    """One command of Arena."""
+
+    def __init__(
+        self, text: str, command: BodyCommand, values: dict[str, Value], source: str, given: Given, ledger: LineLedger
+    ) -> None:
+        self.ledger = ledger
+        self.given = given
+        program = command.program
+        self.is_service = program[1].text == "serve"
+        self.draft = Draft("inference" if self.is_service else "training", source, TOOL)
+        self.line = text.count("\n", 0, command.start) + 1
+        self.type = program[2].text if len(program) > 2 else ""
+        words = [(words_of(text, [word], values) or [text[word.start : word.end]], word) for word in program[3:]]
+        self.words = [(item, text.count("\n", 0, word.start) + 1) for items, word in words for item in items]
+        self.gpus = 0
+        self.nodes = 1
+        self.actions: dict[str, Callable[[_Flag], bool]] = {
+            "annotation": lambda flag: self._pair(flag, "job.annotations"),
+            "config-file": lambda flag: False,
+            "data": self._data,
+            "data-dir": self._data_dir,
+            "env": self._env,
+            "gpumemory": self._gpu_memory,
+            "gpus": self._gpus,
+            "hostIPC": lambda flag: self._switch(flag, "podPatch.hostIPC"),
+            "hostPID": lambda flag: self._switch(flag, "podPatch.hostPID"),
+            "hostNetwork": lambda flag: self._switch(flag, "resources.network.hostNetwork"),
+            "label": lambda flag: self._pair(flag, "job.labels"),
+            "name": self._name,
+            "priority": self._priority,
+            "rdma": lambda flag: self._switch(flag, "resources.network.rdma"),
+            "selector": self._selector,
+            "workers": self._workers,
+        }
+
+    def take(self) -> list[Missing]:
+        """Take the flags and the program. Return what is missing."""
+        flags, rest = _split(self.words)
+        shown = f"arena {'serve' if self.is_service else 'submit'} {self.type}"
+        if not self.is_service and self.type not in _PYTORCH:
+            note = f"`{self.type}` starts its processes in another way: use torchrun, or `roles` for other programs"
+            self.ledger.changed(self.line, shown, "kind", note)
+        else:
+            self.ledger.mapped(self.line, shown, "kind")
+        for flag in flags:
+            self._flag(flag)
+        self._program(rest)
+        return self._missing()
+
+    def _flag(self, flag: _Flag) -> None:
+        field = FLAGS.get(flag.name)
+        action = self.actions.get(flag.name)
+        if action is not None and action(flag):
+            return
+        if field is not None and action is None and "$" not in flag.value:
+            number = whole_number(flag.value)
+            self.draft.set(field, flag.value if number is None else number, flag.line)
+            self.ledger.mapped(flag.line, flag.text, field)
+        else:
+            note = DROPPED.get(flag.name, "it has no equal in a document")
+            self.ledger.dropped(flag.line, flag.text, note)
+
+    def _set(self, flag: _Flag, field: str, value: object) -> bool:
+        self.draft.set(field, value, flag.line)
+        self.ledger.mapped(flag.line, flag.text, field)
+        return True
+
+    def _switch(self, flag: _Flag, field: str) -> bool:
+        return self._set(flag, field, True) if flag.value == "true" else True
+
+    def _name(self, flag: _Flag) -> bool:
+        name = self.given.name or nearest_dns_label(flag.value, letter_first=True)
+        if name is None:
+            return False
+        self.draft.set("job.name", name, flag.line)
+        if name == flag.value:
+            self.ledger.mapped(flag.line, flag.text, "job.name")
+        else:
+            self.ledger.changed(flag.line, flag.text, "job.name", f"the name is `{name}`")
+        return True
+
+    def _gpus(self, flag: _Flag) -> bool:
+        number = self.given.gpus_per_node or whole_number(flag.value)
+        if number is None:
+            return False
+        self.gpus = number
+        return self._set(flag, "resources.gpu", number)
+
+    def _gpu_memory(self, flag: _Flag) -> bool:
+        number = whole_number(flag.value)
+        return number is not None and self._set(flag, "resources.gpu-share", f"{number}Gi")
+
+    def _workers(self, flag: _Flag) -> bool:
+        number = self.given.nodes or whole_number(flag.value)
+        if not number:
+            return False
+        self.nodes = number
+        if number > 1:
+            return self._set(flag, "resources.nodes", number)
+        self.ledger.mapped(flag.line, flag.text, "resources.nodes")
+        return True
+
+    def _env(self, flag: _Flag) -> bool:
+        name, equals, value = flag.value.partition("=")
+        if not equals or value.startswith("$"):
+            return False
+        self.draft.set_item("environment.env", name, value, flag.line)
+        self.ledger.mapped(flag.line, flag.text, f"environment.env.{name}")
+        return True
+
+    def _pair(self, flag: _Flag, field: str) -> bool:
+        name, equals, value = flag.value.partition("=")
+        if not equals or is_reserved(name):
+            return False
+        self.draft.set_item(field, name, value, flag.line)
+        self.ledger.mapped(flag.line, flag.text, f"{field}.{name}")
+        return True
+
+    def _data(self, flag: _Flag) -> bool:
+        claim, colon, path = flag.value.partition(":")
+        if not colon or not path.startswith("/"):
+            return False
+        self.draft.append("storage.workdirs", {"path": path, "pvc": {"claim": claim}}, flag.line)
+        self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
+        return True
+
+    def _data_dir(self, flag: _Flag) -> bool:
+        path, _, target = flag.value.partition(":")
+        if not path.startswith("/"):
+            return False
+        mount = {"path": path, **({"mountPath": target} if target and target != path else {})}
+        self.draft.append("storage.workdirs", mount, flag.line)
+        self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
+        return True
+
+    def _priority(self, flag: _Flag) -> bool:
+        return flag.value in DEFAULT_PRIORITIES and self._set(flag, "job.priority", flag.value)
+
+    def _selector(self, flag: _Flag) -> bool:
+        if self.given.pool is None:
+            return False
+        self.ledger.changed(flag.line, flag.text, "resources.pool", "--pool selects the nodes")
+        return True
+
+    def _program(self, rest: Sequence[tuple[str, int]]) -> None:
+        """Set the command, which Arena gives to a shell as one text."""
+        text = " ".join(word for word, _ in rest)
+        if not text:
+            return
+        line = rest[0][1]
+        command = read_command(text)
+        words = [word.text for word in command.words or ()]
+        note = None
+        if command.needs_shell or not words:
+            words = ["sh", "-c", text]
+        elif (ours := set_by_gpuctl(words, self.nodes, self.gpus)) is not None:
+            words = [word for place, word in enumerate(words) if place not in ours.places]
+            if ours.port is not None:
+                self.draft.set("job.master_port", ours.port, line)
+            note = "gpuctl sets the options of torchrun for the rendezvous as variables"
+        elif self.nodes > 1 and launcher_arguments(words) is None:
+            note = _BY_TORCHRUN
+            if (at := python_script(words)) is not None and self.gpus <= 1 and self.type in _PYTORCH:
+                words, note = ["torchrun", *words[at:]], "torchrun sets RANK and WORLD_SIZE, as PyTorchJob does"
+        self.draft.set("environment.command", words, line)
+        if note is None:
+            self.ledger.mapped(line, text, "environment.command")
+        else:
+            self.ledger.changed(line, text, "environment.command", note)
+
+    def _missing(self) -> list[Missing]:
+        given, draft = self.given, self.draft
+        missing: list[Missing] = []
+        for option, field, value in (
+            ("--image", "environment.image", given.image),
+            ("--cpu", "resources.cpu", given.cpu),
+            ("--memory", "resources.memory", given.memory),
+            ("--pool", "resources.pool", given.pool),
+            ("--workdir", "environment.workdir", given.workdir),
+            ("--name", "job.name", given.name),
+        ):
+            if value is not None:
+                number = whole_number(value)
+                draft.set(field, value if number is None else number)
+            elif draft.get(field) is None and (
+                option in ("--image", "--name") or (option in ("--cpu", "--memory") and self.gpus)
+            ):
+                name = {"--image": "REF", "--name": "NAME", "--cpu": "N"}.get(option, "AMOUNT")
+                missing.append(Missing(option, name, self.line, REASONS[option]))
+        return missing
+
+
+def _split(words: Sequence[tuple[str, int]]) -> tuple[list[_Flag], list[tuple[str, int]]]:
+    """Return the flags, and the words of the program."""
+    flags: list[_Flag] = []
+    at = 0
+    while at < len(words):
+        word, line = words[at]
+        match = re.match(r"--?([A-Za-z][\w-]*)(?:=(.*))?\Z", word, re.DOTALL)
+        if match is None:
+            break
+        name = LETTERS.get(match[1], match[1])
+        at += 1
+        if match[2] is not None:
+            flags.append(_Flag(name, match[2], word, line))
+        elif name in SWITCHES:
+            flags.append(_Flag(name, "true", word, line))
+        elif at < len(words):
+            flags.append(_Flag(name, words[at][0], f"{word} {words[at][0]}", line))
+            at += 1
+        else:
+            flags.append(_Flag(name, "", word, line))
+    return flags, list(words[at + (at < len(words) and words[at][0] == "--") :])

@@ -1,0 +1,136 @@
+"""Imports tasks and services of SkyPilot."""
+
+from __future__ import annotations
+
+import re
+
+from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given, Missing, Unreadable
+from gpuctl.importing.imported import Imported
+from gpuctl.importing.line_ledger import LineLedger, in_source_order
+from gpuctl.importing.node_script import convert_node_script
+from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
+from gpuctl.importing.source_tree import SourceTree, read_documents
+from gpuctl.importing.task_fields import TaskFields
+
+TOOL = "SkyPilot"
+_HEAD = r"\$\([ \t]*echo[ \t]+\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*head[ \t]+-(?:n[ \t]*)?1[ \t]*\)"
+_COUNT = r"\$\([ \t]*echo[ \t]+\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*wc[ \t]+-l[ \t]*\)"
+_VARIABLES = {
+    _HEAD: "$MASTER_ADDR",
+    _COUNT: "$NNODES",
+    r"\bSKYPILOT_NUM_NODES\b": "NNODES",
+    r"\bSKYPILOT_NODE_RANK\b": "NODE_RANK",
+    r"\bSKYPILOT_NUM_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
+    r"\$\{?SKYPILOT_(?!NUM_|NODE_RANK)\w+\}?": "",
+}
+_NOTES = {
+    r"^setup": "software is a part of `environment.image`; what remains is an `init` container",
+    r"^(workdir|file_mounts)": "files come from the image, `code` or `storage.workdirs`",
+    r"^secrets": "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`",
+    r"^resources\.(cloud|region|zone|infra|instance_type|any_of|ordered)": "nodes are selected by `resources.pool`",
+    r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
+    r"^resources\.network_tier": "fast networks are `resources.network`",
+    r"^resources\.ports": "pods of a training need no open ports",
+    r"^service\.replica_policy": "write `autoscaling`",
+    r"^(job|job_group|name_prefix|pool|config)": "it has no equal in a document",
+}
+
+
+def import_sky_tasks(source: Source, given: Given) -> Imported:
+    """Return the documents of SkyPilot's tasks.
+
+    :raises Unreadable: it has no task.
+    """
+    drafts: list[Draft] = []
+    missing: list[Missing] = []
+    ledger = LineLedger()
+    for raw in read_documents(source):
+        tree = SourceTree(raw, ledger)
+        if set(tree.keys(())) <= {"name", "execution"}:
+            note = "each task is a document of its own: start the next one after `gpuctl wait FIRST --for=done`"
+            tree.dropped(("name",), note)
+            tree.drop_rest(_NOTES)
+            continue
+        missing += _task(raw, source.name, given, ledger, drafts)
+    if not drafts:
+        raise Unreadable(1, "the file has no task with `run`", "name a task of SkyPilot")
+    return Imported(TOOL, drafts, in_source_order(ledger.entries()), missing)
+
+
+def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, drafts: list[Draft]) -> list[Missing]:
+    tree = SourceTree(raw, ledger)
+    kind = "inference" if tree.node(("service",)) is not None else "training"
+    draft = Draft(kind, source, TOOL)
+    drafts.append(draft)
+    task = TaskFields(tree, draft, given)
+    task.name(("name",))
+    task.nodes(("num_nodes",))
+    _resources(tree, draft, task)
+    for path in (("envs",),):
+        task.variables(path)
+    for key in tree.keys(("volumes",)):
+        claim = tree.text(("volumes", key)) or tree.text(("volumes", key, "name"))
+        if claim is not None and key.startswith("/"):
+            draft.append("storage.workdirs", {"path": key, "pvc": {"claim": claim}}, tree.line(("volumes", key)))
+            tree.changed(("volumes", key), "storage.workdirs", "a volume is a PersistentVolumeClaim of the namespace")
+    _service(tree, draft)
+    run = tree.node(("run",))
+    if run is not None and run.kind == SCALAR:
+        tree.take_apart(("run",))
+        convert_node_script(
+            str(run.value), tree.block_line(("run",)), (task.node_count, task.gpus), _VARIABLES, draft, ledger
+        )
+    tree.drop_rest(_NOTES)
+    return task.missing_values()
+
+
+def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
+    base = ("resources",)
+    path = (*base, "accelerators")
+    node = tree.node(path)
+    text = tree.text(path)
+    if node is not None and node.kind == MAPPING and len(node.value) == 1:
+        [(key, value)] = node.value
+        text = f"{key.value}:{value.value}"
+    gpus = gpus_of(text) if text is not None else None
+    if gpus is not None:
+        task.set_gpus(path, gpus.number, gpus.type)
+    for name, unit in (("cpus", ""), ("memory", "Gi")):
+        task.amount((*base, name), "cpu" if name == "cpus" else name, unit)
+    image = tree.text((*base, "image_id"))
+    if image is not None and image.startswith("docker:"):
+        draft.set("environment.image", image.removeprefix("docker:"), tree.line((*base, "image_id")))
+        tree.mapped((*base, "image_id"), "environment.image")
+    if tree.text((*base, "use_spot")) == "true":
+        draft.set("resources.spot", True, tree.line((*base, "use_spot")))
+    tree.mapped((*base, "use_spot"), "resources.spot")
+    for name in ("job_recovery", "spot_recovery"):
+        restarts = whole_number(tree.text((*base, name, "max_restarts_on_errors")))
+        if restarts is not None:
+            draft.set("job.retries", restarts, tree.line((*base, name, "max_restarts_on_errors")))
+            tree.mapped((*base, name, "max_restarts_on_errors"), "job.retries")
+    port = whole_number(tree.text((*base, "ports")) or tree.text((*base, "ports", 0)))
+    if port is not None and draft.kind == "inference":
+        draft.set("service.port", port, tree.line((*base, "ports")))
+        tree.mapped((*base, "ports"), "service.port")
+
+
+def _service(tree: SourceTree, draft: Draft) -> None:
+    probe = ("service", "readiness_probe")
+    path = probe if tree.text(probe) is not None else (*probe, "path")
+    value = tree.text(path)
+    if value is not None:
+        draft.set("service.health_check", value, tree.line(path))
+        tree.mapped(path, "service.health_check")
+    seconds = whole_number(re.sub(r"s\Z", "", tree.text((*probe, "initial_delay_seconds")) or ""))
+    if seconds:
+        draft.set("service.startup_timeout", f"{seconds}s", tree.line((*probe, "initial_delay_seconds")))
+        tree.mapped((*probe, "initial_delay_seconds"), "service.startup_timeout")
+    for replicas in (("service", "replicas"), ("service", "replica_policy", "min_replicas")):
+        number = whole_number(tree.text(replicas))
+        if number is not None and draft.get("service.replicas") is None:
+            draft.set("service.replicas", number, tree.line(replicas))
+            tree.mapped(replicas, "service.replicas")

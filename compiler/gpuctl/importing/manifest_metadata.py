@@ -1,0 +1,70 @@
+"""The metadata of a Kubernetes manifest as fields of a document."""
+
+from __future__ import annotations
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given, Missing
+from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.language.names import nearest_dns_label
+from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_PRIORITY = "kueue.x-k8s.io/priority-class"
+_WRITTEN_BY_SERVER = frozenset(
+    {"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid", "ownerReferences"}
+)
+
+
+def take_metadata(tree: SourceTree, draft: Draft, given: Given) -> list[Missing]:
+    """Add name, namespace, labels and annotations. Return the name as missing if no valid one is known."""
+    base: Path = ("metadata",)
+    tree.mapped(("apiVersion",), "kind")
+    tree.mapped(("kind",), "kind")
+    missing: list[Missing] = []
+    written = tree.text((*base, "name"))
+    name = given.name or nearest_dns_label(written or "", letter_first=True)
+    if name is None:
+        missing.append(Missing("--name", "NAME", tree.line(base), "the manifest names no job"))
+    else:
+        draft.set("job.name", name, tree.line((*base, "name")) if written and not given.name else None)
+    if name == written:
+        tree.mapped((*base, "name"), "job.name")
+    else:
+        tree.changed((*base, "name"), "job.name", "--name replaces it" if given.name else f"the name is `{name}`")
+    namespace = tree.text((*base, "namespace"))
+    if namespace is not None:
+        draft.set("job.namespace", namespace, tree.line((*base, "namespace")))
+        tree.mapped((*base, "namespace"), "job.namespace")
+    take_labels(tree, (*base, "labels"), draft)
+    for key in tree.keys((*base, "annotations")):
+        path = (*base, "annotations", key)
+        if key.startswith("kubectl.kubernetes.io/"):
+            tree.mapped(path, None, "kubectl wrote it")
+        elif not is_reserved(key):
+            draft.set_item("job.annotations", key, tree.text(path) or "", tree.line(path))
+            tree.mapped(path, f"job.annotations.{key}")
+    for key in _WRITTEN_BY_SERVER:
+        tree.mapped((*base, key), None, "the API server wrote it")
+    tree.mapped(("status",), None, "the API server wrote it")
+    return missing
+
+
+def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:
+    """Add the labels at a path, of which a queue is a field of its own."""
+    for key in tree.keys(base):
+        path, value = (*base, key), tree.text((*base, key)) or ""
+        if key == _QUEUE:
+            draft.set("resources.queue", value, tree.line(path))
+            tree.mapped(path, "resources.queue")
+        elif key == _PRIORITY:
+            tree.dropped(path, "`job.priority` is high, medium or low")
+        elif is_reserved(key):
+            tree.mapped(path, None, "gpuctl sets the labels that select the pods")
+        else:
+            draft.set_item("job.labels", key, value, tree.line(path))
+            tree.mapped(path, f"job.labels.{key}")
+
+
+def is_reserved(key: str) -> bool:
+    """Return True if documents cannot set a label or annotation."""
+    return key in RESERVED_LABELS or key.startswith(tuple(RESERVED_PREFIXES))

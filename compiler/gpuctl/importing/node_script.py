@@ -1,0 +1,47 @@
+"""A script of another tool that each node of a job runs, as the command of a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.body_facts import BodyFacts
+from gpuctl.importing.slurm.script_body import ScriptBody
+from gpuctl.importing.slurm.slurm_variables import Replaced, VariableChange
+from gpuctl.importing.slurm.srun_options import SrunOptions
+
+
+def convert_node_script(
+    text: str, first_line: int, size: tuple[int, int], variables: Mapping[str, str], draft: Draft, ledger: LineLedger
+) -> None:
+    """Set the command of a document to a script, and add its lines to the ledger.
+
+    :param size: the number of nodes, and of GPUs of each.
+    :param variables: pattern of the tool's variable or of a command that reads it -> what stands for it, "" if it has
+        no equal.
+    """
+    changes: list[VariableChange] = []
+    written = text
+    for pattern, new in variables.items():
+
+        def replaced(match: re.Match[str], new: str = new) -> str:
+            line = match.string.count("\n", 0, match.start())
+            name = match[0].strip("${}")
+            note = f"`{match[0]}` is `{new}`" if new else "it has no equal: write its value"
+            changes.append(VariableChange(line, note, new, "" if new else name))
+            return new or match[0]
+
+        text = re.sub(pattern, replaced, text)
+    facts = BodyFacts(
+        nodes=size[0],
+        tasks=1,
+        gpus=size[1],
+        first_line=first_line,
+        interpreter=["bash"],
+        index_line=None,
+        on_every_node=True,
+    )
+    srun = SrunOptions(draft, ledger, keeps_image=True)
+    ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun).convert(ledger)

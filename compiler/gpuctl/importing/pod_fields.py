@@ -1,0 +1,317 @@
+"""The pod template of a Kubernetes manifest as fields of a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given, Missing
+from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
+from gpuctl.importing.source_tree import Path, SourceTree, shown_path
+
+GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
+_PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
+_MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
+_POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
+
+
+class PodFields:
+    """Adds a pod template to a document. ``missing``: values that it does not name.
+
+    :param base: the path of the template.
+    """
+
+    def __init__(self, tree: SourceTree, base: Path, draft: Draft, given: Given) -> None:
+        self.tree = tree
+        self.spec: Path = (*base, "spec")
+        self.base = base
+        self.draft = draft
+        self.given = given
+        self.container: Path = (*self.spec, "containers", 0)
+        self.resources: Path = (*self.container, "resources")
+        self.gpus = 0
+        self.missing: list[Missing] = []
+
+    def take_trainer(self) -> None:
+        """Take the fields of a TrainJob's trainer, which has those of a container."""
+        self.container = self.base
+        self.resources = (*self.base, "resourcesPerNode")
+        self._program()
+        self._resources()
+
+    def take(self) -> None:
+        """Take the pod, except for ports and probes."""
+        tree = self.tree
+        if tree.items((*self.spec, "containers")) == 0:
+            return
+        self._program()
+        self._resources()
+        self._mounts()
+        self._others()
+        self._pod()
+
+    def _set(self, path: Path, field: str, value: Any) -> None:
+        self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
+        self.tree.mapped(path, field)
+
+    def _program(self) -> None:
+        tree, main = self.tree, self.container
+        tree.mapped((*main, "name"), None, "the container is called `main`")
+        image = tree.text((*main, "image"))
+        if self.given.image is not None:
+            self.draft.set("environment.image", self.given.image)
+            tree.changed((*main, "image"), "environment.image", "--image replaces it")
+        elif image:
+            self._set((*main, "image"), "environment.image", image)
+        else:
+            self.missing.append(Missing("--image", "REF", tree.line(main), "the container has no image"))
+        for name in ("command", "args"):
+            value = tree.get((*main, name))
+            if isinstance(value, list):
+                line, last = tree.line((*main, name)), tree.last_line((*main, name))
+                self.draft.set(f"environment.{name}", value, line, last=last)
+        workdir = tree.text((*main, "workingDir"))
+        if workdir is not None:
+            self._set((*main, "workingDir"), "environment.workdir", workdir)
+        self._variables()
+
+    def take_program(self, note: str | None = None) -> None:
+        """Take the command and its arguments, after the importer has adapted them.
+
+        :param note: what differs.
+        """
+        for name in ("command", "args"):
+            path = (*self.container, name)
+            if note is not None:
+                self.tree.changed(path, f"environment.{name}", note)
+            elif self.draft.get(f"environment.{name}") is not None:
+                self.tree.mapped(path, f"environment.{name}")
+
+    def _variables(self) -> None:
+        tree, base = self.tree, (*self.container, "env")
+        for index in range(tree.items(base)):
+            path = (*base, index)
+            name, value = tree.text((*path, "name")), tree.get((*path, "value"))
+            secret = tree.get((*path, "valueFrom", "secretKeyRef"))
+            if name is None:
+                continue
+            if isinstance(secret, dict) and secret.get("name") and secret.get("key"):
+                value = {"secret": secret["name"], "key": secret["key"]}
+            elif tree.node((*path, "valueFrom")) is not None:
+                self._patch(path, "env", [{"name": name, "valueFrom": tree.get((*path, "valueFrom"))}])
+                continue
+            self.draft.set_item("environment.env", name, "" if value is None else value, tree.line(path))
+            tree.mapped(path, f"environment.env.{name}")
+        base = (*self.container, "envFrom")
+        for index in range(tree.items(base)):
+            for kind, field in (("secretRef", "secret"), ("configMapRef", "configMap")):
+                source = tree.text((*base, index, kind, "name"))
+                if source is not None:
+                    entry = {field: source}
+                    prefix = tree.text((*base, index, "prefix"))
+                    self.draft.append("environment.envFrom", {**entry, **({"prefix": prefix} if prefix else {})})
+                    tree.mapped((*base, index), "environment.envFrom")
+
+    def _resources(self) -> None:
+        tree = self.tree
+        limits, requests = (*self.resources, "limits"), (*self.resources, "requests")
+        for name, vendor in GPU_RESOURCES.items():
+            path = (*limits, name) if tree.node((*limits, name)) is not None else (*requests, name)
+            number = whole_number(tree.text(path))
+            if number is not None and not self.gpus:
+                self.gpus = number
+                self._set(path, "resources.gpu", number)
+                tree.mapped((*requests, name), "resources.gpu")
+                if vendor != "nvidia":
+                    self.draft.set("resources.gpu-vendor", vendor, tree.line(path))
+        if self.given.gpus_per_node is not None:
+            self.gpus = self.given.gpus_per_node
+            self.draft.set("resources.gpu", self.gpus)
+        for name in ("cpu", "memory"):
+            self._amount(name, (*limits, name), (*requests, name))
+        if self.given.pool is not None:
+            self.draft.set("resources.pool", self.given.pool)
+
+    def _amount(self, name: str, limit: Path, request: Path) -> None:
+        tree, field = self.tree, f"resources.{name}"
+        given = self.given.cpu if name == "cpu" else self.given.memory
+        value = given or tree.text(limit) or tree.text(request)
+        if value is None:
+            if self.gpus:
+                reason = f"the container names GPUs and no {name}"
+                self.missing.append(
+                    Missing(f"--{name}", "AMOUNT" if name == "memory" else "N", tree.line(self.container), reason)
+                )
+            return
+        number = whole_number(value)
+        path = limit if tree.node(limit) is not None else request
+        self.draft.set(field, value if number is None else number, None if given else tree.line(path))
+        for item in (limit, request):
+            text = tree.text(item)
+            if text is not None and text != value:
+                tree.changed(item, field, f"request and limit are one: `{value}`")
+            else:
+                tree.mapped(item, field)
+
+    def _mounts(self) -> None:
+        tree = self.tree
+        volumes = {
+            tree.text((*self.spec, "volumes", index, "name")): index
+            for index in range(tree.items((*self.spec, "volumes")))
+        }
+        base = (*self.container, "volumeMounts")
+        for index in range(tree.items(base)):
+            mount = {key: tree.text((*base, index, key)) or "" for key in tree.keys((*base, index))}
+            place = volumes.get(mount.get("name"))
+            if place is None or set(mount) - _MOUNT_KEYS or not mount.get("mountPath", "").startswith("/"):
+                continue
+            volume: Path = (*self.spec, "volumes", place)
+            if mount["mountPath"] == _SHARED_MEMORY and tree.node((*volume, "emptyDir")) is not None:
+                size = tree.text((*volume, "emptyDir", "sizeLimit"))
+                if size is not None:
+                    self.draft.set("resources.shm", size, tree.line((*volume, "emptyDir", "sizeLimit")))
+                tree.mapped(volume, "resources.shm")
+                tree.mapped((*base, index), "resources.shm")
+                continue
+            field = self._mount(mount, volume, tree.line((*base, index)))
+            if field is not None:
+                tree.mapped((*base, index), field)
+                tree.mapped(volume, field)
+
+    def _mount(self, mount: dict[str, str], volume: Path, line: int) -> str | None:
+        """Add a mount of a volume. Return its field; None if the language has none."""
+        tree, target = self.tree, mount["mountPath"]
+        extra: dict[str, Any] = {"readOnly": True} if mount.get("readOnly") == "true" else {}
+        claim = tree.text((*volume, "persistentVolumeClaim", "claimName"))
+        host, nfs, scratch = (tree.get((*volume, kind)) for kind in ("hostPath", "nfs", "emptyDir"))
+        sub = mount.get("subPath")
+        if claim is not None:
+            entry = {"path": target, "pvc": {"claim": claim, **({"subPath": sub} if sub else {})}, **extra}
+        elif sub is not None:
+            return None
+        elif isinstance(host, dict) and "path" in host:
+            entry = {"path": host["path"], **({"mountPath": target} if target != host["path"] else {}), **extra}
+            if host.get("type") in ("Directory", "DirectoryOrCreate", "File", "FileOrCreate"):
+                entry["type"] = host["type"]
+        elif isinstance(nfs, dict) and {"server", "path"} <= set(nfs):
+            entry = {"path": target, "nfs": {"server": nfs["server"], "path": nfs["path"]}, **extra}
+        elif isinstance(scratch, dict):
+            size = {"size": scratch["sizeLimit"]} if "sizeLimit" in scratch else {}
+            medium = {"medium": "Memory"} if scratch.get("medium") == "Memory" else {}
+            entry = {"path": target, "emptyDir": {**size, **medium}}
+        else:
+            return self._file_mount(target, volume, line)
+        self.draft.append("storage.workdirs", entry, line)
+        return "storage.workdirs"
+
+    def _file_mount(self, target: str, volume: Path, line: int) -> str | None:
+        for kind, key, field in (("configMap", "name", "configMap"), ("secret", "secretName", "secret")):
+            data = self.tree.get((*volume, kind))
+            if isinstance(data, dict) and key in data and set(data) <= {key, "items"}:
+                entry = {"path": target, field: data[key], **({"items": data["items"]} if "items" in data else {})}
+                self.draft.append("storage.mounts", entry, line)
+                return "storage.mounts"
+        return None
+
+    def _others(self) -> None:
+        """Take further containers."""
+        tree = self.tree
+        groups = (((*self.spec, "initContainers"), "init", 0), ((*self.spec, "containers"), "sidecars", 1))
+        for base, field, first in groups:
+            for index in range(first, tree.items(base)):
+                data = {key: tree.get((*base, index, key)) for key in tree.keys((*base, index))}
+                entry: dict[str, Any] = {key: data[key] for key in ("name", "image", "command", "args") if key in data}
+                variables = data["env"] if isinstance(data.get("env"), list) else []
+                env = {
+                    item["name"]: item.get("value", "")
+                    for item in variables
+                    if isinstance(item, dict) and "name" in item and "valueFrom" not in item
+                }
+                if env:
+                    entry["env"] = env
+                amounts: dict[str, Any] = {}
+                for group in ("requests", "limits"):
+                    path = (*base, index, "resources", group)
+                    amounts |= {key: tree.text((*path, key)) for key in tree.keys(path)}
+                kept = {key: amounts[key] for key in ("cpu", "memory") if key in amounts}
+                if kept:
+                    entry["resources"] = kept
+                self.draft.append(field, entry, tree.line((*base, index)))
+                for key in data:
+                    path = (*base, index, key)
+                    if key in ("name", "image", "command", "args") or (
+                        key == "resources" and set(amounts) <= {"cpu", "memory"}
+                    ):
+                        tree.mapped(path, f"{field}[].{key}")
+                    elif key == "env" and len(env) == len(variables):
+                        tree.mapped(path, f"{field}[].env")
+                    elif key == "volumeMounts":
+                        tree.changed(path, "storage.workdirs", "it has the mounts of the program")
+
+    def _pod(self) -> None:
+        """Take fields of the pod; those without a field of the language go into `podPatch`."""
+        tree = self.tree
+        for name in tree.keys(self.container):
+            path = (*self.container, name)
+            if name in _DEFAULTS:
+                tree.mapped(path, None, "gpuctl sets it")
+            elif name in ("securityContext", "lifecycle"):
+                self._patch(path, name, tree.get(path))
+        for name in tree.keys(self.spec):
+            path = (*self.spec, name)
+            value = tree.get(path)
+            if name == "imagePullSecrets" and isinstance(value, list):
+                names = [item["name"] for item in value if isinstance(item, dict) and "name" in item]
+                self._set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
+            elif name == "hostNetwork" and value == "true":
+                self._set(path, "resources.network.hostNetwork", True)
+            elif name == "terminationGracePeriodSeconds" and whole_number(tree.text(path)):
+                self._set(path, "job.grace", short_duration(int(value)))
+            elif name in _POD_DEFAULTS and value == _POD_DEFAULTS[name]:
+                tree.mapped(path, None, "it is Kubernetes' default")
+            elif name in ("nodeSelector", "affinity") and self.given.pool is not None:
+                tree.changed(path, "resources.pool", "--pool selects the nodes")
+            elif name == "priorityClassName":
+                tree.dropped(path, "`job.priority` is high, medium or low")
+            elif name == "schedulerName":
+                tree.dropped(path, "gpuctl uses the cluster's scheduler; gangs wait in a queue: `resources.queue`")
+            elif name not in ("containers", "initContainers", "volumes", "restartPolicy"):
+                self.draft.set(f"podPatch.{name}", _typed(value), tree.line(path))
+                tree.changed(path, f"podPatch.{name}", _PATCHED)
+
+    def _patch(self, path: Path, name: str, value: Any) -> None:
+        """Carry a field of the container in `podPatch`."""
+        containers = self.draft.get("podPatch.containers")
+        if containers is None:
+            containers = [{"name": "main"}]
+            self.draft.set("podPatch.containers", containers)
+        main = containers[0]
+        main[name] = [*main.get(name, []), *_typed(value)] if isinstance(value, list) else _typed(value)
+        self.tree.changed(path, f"podPatch.containers[].{name}", _PATCHED)
+
+
+def _typed(value: Any) -> Any:
+    """Return data with the numbers and booleans that a pod has; every scalar of a source tree is text."""
+    if isinstance(value, dict):
+        return {key: _typed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_typed(item) for item in value]
+    if value in ("true", "false"):
+        return value == "true"
+    number = whole_number(value)
+    return value if number is None else number
+
+
+def is_same(tree: SourceTree, first: Path, second: Path) -> list[Path]:
+    """Return the paths below ``second`` whose values differ from those below ``first``; the others are mapped."""
+    one, two = tree.get(first), tree.get(second)
+    if one == two:
+        tree.mapped(second, None, f"it equals {shown_path(first)}")
+        return []
+    if isinstance(one, dict) and isinstance(two, dict):
+        return [path for key in two for path in is_same(tree, (*first, key), (*second, key))]
+    if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        return [path for index in range(len(two)) for path in is_same(tree, (*first, index), (*second, index))]
+    return [second]

@@ -1,0 +1,164 @@
+"""A YAML document of another tool. Values that no importer takes are dropped, each with an entry in the ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.field_assignments import plain_data
+from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_reader import read
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
+from gpuctl.importing.import_values import Unreadable
+from gpuctl.importing.line_ledger import LineLedger, Outcome
+
+Path = tuple[str | int, ...]
+_NO_EQUAL = "it has no equal in a document"
+
+
+def read_documents(source: Source) -> list[RawDocument]:
+    """Return the YAML documents of a source.
+
+    :raises Unreadable: it is not YAML.
+    """
+    diagnostics: list[Diagnostic] = []
+    raws = list(read(source, diagnostics))
+    for item in diagnostics:
+        if item.severity is Severity.ERROR:
+            line = item.span.line if item.span is not None else 1
+            raise Unreadable(line, item.message, item.hint or "mend the YAML of the file")
+    return raws
+
+
+class SourceTree:
+    """The values of a document by path, such as ``("spec", "replicas")``."""
+
+    def __init__(self, raw: RawDocument, ledger: LineLedger) -> None:
+        self._raw = raw
+        self._ledger = ledger
+        self._taken: set[Path] = set()
+
+    def node(self, path: Path) -> YamlNode | None:
+        """Return the node at a path; None if it does not exist, or is null."""
+        found = self._find(path)
+        return None if found is None or found.is_null else found
+
+    def _find(self, path: Path) -> YamlNode | None:
+        found: YamlNode | None = self._raw.root
+        for step in path:
+            if found is None:
+                return None
+            if found.kind == MAPPING and isinstance(step, str):
+                found = next((value for key, value in found.value if key.value == step), None)
+            elif found.kind == SEQUENCE and isinstance(step, int) and step < len(found.value):
+                found = found.value[step]
+            else:
+                return None
+        return found
+
+    def get(self, path: Path) -> Any:
+        """Return the data at a path, in which every scalar is text; None if it does not exist."""
+        node = self.node(path)
+        return None if node is None else plain_data(node)
+
+    def text(self, path: Path) -> str | None:
+        """Return the scalar at a path; None if it does not exist."""
+        node = self.node(path)
+        return str(node.value) if node is not None and node.kind == SCALAR else None
+
+    def items(self, path: Path) -> int:
+        """Return the number of items of a list; 0 if it does not exist."""
+        node = self.node(path)
+        return len(node.value) if node is not None and node.kind == SEQUENCE else 0
+
+    def keys(self, path: Path) -> list[str]:
+        """Return the keys of a mapping; [] if it does not exist."""
+        node = self.node(path)
+        return [str(key.value) for key, _ in node.value] if node is not None and node.kind == MAPPING else []
+
+    def line(self, path: Path) -> int:
+        """Return the line of a value; 1 if it does not exist."""
+        node = self.node(path)
+        return self._raw.chunk.span(node).line if node is not None else 1
+
+    def block_line(self, path: Path) -> int:
+        """Return the line of the first character of a text, which is the next one for a literal block."""
+        node = self.node(path)
+        is_block = node is not None and self._raw.chunk.written(node)[:1] in ("|", ">")
+        return self.line(path) + is_block
+
+    def last_line(self, path: Path) -> int:
+        """Return the last line of a value."""
+        node = self.node(path)
+        if node is None:
+            return 1
+        chunk = self._raw.chunk
+        end = node.start + len(chunk.written(node).rstrip())
+        return chunk.place(max(end - 1, node.start))[0] + chunk.first_line + 1
+
+    def mapped(self, path: Path, field: str | None, note: str | None = None) -> None:
+        """Take a value whose meaning is kept."""
+        self._take(path, Outcome.MAPPED, field, note)
+
+    def changed(self, path: Path, field: str | None, note: str) -> None:
+        """Take a value whose meaning differs."""
+        self._take(path, Outcome.CHANGED, field, note)
+
+    def dropped(self, path: Path, note: str) -> None:
+        """Take a value that is not in the document."""
+        self._take(path, Outcome.DROPPED, None, note)
+
+    def dropped_null(self, path: Path, note: str) -> None:
+        """Drop a key without a value."""
+        node = self._find(path)
+        if node is not None:
+            self._taken.add(path)
+            self._ledger.dropped(self._raw.chunk.span(node).line, shown_path(path), note)
+
+    def take_apart(self, path: Path) -> None:
+        """Take a value whose lines get entries of their own."""
+        self._taken.add(path)
+
+    def _take(self, path: Path, outcome: Outcome, field: str | None, note: str | None) -> None:
+        node = self.node(path)
+        if node is None or path in self._taken:
+            return
+        self._taken.add(path)
+        text = f"{shown_path(path)}: {self._raw.chunk.written(node)}".removeprefix(": ")
+        if outcome is Outcome.MAPPED:
+            self._ledger.mapped(self.line(path), text, field, note, last=self.last_line(path))
+        elif outcome is Outcome.CHANGED:
+            self._ledger.changed(self.line(path), text, field, note or "", last=self.last_line(path))
+        else:
+            self._ledger.dropped(self.line(path), text, note or "", last=self.last_line(path))
+
+    def drop_rest(self, notes: Mapping[str, str]) -> None:
+        """Drop the values that are left.
+
+        :param notes: pattern of a path as :func:`shown_path` writes it -> what to do.
+        """
+        for path in list(self._leaves((), self._raw.root)):
+            shown = shown_path(path)
+            found = next((note for pattern, note in notes.items() if re.search(pattern, shown)), _NO_EQUAL)
+            self.dropped(path, found)
+
+    def _leaves(self, path: Path, node: YamlNode) -> Iterator[Path]:
+        """Yield the paths of scalars that are not taken, and of empty collections."""
+        if path in self._taken:
+            return
+        if node.kind == MAPPING and node.value:
+            for key, value in node.value:
+                yield from self._leaves((*path, str(key.value)), value)
+        elif node.kind == SEQUENCE and node.value:
+            for index, value in enumerate(node.value):
+                yield from self._leaves((*path, index), value)
+        elif not node.is_null:
+            yield path
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as text: ``spec.containers[0].image``."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")

@@ -1,0 +1,122 @@
+"""Fields that tasks of SkyPilot and dstack have in common."""
+
+from __future__ import annotations
+
+import re
+
+from gpuctl.frontend.yaml_tree import MAPPING
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import REASONS, Given, Missing
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.language.names import is_env_name, nearest_dns_label
+
+_AMOUNT = r"(\d+)(?:\.0)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
+_NO_VALUE = "its value is not in the file: write it into `environment.env`, or name a Secret there"
+
+
+class TaskFields:
+    """Adds fields of a task to a document."""
+
+    def __init__(self, tree: SourceTree, draft: Draft, given: Given) -> None:
+        self.tree = tree
+        self.draft = draft
+        self.given = given
+        self.node_count = 1
+        self.gpus = 0
+
+    def name(self, path: Path) -> None:
+        """Take the name of the task."""
+        written = self.tree.text(path)
+        name = self.given.name or nearest_dns_label(written or "", letter_first=True)
+        if name is None:
+            return
+        self.draft.set("job.name", name, self.tree.line(path) if written and not self.given.name else None)
+        if name == written:
+            self.tree.mapped(path, "job.name")
+        else:
+            self.tree.changed(path, "job.name", f"the name is `{name}`")
+
+    def nodes(self, path: Path) -> None:
+        """Take the number of nodes."""
+        self.node_count = self.given.nodes or whole_number(self.tree.text(path)) or 1
+        if self.node_count > 1:
+            self.draft.set("resources.nodes", self.node_count, self.tree.line(path))
+        self.tree.mapped(path, "resources.nodes")
+
+    def set_gpus(self, path: Path, number: int, kind: str | None) -> None:
+        """Take the GPUs of a node."""
+        self.gpus = self.given.gpus_per_node or number
+        self.draft.set("resources.gpu", self.gpus, self.tree.line(path))
+        if kind is not None:
+            self.draft.set("resources.gpu-type", kind, self.tree.line(path))
+        self.tree.mapped(path, "resources.gpu")
+
+    def amount(self, path: Path, name: str, unit: str) -> None:
+        """Take an amount of CPUs or memory, of which a range has its smallest value.
+
+        :param unit: of a number without one.
+        """
+        text = self.tree.text(path)
+        found = amount_of(text or "", unit)
+        if text is None or found is None:
+            return
+        value, is_range = found
+        number = whole_number(value)
+        self.draft.set(f"resources.{name}", value if number is None else number, self.tree.line(path))
+        if is_range:
+            self.tree.changed(path, f"resources.{name}", f"requests are exact: `{value}`")
+        else:
+            self.tree.mapped(path, f"resources.{name}")
+
+    def variables(self, path: Path) -> None:
+        """Take variables: a mapping, or a list of ``NAME=VALUE``."""
+        node = self.tree.node(path)
+        if node is None:
+            return
+        if node.kind == MAPPING:
+            for name in self.tree.keys(path):
+                value = self.tree.text((*path, name))
+                if value is not None and is_env_name(name):
+                    self._variable((*path, name), name, value)
+                elif self.tree.get((*path, name)) is None:
+                    self.tree.dropped_null((*path, name), _NO_VALUE)
+            return
+        for index in range(self.tree.items(path)):
+            name, equals, value = (self.tree.text((*path, index)) or "").partition("=")
+            if equals and is_env_name(name):
+                self._variable((*path, index), name, value)
+            else:
+                self.tree.dropped((*path, index), _NO_VALUE)
+
+    def _variable(self, path: Path, name: str, value: str) -> None:
+        self.draft.set_item("environment.env", name, value, self.tree.line(path))
+        self.tree.mapped(path, f"environment.env.{name}")
+
+    def missing_values(self) -> list[Missing]:
+        """Set the values of the command line. Return those that nothing names."""
+        given, draft = self.given, self.draft
+        missing: list[Missing] = []
+        for option, field, value, shown, is_needed in (
+            ("--name", "job.name", given.name, "NAME", True),
+            ("--image", "environment.image", given.image, "REF", True),
+            ("--cpu", "resources.cpu", given.cpu, "N", self.gpus > 0),
+            ("--memory", "resources.memory", given.memory, "AMOUNT", self.gpus > 0),
+            ("--pool", "resources.pool", given.pool, "POOL", False),
+            ("--workdir", "environment.workdir", given.workdir, "DIR", False),
+        ):
+            if value is not None:
+                number = whole_number(value)
+                draft.set(field, value if number is None else number)
+            elif is_needed and draft.get(field) is None:
+                line = self.tree.line(("resources",))
+                missing.append(Missing(option, shown, line, REASONS[option]))
+        return missing
+
+
+def amount_of(text: str, unit: str) -> tuple[str, bool] | None:
+    """Return an amount such as ``64GB``, ``32+`` or ``64GB..128GB`` as (smallest quantity, True if it is a range)."""
+    match = re.match(_AMOUNT, text.strip(), re.IGNORECASE)
+    if match is None:
+        return None
+    return f"{match[1]}{match[2].upper() + 'i' if match[2] else unit}", match[3] is not None

@@ -1,0 +1,1 @@
+arena submit pytorchjob --name=a --rdma --image=registry.example.com/a:1 "torchrun train.py"
