@@ -10,7 +10,8 @@ from gpuctl.frontend.shell import NotUnderstood, read_command
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_options import DROPPED, FLAGS, LETTERS, SWITCHES
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.import_values import REASONS, Given, Missing, Unreadable
+from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import is_reserved
@@ -121,7 +122,7 @@ class _ArenaJob:
         for flag in flags:
             self._flag(flag)
         self._program(rest)
-        return self._missing()
+        return set_given_values(self.draft, self.given, self.line, has_gpus=self.gpus > 0)
 
     def _flag(self, flag: _Flag) -> None:
         field = FLAGS.get(flag.name)
@@ -243,27 +244,6 @@ class _ArenaJob:
             self.ledger.mapped(line, text, "environment.command")
         else:
             self.ledger.changed(line, text, "environment.command", note)
-
-    def _missing(self) -> list[Missing]:
-        given, draft = self.given, self.draft
-        missing: list[Missing] = []
-        for option, field, value in (
-            ("--image", "environment.image", given.image),
-            ("--cpu", "resources.cpu", given.cpu),
-            ("--memory", "resources.memory", given.memory),
-            ("--pool", "resources.pool", given.pool),
-            ("--workdir", "environment.workdir", given.workdir),
-            ("--name", "job.name", given.name),
-        ):
-            if value is not None:
-                number = whole_number(value)
-                draft.set(field, value if number is None else number)
-            elif draft.get(field) is None and (
-                option in ("--image", "--name") or (option in ("--cpu", "--memory") and self.gpus)
-            ):
-                name = {"--image": "REF", "--name": "NAME", "--cpu": "N"}.get(option, "AMOUNT")
-                missing.append(Missing(option, name, self.line, REASONS[option]))
-        return missing
 
 
 def _split(words: Sequence[tuple[str, int]]) -> tuple[list[_Flag], list[tuple[str, int]]]:

@@ -47,14 +47,17 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
     drafts: list[Draft] = []
     missing: list[Missing] = []
     ledger = LineLedger()
+    is_pipeline = False
     for raw in read_documents(source):
         tree = SourceTree(raw, ledger)
         if set(tree.keys(())) <= {"name", "execution"}:
-            note = "each task is a document of its own: start the next one after `gpuctl wait FIRST --for=done`"
-            tree.dropped(("name",), note)
-            tree.drop_rest(_NOTES)
+            is_pipeline = tree.text(("execution",)) != "parallel"
+            tree.changed(("name",), "job.after", "each task is a document; it starts after the one before it")
+            tree.mapped(("execution",), "job.after")
             continue
         missing += _task(raw, source.name, given, ledger, drafts)
+        if is_pipeline and len(drafts) > 1 and drafts[-2].get("job.name") is not None:
+            drafts[-1].set("job.after", [drafts[-2].get("job.name")], tree.line(("name",)))
     if not drafts:
         raise Unreadable(1, "the file has no task with `run`", "name a task of SkyPilot")
     return Imported(TOOL, drafts, in_source_order(ledger.entries()), missing)

@@ -6,7 +6,8 @@ import re
 
 from gpuctl.frontend.yaml_tree import MAPPING
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.import_values import REASONS, Given, Missing
+from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_env_name, nearest_dns_label
@@ -95,23 +96,8 @@ class TaskFields:
 
     def missing_values(self) -> list[Missing]:
         """Set the values of the command line. Return those that nothing names."""
-        given, draft = self.given, self.draft
-        missing: list[Missing] = []
-        for option, field, value, shown, is_needed in (
-            ("--name", "job.name", given.name, "NAME", True),
-            ("--image", "environment.image", given.image, "REF", True),
-            ("--cpu", "resources.cpu", given.cpu, "N", self.gpus > 0),
-            ("--memory", "resources.memory", given.memory, "AMOUNT", self.gpus > 0),
-            ("--pool", "resources.pool", given.pool, "POOL", False),
-            ("--workdir", "environment.workdir", given.workdir, "DIR", False),
-        ):
-            if value is not None:
-                number = whole_number(value)
-                draft.set(field, value if number is None else number)
-            elif is_needed and draft.get(field) is None:
-                line = self.tree.line(("resources",))
-                missing.append(Missing(option, shown, line, REASONS[option]))
-        return missing
+        line = self.tree.line(("resources",))
+        return set_given_values(self.draft, self.given, line, has_gpus=self.gpus > 0)
 
 
 def amount_of(text: str, unit: str) -> tuple[str, bool] | None:

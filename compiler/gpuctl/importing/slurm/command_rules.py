@@ -8,7 +8,7 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand
 
 _SOFTWARE = "the software comes from `environment.image`"
 _SLURM = {
-    "sbatch": "a pod submits no jobs: `gpuctl wait FIRST --for=done && gpuctl apply -f NEXT` runs them in order",
+    "sbatch": "a pod submits no jobs: the next one is a document with `job.after: [NAME]`",
     "salloc": "a pod submits no jobs: `gpuctl apply -f FILE`",
     "scancel": "use `gpuctl delete job NAME`",
     "squeue": "use `gpuctl get jobs`",

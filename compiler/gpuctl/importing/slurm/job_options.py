@@ -147,8 +147,7 @@ class JobOptions:
         if value == "singleton":
             self.ledger.mapped(option.line, option.text, "job.name", "a name is that of one job in a namespace")
         else:
-            note = "wait for the other job: `gpuctl wait FIRST --for=done && gpuctl apply -f FILE`"
-            self._drop(option, note)
+            self._drop(option, "a number names no job here: write the name, `job.after: [NAME]`")
 
     def _export(self, option: SlurmOption, value: str) -> None:
         for item in filter(None, value.split(",")):
