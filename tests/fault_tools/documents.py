@@ -58,3 +58,36 @@ OLD = text(training(), inference(), notebook())
 """The documents that run when the failure happens."""
 NEW = text(training("v2"), inference("v2", port=9000, most=6), notebook())
 """The documents that are applied: they replace two jobs, and the autoscaler of one."""
+
+
+def platform(**settings: Any) -> dict[str, Any]:
+    """The settings of a platform."""
+    return {"kind": "platform", **HEAD, **settings}
+
+
+def _served(version: str, query: str) -> list[dict[str, Any]]:
+    """Return a scheduled training, and model servers on one node and on two, with everything that services can have."""
+    nightly = {**training(version, "nightly"), "schedule": "0 2 * * *"}
+    scaled = inference(version)
+    scaled["service"] |= {"route": {"host": f"{version}.example.com"}, "disruption": {"maxUnavailable": 1}}
+    scaled["autoscaling"] = {
+        "enabled": True,
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "metric": {"query": query, "target": 5},
+    }
+    grouped = inference(version, most=None)
+    grouped["job"] = {**grouped["job"], "name": "chat"}
+    grouped["resources"] = {**RESOURCES, "nodes": 2}
+    return [nightly, scaled, grouped]
+
+
+_SETTINGS = {
+    "prometheus": "http://prometheus:9090",
+    "autoscaling": {"keda": True},
+    "inference": {"backend": "lws"},
+}
+OLD_SERVICES = text(platform(routes={"gateway": "infra/public"}, **_SETTINGS), *_served("v1", "sum(a)"))
+"""A CronJob, a LeaderWorkerSet, and a Deployment with a route, a budget and a ScaledObject."""
+NEW_SERVICES = text(platform(routes={"ingress": "nginx"}, **_SETTINGS), *_served("v2", "sum(b)"))
+"""The same with another image and query, and an Ingress in place of the HTTPRoute."""

@@ -34,6 +34,8 @@ class Base:
     upstream: Upstream
     zygote: Zygote
     api: Api
+    jobs: frozenset[str] = JOBS
+    """The jobs whose pods run before a command is disturbed."""
     recordings: Recordings = field(default_factory=Recordings)
 
     def recorded(self, documents: str) -> Recording:
@@ -137,7 +139,7 @@ class Site:
         """Return True if each job has a running pod."""
         pods = self.base.api.list_objects("Pod", self.namespace)
         running = {pod["metadata"]["labels"]["app"] for pod in pods if pod["status"].get("phase") == "Running"}
-        return running >= JOBS
+        return running >= self.base.jobs
 
 
 def numbered(name: str) -> str:

@@ -49,9 +49,14 @@ PATHS: dict[str, tuple[str, str]] = {
     "CronJob": ("/apis/batch/v1", "cronjobs"),
     "LeaderWorkerSet": ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
     "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
+    "HTTPRoute": ("/apis/gateway.networking.k8s.io/v1", "httproutes"),
+    "Ingress": ("/apis/networking.k8s.io/v1", "ingresses"),
+    "ScaledObject": ("/apis/keda.sh/v1alpha1", "scaledobjects"),
 }
 WORKLOADS = ("Job", "Deployment", "StatefulSet")
 SNAPSHOT = (*WORKLOADS, "Service", "HorizontalPodAutoscaler", "ConfigMap", "Secret", "Lease")
+SERVED = ("CronJob", "LeaderWorkerSet", "HTTPRoute", "Ingress", "PodDisruptionBudget", "ScaledObject")
+"""Kinds of which only some tests create objects, which some planes do not have."""
 # Owners come before the objects that they would create again; claims come after the pods that use them.
 _CLEARED = (
     "JobSet",
@@ -96,7 +101,12 @@ Snapshot = dict[tuple[str, str], Live]
 class Api(Requests):
     """The API server, as its admin."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, more: tuple[str, ...] = ()) -> None:
+        """Connect to a plane.
+
+        :param more: kinds of which snapshots contain the objects, beyond :data:`SNAPSHOT`.
+        """
+        self._kinds = (*SNAPSHOT, *more)
         super().__init__(plane.port, plane.tokens["admin"], plane.directory / "certificates" / "apiserver.crt")
 
     def list_objects(self, kind: str, namespace: str) -> list[Object]:
@@ -151,7 +161,7 @@ class Api(Requests):
         """All objects of the kinds that commands work with, without the history of jobs; empty when there is no such
         namespace."""
         result: Snapshot = {}
-        for kind in SNAPSHOT:
+        for kind in self._kinds:
             for item in self.list_objects(kind, namespace):
                 name = item["metadata"]["name"]
                 is_history = HISTORY in (item["metadata"].get("labels") or {})

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import kubernetes_schemas
 import pytest
 
 from control_plane import ControlPlane
 from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.site import Base, numbered, site
-from fault_tools.world import Api, Snapshot
+from fault_tools.world import SERVED, Api, Snapshot
 from fault_tools.zygote import Zygote, shared
 from support.real_parts import control_plane_binaries
 
@@ -65,6 +66,19 @@ def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
         made.file.write_text(NEW)
         assert made.apply().code == 0
         return made.snapshot()
+
+
+@pytest.fixture(scope="package")
+def service_base(plane: ControlPlane, upstream: Upstream, zygote: Zygote) -> Base:
+    """Return the parts of sites with CronJobs, LeaderWorkerSets, routes, budgets and ScaledObjects.
+
+    No controller of LeaderWorkerSet runs, so that only the Deployment has pods.
+    """
+    plane.install_job_kinds()
+    for source in kubernetes_schemas.DEFINITIONS:
+        if source.pin != "kueue":
+            plane.install_definition(kubernetes_schemas.definition_of(source), source.version)
+    return Base(plane, upstream, zygote, Api(plane, SERVED), frozenset({"serve"}))
 
 
 @pytest.fixture(scope="package")

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import pytest
 
 from fault_tools.calls import MOMENTS, PARTS, Call, Counter, Kind
-from fault_tools.documents import NEW, OLD, inference, notebook, text
+from fault_tools.documents import NEW, NEW_SERVICES, OLD, OLD_SERVICES, inference, notebook, text
 from fault_tools.proxy import Policy, first_of, nth, on, refuse
 from fault_tools.site import Base, Site, Victim, ends_workload, makes_job, site
 from fault_tools.world import Seen, Snapshot, changed, is_bookkeeping, lost, rest, state_of, touched, unlike
@@ -70,6 +70,7 @@ SCENARIOS = [
     Scenario("rollback", OLD, NEW, refused=True),
     Scenario("recovery", OLD, NEW, wrecked=True),
 ]
+SERVICES = Scenario("services", OLD_SERVICES, NEW_SERVICES)
 INTERRUPTED = Scenario("interrupted", OLD, NEW)
 
 
@@ -280,4 +281,12 @@ def test_apply_killed_at_every_call(scenario: Scenario, base: Base, tmp_path: Pa
 @pytest.mark.usefixtures("shared_objects")
 def test_apply_interrupted_at_every_call(base: Base, tmp_path: Path) -> None:
     problems = World(INTERRUPTED, base, tmp_path).interrupted_at_every_call()
+    assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_objects")
+def test_apply_of_all_kinds_killed_at_every_call(service_base: Base, tmp_path: Path) -> None:
+    """With a CronJob, a LeaderWorkerSet, a ScaledObject, a budget, and a route that becomes an Ingress."""
+    problems = World(SERVICES, service_base, tmp_path).killed_at_every_call()
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)

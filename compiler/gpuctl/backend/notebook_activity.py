@@ -17,7 +17,7 @@ from gpuctl.language.notebook_document import NotebookDocument
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.label_names import MAX_LIFETIME, STOP_AFTER
 
-# Without Python the notebook must start all the same, and be told from one that is in use.
+# Without Python the notebook must start all the same. Its activity is then unknown.
 _START = """\
 if command -v python3 >/dev/null 2>&1; then exec python3 -c "$0" "$@"; fi
 trap 'exit 0' TERM
