@@ -107,6 +107,18 @@ class ServerSettings(LayeredSettings):
     oidc_username_claim: str = Field("sub", description="For auth `oidc`: claim with the user's name.")
     oidc_groups_claim: str = Field("groups", description="For auth `oidc`: claim with the user's groups.")
     oidc_prefix: str = Field("oidc:", description="For auth `oidc`: prefix of the names of users and groups.")
+    oidc_client_secret: Path | None = Field(
+        None, description="For auth `oidc`: file with the client secret with which the console logs users in."
+    )
+    oidc_scopes: str = Field(
+        "openid profile", description="For auth `oidc`: scopes that the console requests, with spaces."
+    )
+    console_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s/?#]+[^\s?#]*$",
+        description="URL of the web console in browsers. With auth `oidc`, users log in at the provider, whose client "
+        "is `oidc_audience` with the redirect URL `CONSOLE_URL/console/oidc/callback`.",
+    )
     oidc_impersonation: bool = Field(
         False,
         description="For auth `oidc`: write by impersonating the user. The risk: an attacker in the service can act as "

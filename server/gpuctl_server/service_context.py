@@ -24,12 +24,13 @@ from gpuctl.usecases.compiling import platform_source
 from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.access.label_keys import LabelKeys
+from gpuctl_server.access.oidc_login import CodeFlow
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import AuditMemory
 from gpuctl_server.change_slots import ChangeSlots
 from gpuctl_server.collector_supervisor import CollectorSupervisor
 from gpuctl_server.compile_limits import CompileLocks
-from gpuctl_server.console.sessions import Sessions
+from gpuctl_server.console.sessions import CALLBACK, Sessions
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.mirror.fleet_board import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
@@ -84,6 +85,7 @@ class Service:
     collector: CollectorSupervisor | None
     sessions: Sessions
     prerequisites: PrerequisiteLoop
+    code_flow: CodeFlow | None
     shared_lists: SharedLists = field(default_factory=SharedLists)
     simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
     compile_locks: CompileLocks = field(default_factory=CompileLocks)
@@ -274,4 +276,14 @@ def make_service(
         # With `insecure_plain_http`, TLS ends in front of the service: browsers use HTTPS then, too.
         Sessions(secure=settings.tls_certificate is not None or settings.insecure_plain_http),
         PrerequisiteLoop(connection, mirror, keys),
+        _code_flow(settings),
     )
+
+
+def _code_flow(settings: ServerSettings) -> CodeFlow | None:
+    """Return the client of the provider that logs users of the console in; None if they enter tokens."""
+    if settings.auth != "oidc" or settings.console_url is None:
+        return None
+    redirect = f"{settings.console_url.rstrip('/')}{CALLBACK}"
+    issuer, client = str(settings.oidc_issuer), str(settings.oidc_audience)
+    return CodeFlow(issuer, client, redirect, settings.oidc_scopes, settings.oidc_client_secret)

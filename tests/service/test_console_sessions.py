@@ -68,7 +68,7 @@ def test_logout_removes_the_cookie(served: Served) -> None:
     assert client.delete(SESSION).status_code == 403
     ended = client.delete(SESSION, headers={"X-CSRF-Token": value["csrf"]})
     assert (ended.status_code, "Max-Age=0" in ended.headers["set-cookie"]) == (204, True)
-    assert client.get(SESSION).json() == {"name": None, "auth": "tokens"}
+    assert client.get(SESSION).json() == {"name": None, "auth": "tokens", "provider": False}
     assert client.get("/api/v1/jobs").status_code == 401
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.server
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from control_plane import ControlPlane
 from gpuctl_server.access.tokens import DamagedTokens, new_token, read_tokens, write_tokens
 from support.cluster_tools import Place, training
+from support.oidc_provider import AUDIENCE, OidcProvider
 from support.served import Served, serving
-
-AUDIENCE = "gpuctl"
 
 
 @pytest.mark.parametrize(
@@ -195,45 +190,9 @@ def test_kubernetes_users_see_what_rbac_lets_them_list(plane: ControlPlane, tmp_
     place.plane.kubectl("delete", "job", "b", "-n", "team-b")
 
 
-class _OidcProvider:
-    """An OpenID Connect provider that serves its configuration and its keys over HTTP."""
-
-    def __init__(self) -> None:
-        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        self.other = ec.generate_private_key(ec.SECP256R1())
-        own = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                value = own.description() if "openid-configuration" in self.path else own.keys()
-                body = json.dumps(value).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.issuer = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def description(self) -> dict[str, Any]:
-        return {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys"}
-
-    def keys(self) -> dict[str, Any]:
-        value = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
-        return {"keys": [{**value, "kid": "one", "use": "sig", "alg": "RS256"}]}
-
-    def token(self, **claims: Any) -> str:
-        own = {"iss": self.issuer, "aud": AUDIENCE, "sub": "alice", "exp": time.time() + 3600, **claims}
-        return jwt.encode(own, self.key, "RS256", headers={"kid": "one"})
-
-
 @pytest.fixture(scope="module")
-def provider() -> Iterator[_OidcProvider]:
-    running = _OidcProvider()
+def provider() -> Iterator[OidcProvider]:
+    running = OidcProvider()
     yield running
     running.server.shutdown()
     running.server.server_close()
@@ -241,7 +200,7 @@ def provider() -> Iterator[_OidcProvider]:
 
 @pytest.mark.slow
 def test_oidc_tokens_with_wrong_claims_or_signature_are_rejected(
-    plane: ControlPlane, tmp_path: Path, provider: _OidcProvider
+    plane: ControlPlane, tmp_path: Path, provider: OidcProvider
 ) -> None:
     """Issuer, audience, times, signature and algorithm are checked; a `system:` user or group of Kubernetes is
     rejected.

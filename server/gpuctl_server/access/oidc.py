@@ -114,7 +114,7 @@ class ProviderUsers:
     def _keys(self) -> jwt.PyJWKClient:
         with self._lock:
             if self._client is None:
-                found = _fetched(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
+                found = read_json(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
                 address = found.get("jwks_uri") if found.get("issuer") == self._provider.issuer else None
                 if not isinstance(address, str) or not is_address(address):
                     raise ClusterError(
@@ -130,10 +130,15 @@ def is_address(text: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"))
 
 
-def _fetched(address: str) -> dict[str, Any]:
+def read_json(address: str | urllib.request.Request) -> dict[str, Any]:
+    """Return the JSON object at an address; an empty one if the answer is something else.
+
+    :raises ConnectionFailed: there is no answer, or an error.
+    """
     try:
         with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:  # noqa: S310 - checked when set up
             found = json.loads(answer.read(_LARGEST))
     except (urllib.error.URLError, OSError, ValueError) as error:
-        raise ConnectionFailed(f"{address} cannot be read: {error}") from None
+        where = address if isinstance(address, str) else address.full_url
+        raise ConnectionFailed(f"{where} cannot be read: {error}") from None
     return found if isinstance(found, dict) else {}

@@ -14,6 +14,9 @@ from starlette.responses import Response
 LIFETIME = 12 * 3600
 """Time after which the browser removes the cookie, seconds."""
 COOKIE = "gpuctl-session"
+ATTEMPT = "gpuctl-login"
+"""Name of the cookie of an attempt to log in at a provider."""
+CALLBACK = "/console/oidc/callback"
 CSRF_HEADER = "x-csrf-token"
 _LONGEST_COOKIE = 4000
 """Browsers drop a cookie of more than 4,096 bytes, with its name and attributes."""
@@ -64,6 +67,15 @@ class Sessions:
     def end(self, response: Response) -> None:
         """Let the browser remove the cookie."""
         self._set(response, "", 0)
+
+    def begin_attempt(self, value: str, response: Response, age: int) -> None:
+        """Add the cookie of an attempt to log in at a provider; an empty value removes it.
+
+        The provider's redirect comes from another site, so that the cookie cannot be strict.
+        """
+        response.set_cookie(
+            ATTEMPT, value, max_age=age, path="/console/oidc", secure=self._secure, httponly=True, samesite="lax"
+        )
 
     def _set(self, response: Response, value: str, age: int) -> None:
         response.set_cookie(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.console.sessions import Session, TokenTooLong
+from gpuctl_server.access.oidc_login import LIFETIME as ATTEMPT_LIFETIME
+from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
+from gpuctl_server.console.sessions import ATTEMPT, CALLBACK, Session, TokenTooLong
 from gpuctl_server.console.static_files import PAGE, static_files
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
+from gpuctl_server.job_lookups import REVIEWS
 from gpuctl_server.request_middleware import LOGIN, SESSION
 from gpuctl_server.routes.common import ServiceOf, caller_with
 from gpuctl_server.service_context import Service
@@ -49,13 +53,6 @@ class Login(BaseModel):
 @router.get("/")
 async def page(request: Request) -> Response:
     return _file(request, PAGE, "no-cache")
-
-
-@router.get("/console/{digest}/{path:path}")
-async def file(request: Request, digest: str, path: str) -> Response:
-    """Return a file of the console. Pages that were loaded before an upgrade have another digest."""
-    is_current = digest == static_files().digest
-    return _file(request, path, _FOREVER if is_current else "no-store")
 
 
 def _file(request: Request, path: str, kept: str) -> Response:
@@ -101,7 +98,8 @@ async def current_session(request: Request, service: ServiceOf) -> Response:
         # The token was revoked, or has expired.
         caller = None
     if session is None or caller is None:
-        return JSONResponse({"name": None, "auth": service.settings.auth}, headers=_NOT_KEPT)
+        answer = {"name": None, "auth": service.settings.auth, "provider": service.code_flow is not None}
+        return JSONResponse(answer, headers=_NOT_KEPT)
     return JSONResponse(_answer(service, caller, session), headers=_NOT_KEPT)
 
 
@@ -110,6 +108,60 @@ async def log_out(service: ServiceOf) -> Response:
     response = Response(status_code=204)
     service.sessions.end(response)
     return response
+
+
+@router.get("/console/oidc/login")
+async def log_in_at_provider(service: ServiceOf) -> Response:
+    """Send the browser to the provider."""
+    flow = _flow(service)
+    attempt = LoginAttempt.new()
+    response = Response(status_code=303, headers=_NOT_KEPT)
+    response.headers["Location"] = await anyio.to_thread.run_sync(flow.address, attempt, limiter=REVIEWS)
+    service.sessions.begin_attempt(attempt.text(), response, ATTEMPT_LIFETIME)
+    return response
+
+
+@router.get(CALLBACK)
+async def logged_in_at_provider(request: Request, service: ServiceOf) -> Response:
+    """Begin the session of a user whom the provider has sent back. A failure is shown by the login page."""
+    flow = _flow(service)
+    # Relative, as the console may be below a path.
+    response = Response(status_code=303, headers={**_NOT_KEPT, "Location": "../../"})
+    try:
+        attempt = LoginAttempt.of(request.cookies.get(ATTEMPT, ""))
+        if attempt is None:
+            raise LoginFailed("expired")
+        session = Session(
+            await anyio.to_thread.run_sync(flow.token, attempt, dict(request.query_params), limiter=REVIEWS)
+        )
+        await caller_with(service, session.token)
+        service.sessions.begin(session, response)
+    except LoginFailed as error:
+        response.headers["Location"] = f"../../#/?problem={error}"
+    except (Problem, TokenTooLong):
+        response.headers["Location"] = "../../#/?problem=token"
+    service.sessions.begin_attempt("", response, 0)
+    return response
+
+
+@router.get("/console/{digest}/{path:path}")
+async def file(request: Request, digest: str, path: str) -> Response:
+    """Return a file of the console. Pages that were loaded before an upgrade have another digest.
+
+    The route is the last one, because it matches the paths of the others.
+    """
+    is_current = digest == static_files().digest
+    return _file(request, path, _FOREVER if is_current else "no-store")
+
+
+def _flow(service: Service) -> CodeFlow:
+    """Return the client of the provider.
+
+    :raises UnknownPath: users enter tokens.
+    """
+    if service.code_flow is None:
+        raise UnknownPath
+    return service.code_flow
 
 
 def _answer(service: Service, caller: Caller, session: Session) -> dict[str, Any]:

@@ -6,7 +6,7 @@ const BASE = "api/v1";
 const SESSION = "console/session";
 const PATIENCE = 60_000;
 
-/** @typedef {{name: string | null, csrf: string, auth?: string, usage: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
+/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, usage: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
 
 /** The session; null until it is known. @type {import("./vendor/signals.js").Signal<Session | null>} */
 export const session = signal(null);

@@ -1,9 +1,16 @@
 /** Logging in with a token. */
 import { logIn, session } from "../api.js";
 import { Problem, html } from "../parts.js";
+import { route } from "../route.js";
 import { t } from "../texts.js";
 import { useState } from "../vendor/preact-hooks.js";
 
+/** Words in the address after a login that failed at the provider. @type {Record<string, string>} */
+const PROBLEMS = /* texts */ {
+  denied: "The identity provider did not log you in.",
+  expired: "The login took too long, or was begun in another browser. Try again.",
+  token: "The identity provider logged you in, but its token is not accepted. The log of the service has the reason.",
+};
 /** @type {Record<string, string>} */
 const HELP = /* texts */ {
   tokens: "An administrator makes tokens with `gpuctl-server token create`.",
@@ -30,6 +37,8 @@ export function Login() {
   const help = t(HELP[session.value?.auth || "tokens"]).split("`");
   return html`<main class="login" id="main">
     <h1 tabindex="-1">${t("Log in")}</h1>
+    ${PROBLEMS[route.value.query.problem] && html`<p class="problem" role="alert">${t(PROBLEMS[route.value.query.problem])}</p>`}
+    ${session.value?.provider && html`<p><a class="button main" href="console/oidc/login">${t("Log in at your identity provider")}</a></p><p>${t("Or with a token:")}</p>`}
     <form onSubmit=${submit}>
       <label for="token">${t("Token")}</label>
       <input id="token" name="token" type="password" autocomplete="current-password" spellcheck=${false} required aria-describedby="token-help" />

@@ -1,0 +1,138 @@
+"""Login of browsers at an OpenID Connect provider: the authorization code flow with PKCE (RFC 7636).
+
+What must survive the redirect is in a short-lived cookie, so that any replica can answer the provider's redirect.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jwt
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl_server.access.oidc import is_address, read_json
+from gpuctl_server.request_log import LOG
+
+LIFETIME = 600
+"""Time for logging in at the provider, seconds."""
+_BYTES = 32
+
+
+class LoginFailed(Exception):
+    """The login failed; ``str()`` is a word that the login page explains: denied, expired or token."""
+
+
+@dataclass(frozen=True)
+class LoginAttempt:
+    """The secrets of one attempt to log in."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @staticmethod
+    def new() -> LoginAttempt:
+        """Return an attempt with random values."""
+        return LoginAttempt(*(secrets.token_urlsafe(_BYTES) for _ in range(3)))
+
+    @property
+    def challenge(self) -> str:
+        """The hash of the verifier, which the provider compares later."""
+        digest = hashlib.sha256(self.verifier.encode()).digest()
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+    def text(self) -> str:
+        """Return the value of a cookie."""
+        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+
+    @staticmethod
+    def of(text: str) -> LoginAttempt | None:
+        """Return the attempt of a cookie; None if it is missing or damaged."""
+        try:
+            value = json.loads(base64.urlsafe_b64decode(text))
+            attempt = LoginAttempt(**value)
+        except (ValueError, TypeError, binascii.Error):
+            return None
+        return attempt if all(isinstance(item, str) for item in asdict(attempt).values()) else None
+
+
+@dataclass(frozen=True)
+class CodeFlow:
+    """The client of a provider.
+
+    :param redirect: URL of the service to which the provider sends the browser back.
+    :param secret: file with the client's secret; None for a public client.
+    """
+
+    issuer: str
+    client: str
+    redirect: str
+    scopes: str
+    secret: Path | None = None
+
+    def address(self, attempt: LoginAttempt) -> str:
+        """Return the URL at which the user logs in.
+
+        :raises ClusterError: the provider cannot be reached.
+        """
+        query = {
+            "response_type": "code",
+            "client_id": self.client,
+            "redirect_uri": self.redirect,
+            "scope": self.scopes,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": attempt.challenge,
+            "code_challenge_method": "S256",
+        }
+        found = self._endpoint("authorization_endpoint")
+        return f"{found}{'&' if '?' in found else '?'}{urllib.parse.urlencode(query)}"
+
+    def token(self, attempt: LoginAttempt, answer: Mapping[str, str]) -> str:
+        """Return the ID token for the provider's answer, the query of its redirect. Its signature is not checked here.
+
+        :raises LoginFailed: the user or the provider has refused, or the answer belongs to another attempt.
+        """
+        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
+            raise LoginFailed("expired")
+        if "code" not in answer:
+            raise LoginFailed("denied")
+        form = {
+            "grant_type": "authorization_code",
+            "code": answer["code"],
+            "redirect_uri": self.redirect,
+            "client_id": self.client,
+            "code_verifier": attempt.verifier,
+        }
+        try:
+            if self.secret is not None:
+                form["client_secret"] = self.secret.expanduser().read_text().strip()
+            request = urllib.request.Request(  # noqa: S310 - checked by `_endpoint`
+                self._endpoint("token_endpoint"), urllib.parse.urlencode(form).encode(), {"Accept": "application/json"}
+            )
+            token = str(read_json(request).get("id_token"))
+            nonce = jwt.decode(token, options={"verify_signature": False}).get("nonce")
+        except (OSError, ClusterError, jwt.InvalidTokenError) as error:
+            LOG.warning("login at the provider failed", extra={"problem": str(error)})
+            raise LoginFailed("token") from None
+        if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), attempt.nonce.encode()):
+            raise LoginFailed("token")
+        return token
+
+    def _endpoint(self, name: str) -> str:
+        found: Any = read_json(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration").get(name)
+        if not isinstance(found, str) or not is_address(found):
+            raise ClusterError(f"{self.issuer}: its OpenID configuration has no valid `{name}`")
+        return found
