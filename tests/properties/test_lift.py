@@ -136,10 +136,19 @@ HELPERS = st.lists(
 CAPABILITIES = st.one_of(
     st.lists(st.just("IPC_LOCK"), max_size=1), block(add=st.just(["SYS_PTRACE"]), drop=st.just(["ALL"]))
 )
-CODE = block(
-    {"git": st.sampled_from(["https://git.example.com/a.git", "git@git.example.com:a/b.git"]), "ref": st.just("v1")},
-    path=st.sampled_from(["a", "./a//b/", "$(A)/$$b", "{{a}}"]),
-    secret=NAME,
+CODE = st.one_of(
+    block(
+        {"local": st.sampled_from(["src", "../a b/$(C)"]), "sha256": st.just("0123456789abcdef" * 4)},
+        path=st.sampled_from(["a", "{{a}}"]),
+    ),
+    block(
+        {
+            "git": st.sampled_from(["https://git.example.com/a.git", "git@git.example.com:a/b.git"]),
+            "ref": st.just("v1"),
+        },
+        path=st.sampled_from(["a", "./a//b/", "$(A)/$$b", "{{a}}"]),
+        secret=NAME,
+    ),
 )
 SECURITY = block(
     user=st.integers(0, 9),

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from gpuctl.backend.code_config_map import code_digest
 from gpuctl.backend.lowering_context import Context
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.document import Document
@@ -39,6 +40,8 @@ def canonical(document: Document) -> dict[str, Any]:
         if document.gpu_types:
             kept = document.gpu_types[0] if len(document.gpu_types) == 1 else list(document.gpu_types)
             result["resources"] = {**result["resources"], "gpu-type": kept}
+        if document.model.code is not None and document.model.code.local is not None:
+            result["code"] = {**result["code"], "sha256": code_digest(document)}
         result = escape_document(result)
     return result
 

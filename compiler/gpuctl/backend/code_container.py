@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuctl.backend.code_config_map import UNPACK, archive_mount, archive_variables, archive_volume, lift_archive
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.variables import env_value
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.code_block import CODE_DIRECTORY, Code, git_host
 from gpuctl.language.kinds import Job
@@ -54,32 +56,39 @@ _HELPER = (
 )
 
 
-def code_volumes(context: Context, model: Job) -> tuple[list[Object], list[Object]]:
+def code_volumes(context: Context, document: Document, model: Job) -> tuple[list[Object], list[Object]]:
     """Return the volumes for the code, and the mount of the program; empty without code."""
     if model.code is None:
         return [], []
     volumes: list[Object] = [{"name": CODE_VOLUME, "emptyDir": {}}]
+    if model.code.local is not None:
+        volumes.append(archive_volume(document, model))
     secret = context.settings.code_secret(model.code)
     if secret is not None and model.code.uses_ssh:
         volumes.append({"name": LOGIN_VOLUME, "secret": {"secretName": secret}})
     return volumes, [{"name": CODE_VOLUME, "mountPath": CODE_DIRECTORY}]
 
 
-def code_container(context: Context, code: Code, resources: Object) -> Object:
-    """Return the init container that fetches the code.
+def code_container(context: Context, document: Document, model: Job, resources: Object) -> Object:
+    """Return the init container that fetches or unpacks the code.
 
     :param resources: those of the program, so that the pod requests no more with the container than without.
     """
+    code = model.code
+    assert code is not None
     secret = context.settings.code_secret(code)
     mounts: list[Object] = [{"name": CODE_VOLUME, "mountPath": CODE_DIRECTORY}]
+    if code.local is not None:
+        mounts.append(archive_mount())
     if secret is not None and code.uses_ssh:
         mounts.append({"name": LOGIN_VOLUME, "mountPath": _LOGIN_DIRECTORY, "readOnly": True})
+    own = _variables(code, secret) if code.local is None else archive_variables(document, model)
     container: Object = {
         "name": CODE_CONTAINER,
         "image": context.settings.code_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", _FETCH],
-        "env": _variables(context, code, secret),
+        "command": ["sh", "-c", _FETCH if code.local is None else UNPACK],
+        "env": [*_no_devices(context), *own],
     }
     amounts = {name: amount for name, amount in resources.items() if name in ("cpu", "memory")}
     if amounts:
@@ -89,12 +98,16 @@ def code_container(context: Context, code: Code, resources: Object) -> Object:
     return container
 
 
-def _variables(context: Context, code: Code, secret: str | None) -> list[Object]:
+def _no_devices(context: Context) -> list[Object]:
+    return [env_value(VISIBLE_DEVICES, "void")] if "nvidia" in context.settings.used_vendors else []
+
+
+def _variables(code: Code, secret: str | None) -> list[Object]:
     """Return the variables of the container. No text of a document is part of the script."""
-    variables = [env_value(VISIBLE_DEVICES, "void")] if "nvidia" in context.settings.used_vendors else []
+    url = code.git or ""
     # Kubernetes expands `$(NAME)` in values; `$$` stands for a dollar.
-    texts = ((_URL, code.git), (_REF, code.ref), (_PATH, code.path or ""))
-    variables += [env_value(name, text.replace("$", "$$")) for name, text in texts]
+    texts = ((_URL, url), (_REF, code.ref or ""), (_PATH, code.path or ""))
+    variables = [env_value(name, text.replace("$", "$$")) for name, text in texts]
     variables += [env_value("HOME", "/tmp"), env_value("GIT_TERMINAL_PROMPT", 0)]  # noqa: S108 - the container's own
     # The volume belongs to root, whichever user the container has.
     options = {"safe.directory": "*"}
@@ -105,7 +118,7 @@ def _variables(context: Context, code: Code, secret: str | None) -> list[Object]
             reference = {"name": secret, "key": key, **({"optional": True} if key == "username" else {})}
             variables.append({"name": name, "valueFrom": {"secretKeyRef": reference}})
         # The login is for this host only, also after a redirect.
-        options[f"credential.{'/'.join(code.git.split('/')[:3])}.helper"] = _HELPER
+        options[f"credential.{'/'.join(url.split('/')[:3])}.helper"] = _HELPER
     variables.append(env_value("GIT_CONFIG_COUNT", len(options)))
     for index, (name, value) in enumerate(options.items()):
         variables += [env_value(f"GIT_CONFIG_KEY_{index}", name), env_value(f"GIT_CONFIG_VALUE_{index}", value)]
@@ -116,6 +129,8 @@ def lift_code(context: Context, pod: Object) -> Data:
     """Return the ``code:`` block of a pod; empty without code."""
     container: Object = next((item for item in pod.get("initContainers", []) if item["name"] == CODE_CONTAINER), {})
     variables = {item["name"]: item for item in container.get("env", [])}
+    if local := lift_archive(variables):
+        return local
     texts = {name: variables.get(name, {}).get("value", "").replace("$$", "$") for name in (_URL, _REF, _PATH)}
     if not texts[_URL] or not texts[_REF]:
         return {}

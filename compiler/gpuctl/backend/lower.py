@@ -10,6 +10,7 @@ from typing import Any
 from gpuctl.backend import gitops_annotations, object_order, shared_objects
 from gpuctl.backend.canonical_form import embed
 from gpuctl.backend.claim_objects import new_claims
+from gpuctl.backend.code_config_map import config_map
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.backend.object_metadata import names_queue_priority
 from gpuctl.backend.pool_objects import lower_pool, node_labels
@@ -152,7 +153,7 @@ def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -
             yield Lowered(shared_objects.workload_priority_class(context, model.job.priority), document, shared=True)
         for claim in new_claims(context, document.namespace, model):
             yield Lowered(claim, document, shared=True)
-        for obj in _lowering(document.kind)(context, document, model):
+        for obj in (*config_map(context, document, model), *_lowering(document.kind)(context, document, model)):
             yield Lowered(obj, document)
     elif model.kind == "pool":
         yield Lowered(shared_objects.system_namespace(context), document, shared=True)

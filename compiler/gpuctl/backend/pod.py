@@ -58,14 +58,14 @@ def pod_template(
     :param spec: further fields of the pod's spec that the kind needs.
     :param name: the workload's name, if it is not the job's.
     """
-    pod_volumes, pod_mounts = volumes_and_mounts(context, model)
+    pod_volumes, pod_mounts = volumes_and_mounts(context, document, model)
     resources = container_resources(context, model)
     claims = pod_claims(context, document, model, name or model.job.name)
     if claims:
         resources["claims"] = [{"name": claim["name"]} for claim in claims]
     helpers = init_containers(context, model, pod_mounts)
     if model.code is not None:
-        helpers.insert(0, code_container(context, model.code, resources.get("limits", {})))
+        helpers.insert(0, code_container(context, document, model, resources.get("limits", {})))
     pod_volumes += volumes or []
     pod_mounts += mounts or []
     container: Object = {"name": MAIN_CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}

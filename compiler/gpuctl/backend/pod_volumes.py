@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuctl.backend.code_container import code_volumes
 from gpuctl.backend.lowering_context import Context
+from gpuctl.frontend.document import Document
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
 from gpuctl.language.storage_block import EmptyDirSource, VolumeMount, Workdir
@@ -65,7 +66,7 @@ SHM_PATH = "/dev/shm"  # noqa: S108 - the place where POSIX shared memory lives
 LARGEST_SHM = 64 * GIBIBYTE
 
 
-def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list[Object]]:
+def volumes_and_mounts(context: Context, document: Document, model: Job) -> tuple[list[Object], list[Object]]:
     """Return the pod's volumes and its container's mounts, in the order of the document."""
     volumes: list[Object] = []
     mounts: list[Object] = []
@@ -85,7 +86,7 @@ def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list
     for index, artifact in enumerate(model.storage.models):
         volumes.append({"name": f"model-{index}", "image": {"reference": artifact.image, "pullPolicy": "IfNotPresent"}})
         mounts.append({"name": f"model-{index}", "mountPath": artifact.target})
-    code = code_volumes(context, model)
+    code = code_volumes(context, document, model)
     volumes += code[0]
     mounts += code[1]
     if model.kind == "inference" and model.model is not None and model.model.cache:

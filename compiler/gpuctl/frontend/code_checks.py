@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
+from gpuctl.frontend.code_problem import CodeProblem
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.local_code import local_code
 from gpuctl.frontend.platform_restrictions import disallowed_image
-from gpuctl.language.code_block import CODE_DIRECTORY
+from gpuctl.language.code_block import CODE_DIRECTORY, Code
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
+
+_MOST_OF_SWEEP = 16 * 2**20
+"""Bytes of all copies of the code of a sweep's jobs: etcd stores each of them."""
 
 
 def check_code(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -17,7 +23,9 @@ def check_code(document: Document, model: Job, settings: Settings) -> Iterator[D
     code = model.code
     if code is None:
         return
-    if not code.is_commit:
+    if code.local is not None:
+        yield from _local(document, model, code)
+    elif code.ref is not None and not code.is_commit:
         tag = f"refs/tags/{code.ref}"
         command = f"git ls-remote {code.git} refs/heads/{code.ref} {tag} '{tag}^{{}}'"
         if code.ref.startswith("refs/"):
@@ -36,9 +44,39 @@ def check_code(document: Document, model: Job, settings: Settings) -> Iterator[D
     foreign = disallowed_image(settings.code_image, settings.registries)
     if foreign is not None:
         hint = "have the platform set `code.image` to an image with git in one of them"
-        yield document.diagnostic(Severity.ERROR, "GPU602", foreign[0], ("code", "git"), hint)
+        source = "git" if code.local is None else "local"
+        yield document.diagnostic(Severity.ERROR, "GPU602", foreign[0], ("code", source), hint)
     for target, noun, place in model.storage.targets:
         if target == CODE_DIRECTORY:
             message = f"the code and a {noun} are both at `{CODE_DIRECTORY}`"
             hint = f"give the {noun} another path in the container"
             yield document.diagnostic(Severity.ERROR, "GPU218", message, ("storage", *place, "path"), hint)
+
+
+def _local(document: Document, model: Job, code: Code) -> Iterator[Diagnostic]:
+    """Report files that cannot be packed, or that are not those of a stored document."""
+    found, path = local_code(document), ("code", "local")
+    if isinstance(found, CodeProblem):
+        yield document.diagnostic(Severity.ERROR, found.code, found.message, path, found.hint)
+        return
+    if found is None:
+        if code.sha256 is None:
+            message = "this document is in no file, so there is no directory beside it"
+            hint = "name the file on the command line, or fetch the code with `code: {git: URL, ref: COMMIT}`"
+            yield document.diagnostic(Severity.ERROR, "GPU236", message, path, hint)
+        return
+    if code.sha256 is not None and code.sha256 != found.sha256:
+        message = f"the files of `{code.local}` are not those of the stored document: their hash is `{found.sha256}`"
+        hint = "remove the line to use them, or check out the commit of the stored document"
+        yield document.diagnostic(Severity.ERROR, "GPU236", message, ("code", "sha256"), hint)
+    if code.path is not None and posixpath.normpath(code.path) not in {".", *found.directories}:
+        message = f"`{code.local}` has no directory `{code.path}`"
+        yield document.diagnostic(Severity.ERROR, "GPU236", message, ("code", "path"), "name one of its directories")
+    if document.first is not None:
+        # The jobs of a sweep are called NAME-0 to NAME-N.
+        jobs = int(document.name.rpartition("-")[2]) + 1
+        if jobs * len(found.data) > _MOST_OF_SWEEP:
+            size, most = f"{len(found.data) / 1024:,.0f} KiB", f"{_MOST_OF_SWEEP // 2**20} MiB"
+            message = f"each job of a sweep has its own copy of the code, and copies of {size} are more than {most}"
+            hint = "fetch the code with `code: {git: URL, ref: COMMIT}`, or make the sweep smaller"
+            yield document.diagnostic(Severity.ERROR, "GPU432", message, path, hint)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from gpuctl.frontend.code_tree import CodeTree, DiskTree, repository_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.directory_listing import MAX_BYTES, SUFFIXES, NotAFile, file_type, list_directory, read_bytes
 from gpuctl.language.display_text import shorten, visible
@@ -27,13 +28,14 @@ class Source(NamedTuple):
 
     ``direct``: True if the caller named it. A directory may contain other YAML, which is skipped with a note; a file
     named directly must be a gpuctl document. ``path``: the file it was read from, whose name may have bytes that
-    messages cannot show.
+    messages cannot show. ``tree``: the files around it, None if it is in no directory.
     """
 
     name: str
     text: str
     direct: bool = True
     path: str | None = None
+    tree: CodeTree | None = None
 
 
 class Sources(NamedTuple):
@@ -116,7 +118,7 @@ class _Collector:
         if stat.S_ISSOCK(mode):
             self._not_a_file(path, file_type(mode))
         else:
-            self._file(path, direct=True)
+            self._file(path, direct=True, has_files=stat.S_ISREG(mode))
 
     def _directory(self, path: str) -> None:
         listing = list_directory(_plain(path), self.without)
@@ -139,7 +141,7 @@ class _Collector:
             else:
                 self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it directly")
 
-    def _file(self, path: str, *, direct: bool, real: str | None = None) -> None:
+    def _file(self, path: str, *, direct: bool, real: str | None = None, has_files: bool = True) -> None:
         identity = os.path.realpath(path) if real is None else real
         if identity in self.seen:
             return
@@ -156,14 +158,15 @@ class _Collector:
         else:
             # Below a directory, only paths that start with `./` can be shortened.
             name = shown_path(_plain(path) if direct else path.removeprefix("./"))
-            self._bytes(name, data, direct=direct, path=path)
+            self._bytes(name, data, direct=direct, path=path, has_files=has_files)
 
-    def _bytes(self, name: str, data: bytes, *, direct: bool, path: str | None = None) -> None:
+    def _bytes(self, name: str, data: bytes, *, direct: bool, path: str | None = None, has_files: bool = True) -> None:
         decoded = decode(name, data)
         if isinstance(decoded, Diagnostic):
             self.diagnostics.append(decoded)
         else:
-            self.sources.append(Source(name, _without_marks(decoded), direct, path))
+            tree = DiskTree(path) if path is not None and has_files else None
+            self.sources.append(Source(name, _without_marks(decoded), direct, path, tree))
 
     def _text(self, source: Source) -> None:
         """Add a text in memory, under the rules for files."""
@@ -196,13 +199,7 @@ _MARK = "\\A\ufeff|(?<=\n)\ufeff(?=---)|(?<=\n---\n)\ufeff|(?<=\n---\r\n)\ufeff"
 
 def _bounds(directory: str) -> str:
     """Return the directory that links may point into: the enclosing git repository, else the directory itself."""
-    start = folder = os.path.realpath(directory)
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return start
-        folder = parent
-    return folder
+    return repository_of(os.path.realpath(directory))
 
 
 def _without_marks(text: str) -> str:

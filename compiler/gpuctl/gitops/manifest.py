@@ -17,8 +17,9 @@ from gpuctl.gitops.build_error import BuildError, shown_path
 from gpuctl.gitops.layout import File, illegal
 from gpuctl.gitops.sources import BuildSource
 from gpuctl.language.display_text import visible
+from gpuctl.language.names import BUILD_MANIFEST
 
-MANIFEST = ".gpuctl-manifest"
+MANIFEST = BUILD_MANIFEST
 _VERSION = 1
 _HEADER = f"# gpuctl-manifest {_VERSION}: the files that `gpuctl build` wrote here. Do not edit.\n"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode

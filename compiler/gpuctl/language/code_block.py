@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Check, ObjectName, RelativePath, Scalar
+from gpuctl.language.fields import Block, Check, NonEmpty, ObjectName, RelativePath, Scalar
 
 CODE_DIRECTORY = "/code"
 """Directory of the code in all containers of the pod."""
@@ -57,15 +57,46 @@ GitRef = Annotated[str, Scalar.TEXT, Check(_git_ref)]
 CodePath = Annotated[RelativePath, Check(_printable)]
 
 
+def _local_path(value: str) -> str:
+    if value.startswith(("/", "~")) or "\\" in value:
+        message = f"`{shorten(value)}` is not a path relative to this file"
+        raise field_error("GPU210", message, "write a directory of the repository, such as `./src`")
+    return _printable(value)
+
+
+def _sha256(value: str) -> str:
+    if re.fullmatch("[0-9a-f]{64}", value) is None:
+        raise field_error("GPU210", f"`{shorten(value)}` is not a SHA-256: 64 digits and letters a to f")
+    return value
+
+
+LocalPath = Annotated[NonEmpty, Check(_local_path)]
+Sha256 = Annotated[str, Scalar.TEXT, Check(_sha256)]
+
+
 class Code(Block):
     """Source code at `/code` in all containers, where the program starts unless `environment.workdir` is set."""
 
-    git: GitUrl = Field(
+    local: LocalPath | None = Field(
+        None,
+        description="Directory of the repository, relative to this file. Its files, without those that `.gitignore` "
+        "names, are packed into a ConfigMap: at most 900 KiB.",
+        examples=["./src"],
+    )
+    sha256: Sha256 | None = Field(
+        None,
+        description="Hash of the packed files of `local`. gpuctl adds it to the documents that it stores, which have "
+        "no files beside them: the ConfigMap must then exist.",
+        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+    )
+    git: GitUrl | None = Field(
+        None,
         description="Address of a git repository. Before the program starts, an init container fetches the commit. "
         "Submodules and Git LFS files are not fetched.",
         examples=["https://git.example.com/nlp/train.git"],
     )
-    ref: GitRef = Field(
+    ref: GitRef | None = Field(
+        None,
         description="Commit to fetch, with all its digits. A branch or tag works too, with a warning: every start of a "
         "pod may get other code.",
         examples=["5f1c0a4b7de2938161b0e3a7c5d2f49e8b6a0c13"],
@@ -84,8 +115,20 @@ class Code(Block):
     )
 
     @model_validator(mode="after")
+    def _one_source(self) -> "Code":
+        if self.git is None and self.local is None:
+            raise field_error("GPU201", "the code has neither `git` nor `local`", "add one of them", ("git",))
+        for field in ("git", "ref", "secret") if self.local is not None else ("sha256",):
+            if getattr(self, field) is not None:
+                other = "local" if self.local is not None else "git"
+                raise field_error("GPU213", f"code has both {other} and {field}", "keep one", (field,))
+        if self.git is not None and self.ref is None:
+            raise field_error("GPU201", "missing required field `ref` in code", "add `ref:`", ("ref",))
+        return self
+
+    @model_validator(mode="after")
     def _protected_login(self) -> "Code":
-        if self.secret is not None and self.git.startswith("http://"):
+        if self.secret is not None and self.git is not None and self.git.startswith("http://"):
             message = "`http` would send the login in clear text"
             raise field_error("GPU213", message, "write `https://`", ("git",))
         return self
@@ -98,17 +141,17 @@ class Code(Block):
     @property
     def is_commit(self) -> bool:
         """True if the code is the same at every start."""
-        return re.fullmatch(_COMMIT, self.ref) is not None
+        return self.ref is None or re.fullmatch(_COMMIT, self.ref) is not None
 
     @property
     def host(self) -> str:
         """Host of the repository, without user and port."""
-        return git_host(self.git)
+        return git_host(self.git or "")
 
     @property
     def uses_ssh(self) -> bool:
         """True if git connects by ssh."""
-        return not self.git.startswith(("http://", "https://"))
+        return self.git is not None and not self.git.startswith(("http://", "https://"))
 
 
 def git_host(url: str) -> str:

@@ -350,7 +350,8 @@ class CodeSettings(Block):
 
     image: Image = Field(
         DEFAULT_CODE_IMAGE,
-        description="Image that fetches the code of jobs. It needs `sh`, git, and `ssh` for repositories over ssh.",
+        description="Image that fetches and unpacks the code of jobs. It needs `sh`, `tar`, git, and `ssh` for "
+        "repositories over ssh.",
         examples=["registry.example.com/tools/git:2.47"],
     )
     secrets: Annotated[dict[Server, ObjectName], UserKeys()] = Field(

@@ -215,6 +215,16 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
+            code_block.LocalPath,
+            TextRule(
+                r"^(?![/~])(?! *$)[^\x00-\x1f\x7f\\]+$",
+                None,
+                _ANY,
+                "Not a path relative to the file.",
+            ),
+        ),
+        (code_block.Sha256, TextRule("^[0-9a-f]{64}$", 64, _ANY, "Not a SHA-256.")),
+        (
             code_block.GitUrl,
             TextRule(
                 r"^[A-Za-z0-9_][A-Za-z0-9_.:/@~%+-]*$",
@@ -354,6 +364,12 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
     OwnMetric: (
         BlockRule((), wants=("name", "query")),
         BlockRule(("query",), bars=("name", "external"), says="A metric has a name or a query, not both."),
+    ),
+    code_block.Code: (
+        BlockRule((), wants=("git", "local")),
+        BlockRule(("git",), wants=("ref",)),
+        BlockRule(("local",), bars=("git", "ref", "secret"), says="Code is in `git` or in `local`, not both."),
+        BlockRule(("git",), bars=("sha256",), says="`sha256` is the hash of `local`."),
     ),
     EnvSource: (
         BlockRule((), wants=("secret", "configMap")),

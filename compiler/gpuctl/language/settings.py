@@ -173,7 +173,7 @@ class Settings:
 
     def code_secret(self, code: Code) -> str | None:
         """Return the Secret with the login for a job's repository; None without one."""
-        if code.secret is not None or code.git.startswith("http://"):
+        if code.secret is not None or code.git is None or code.git.startswith("http://"):
             return code.secret
         return self.code_secrets.get(code.host)
 

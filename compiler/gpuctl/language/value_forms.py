@@ -162,6 +162,8 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.AbsolutePath, "absolute path"),
         (fields.RelativePath, "relative path"),
         (code_block.CodePath, "relative path"),
+        (code_block.LocalPath, "path relative to this file"),
+        (code_block.Sha256, "SHA-256 of 64 digits"),
         (code_block.GitUrl, "address of a git repository"),
         (code_block.GitRef, "commit, branch or tag"),
         (fields.FileMode, "octal file mode"),

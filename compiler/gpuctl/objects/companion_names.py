@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.hashed_names import CLAIMS, HOSTFILE, hashed_name, without_suffix
 from gpuctl.objects.ownership_metadata import Records
@@ -23,6 +25,29 @@ def hostfile_name(name: str) -> str:
     return name + HOSTFILE
 
 
+ARCHIVE_KEY = "code.tar.gz"
+"""Key of the packed files in the ConfigMap with a job's code."""
+FILES_KEY = "files"
+"""Key of the list of these files, each with the start of its SHA-256."""
+ARCHIVE_VOLUME = "code-archive"
+"""Name of the volume with that ConfigMap."""
+_DIGITS = 10
+
+
+def code_name(name: str, digest: str) -> str:
+    """Return the name of the ConfigMap with a job's code. It has more digits than a name of a training with a hash."""
+    return f"{name}-code-{digest[:_DIGITS]}"
+
+
+def _is_code_name(name: str, job: str) -> bool:
+    return re.fullmatch(f"{re.escape(job)}-code-[0-9a-f]{{{_DIGITS}}}", name) is not None
+
+
+def is_code_archive(obj: Object) -> bool:
+    """Return True for the ConfigMap with a job's code."""
+    return obj["kind"] == "ConfigMap" and _is_code_name(obj["metadata"]["name"], labels_of(obj).get("app") or "")
+
+
 def claim_template_name(name: str, digest: str) -> str:
     """Return the name of a ResourceClaimTemplate of a workload.
 
@@ -35,6 +60,8 @@ def is_companion_name(kind: str, name: str, job: str) -> bool:
     """Return True if a job's object of a kind may have this name."""
     if kind == "ResourceClaimTemplate":
         return name != job and without_suffix(kind, name) == job
+    if kind == "ConfigMap" and _is_code_name(name, job):
+        return True
     names = {"Service": {service_name(job), job}, "ConfigMap": {hostfile_name(job)}}
     return name in names.get(kind, {job})
 

@@ -8,10 +8,12 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import kind_of
+from gpuctl.frontend.code_tree import TreeEntry
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.source import SUFFIXES, Source, collect, decode
@@ -23,7 +25,7 @@ from gpuctl.language.display_text import visible
 from gpuctl.objects.hashed_names import LOWERED_FROM
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
-_LINK, _SUBMODULE = "120000", "160000"
+_LINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
 _MOST_LINKS = 40  # Linux's limit before it reports a loop.
 
@@ -44,11 +46,14 @@ class Revision(NamedTuple):
 
 
 class _Blob(NamedTuple):
-    """A file at a commit: its repository (a submodule has its own), its id, and whether it is a symbolic link."""
+    """A file at a commit: its repository (a submodule has its own), its id, and whether it is a symbolic link, or
+    executable.
+    """
 
     repository: Path
     id: str
     is_link: bool
+    is_executable: bool
 
 
 def read_revision(reference: str, inputs: Sequence[str], platform: str | None = None) -> Revision:
@@ -127,7 +132,7 @@ class _Tree:
                 continue
             mode, _, identity = head.split()[:3]
             if mode != _SUBMODULE:
-                self.blobs[prefix + path] = _Blob(repository, identity, mode == _LINK)
+                self.blobs[prefix + path] = _Blob(repository, identity, mode == _LINK, mode == _EXECUTABLE)
             elif (repository / path / ".git").exists():
                 # A submodule that is not checked out has no documents on disk either.
                 inner = repository / path
@@ -136,6 +141,18 @@ class _Tree:
     def has(self, path: str) -> bool:
         """Return True if a file or directory exists at the commit."""
         return path == "." or path in self.blobs or any(name.startswith(f"{path}/") for name in self.blobs)
+
+    @cached_property
+    def folders(self) -> dict[str, dict[str, TreeEntry]]:
+        """Return directory -> its entries, by name. The root is ""."""
+        found: dict[str, dict[str, TreeEntry]] = {"": {}}
+        for path, blob in self.blobs.items():
+            folder, name = posixpath.split(path)
+            found.setdefault(folder, {})[name] = TreeEntry(name, "link" if blob.is_link else "file", blob.is_executable)
+            while folder:
+                folder, name = posixpath.split(folder)
+                found.setdefault(folder, {})[name] = TreeEntry(name, "directory")
+        return found
 
     def platform_above(self, path: str) -> str | None:
         """Return the platform's file at or above a path, or None."""
@@ -160,7 +177,7 @@ class _Tree:
         for path in sorted(real):
             text = decode(self._name(path), contents[self.blobs[real[path]]])
             if isinstance(text, str):
-                sources.append(Source(self._name(path), text, chosen[path]))
+                sources.append(Source(self._name(path), text, chosen[path], None, _CommitTree(self, real[path])))
             else:
                 problems.append(text)
         return sources
@@ -185,6 +202,25 @@ class _Tree:
 
     def _name(self, path: str) -> str:
         return f"{path}@{self.short}"
+
+
+class _CommitTree:
+    """The files around a source at a commit."""
+
+    def __init__(self, tree: _Tree, path: str) -> None:
+        self._tree = tree
+        self.file = path
+        self.cache: dict[Any, Any] = {}
+
+    def entries(self, directory: str) -> list[TreeEntry] | None:
+        """Return the entries of a directory; None if the commit has no such directory."""
+        found = self._tree.folders.get(directory)
+        return None if found is None else list(found.values())
+
+    def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return path -> content of files, and the targets of links."""
+        contents = _contents({self._tree.blobs[path] for path in paths})
+        return {path: contents[self._tree.blobs[path]] for path in paths}
 
 
 def _platform(

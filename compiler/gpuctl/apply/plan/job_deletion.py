@@ -17,7 +17,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.companion_names import is_companion_name
+from gpuctl.objects.companion_names import is_code_archive, is_companion_name
 from gpuctl.objects.hashed_names import hashed_name_of, job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import running_description
@@ -45,7 +45,8 @@ def plan_document_deletion(
         name = item.document.name
         near = beside.get((key.namespace, name), []) if item.document.is_workload else []
         parts = _parts_of(near, keys, key.namespace, name, kind) if item.document.is_workload else []
-        if key in live.objects or not any(map(hashed_name_of, parts)):
+        # Changed files have another archive than those that were applied.
+        if key in live.objects or not (is_code_archive(item.object) or any(map(hashed_name_of, parts))):
             steps[key] = _step(key, live.objects.get(key), title, keys, kind)
         for other in parts if key.kind in WORKLOADS else ():
             steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, kind))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_steps import note_existing_claims
+from gpuctl.apply.plan.code_steps import code_change
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
 from gpuctl.apply.plan.disruption import foreign_autoscalers
 from gpuctl.apply.plan.dry_run_pods import creation_error
@@ -43,7 +44,7 @@ from gpuctl.objects.api_resources import (
     labels_of,
 )
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
-from gpuctl.objects.companion_names import is_companion_name
+from gpuctl.objects.companion_names import is_code_archive, is_companion_name
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.objects.workload_state import own_strategy, running_description
@@ -121,10 +122,13 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     draft.plan.errors += in_other_sets(session, draft.in_other_sets)
     for training in built:
         replace_hashed(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
+    yielded: dict[int, list[Object]] = {}
+    for item in request.lowered:
+        yielded.setdefault(id(item.document), []).append(item.object)
     for document in _documents(request.lowered):
         if document.is_workload:
             _check_other_kinds(draft, request, document, document.name)
-            _companions(draft, request, document, document.name, wanted)
+            _companions(draft, request, document, yielded[id(document)], wanted)
     note_unfinished_runs(draft.steps.values(), live.objects.values())
     keep_expired(session, draft.plan, draft.steps, request)
     pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
@@ -386,14 +390,27 @@ def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Docume
             step.lost = lost_fields(live, step.desired, None, ())
 
 
-def _companions(draft: PlanDraft, request: ApplyRequest, document: Document, name: str, wanted: set[Key]) -> None:
+def _companions(
+    draft: PlanDraft,
+    request: ApplyRequest,
+    document: Document,
+    own: Sequence[Object],
+    wanted: set[Key],
+) -> None:
     """Delete companions of the job that its document no longer yields; of a job that is kept, only its old route."""
+    name = document.name
     main = draft.workload(document.namespace, name)
     if main is None:
         return
-    for key in draft.companions.get((document.namespace, name), ()):
-        live = draft.live.objects[key]
-        if key in wanted or not _is_companion(live, request, document, name):
+    beside = [draft.live.objects[key] for key in draft.companions.get((document.namespace, name), ())]
+    beside = [live for live in beside if _is_companion(live, request, document, name)]
+    change = code_change(filter(is_code_archive, beside), own, main, title_of(document))
+    draft.steps.update((step.key, step) for step in change.steps)
+    draft.plan.notes += [change.note] if change.note is not None else []
+    draft.plan.errors += [change.error] if change.error is not None else []
+    for live in beside:
+        key = key_of(live)
+        if key in wanted or is_code_archive(live):
             continue
         if "kept" in main.reason and key.kind not in ROUTES:
             continue

@@ -76,6 +76,8 @@ def _presented(obj: Object, keys: Records) -> Object:
         metadata["annotations"] = annotations
     # The customary order; the server sends metadata at any position.
     body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    if "binaryData" in body:
+        body["binaryData"] = {name: f"{len(text) * 3 // 4:,} bytes" for name, text in body["binaryData"].items()}
     result: Object = masked({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **body})
     return result
 

@@ -330,6 +330,14 @@ LINKER_CODES = (
         ).replace("demo", "other"),
     ),
     CodeRule(
+        "GPU432",
+        "error",
+        "local code that is too large",
+        "A ConfigMap holds the packed files of `code.local`: at most 900 KiB, because the API server stores objects of "
+        "at most 1.5 MiB. Each job of a sweep has a copy, all of them together at most 16 MiB.",
+        "Add data to `.gitignore` and mount it with `storage`, or fetch the code with `code.git` and `code.ref`.",
+    ),
+    CodeRule(
         "GPU438",
         "error",
         "privilege that the platform denies",

@@ -301,6 +301,15 @@ VALUE_CODES = (
         ),
     ),
     CodeRule(
+        "GPU236",
+        "error",
+        "local code that cannot be packed",
+        "`code.local` is a directory of the repository that contains the document, relative to its file. A document "
+        "from standard input, the service or the history has no files beside it.",
+        "Correct the path, or fetch the code from a repository with `code.git` and `code.ref`.",
+        job_document("training", "code:\n  local: ./src  #!\n"),
+    ),
+    CodeRule(
         "GPU237",
         "error",
         "not a git repository",
@@ -317,6 +326,14 @@ VALUE_CODES = (
         "follow git-check-ref-format; of its characters, letters, digits and `_./+-` are allowed.",
         "Write the commit that `git rev-parse HEAD` prints.",
         job_document("training", "code:\n  git: https://git.example.com/train.git\n  ref: 5f1c0a4b  #!\n"),
+    ),
+    CodeRule(
+        "GPU239",
+        "error",
+        "file with credentials in local code",
+        "The files of `code.local` become a ConfigMap, which every reader of the namespace can read, and with "
+        "manifests in git every reader of the repository. Files such as `.env`, `*.pem` and `id_rsa` are refused.",
+        "Add the file to `.gitignore`, and give the program its credentials from a Secret.",
     ),
     CodeRule(
         "GPU240",

@@ -1,0 +1,92 @@
+"""The ConfigMaps with the code of jobs: one for each version of the files. The one before the current stays, for a
+rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.hints import JobHint
+from gpuctl.language.display_text import first_few
+from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
+from gpuctl.objects.companion_names import ARCHIVE_VOLUME, FILES_KEY, is_code_archive
+from gpuctl.objects.pod_templates import pod_templates
+
+_SHOWN = 6
+
+
+class CodeChange(NamedTuple):
+    """The steps for the archives that a document does not yield, a note on the files that differ, if any does, and the
+    error for a stored document whose archive is gone.
+    """
+
+    steps: list[Step]
+    note: str | None
+    error: str | None
+
+
+def code_change(archives: Iterable[Object], own: Iterable[Object], main: Step, title: str) -> CodeChange:
+    """Return what a plan does with the archives of a job.
+
+    Of those that its document does not need, the one that the live workload mounts stays, else the newest. Older ones
+    are deleted at the end of the run.
+
+    :param archives: the live ones of the job.
+    :param own: the objects that the document yields. A stored document yields no archive, and needs the live one.
+    """
+    own, there = list(own), {obj["metadata"]["name"]: obj for obj in archives}
+    wanted = {name for obj in own if obj["kind"] in WORKLOADS for name in _mounted(obj)}
+    missing = sorted(wanted - there.keys() - {obj["metadata"]["name"] for obj in own})
+    used = set(_mounted(main.live)) if main.live is not None else set()
+    yielded = {obj["metadata"]["name"]: obj for obj in own if is_code_archive(obj)}
+    left = sorted(there, key=lambda name: (name in used, _age(there[name])), reverse=True)
+    spare = [name for name in left if name not in wanted]
+    stay = {*wanted, *spare[:1]}
+    steps = [_step(there[name], title, stays=name in stay) for name in left if name not in yielded]
+    new = next((yielded[name] for name in sorted(yielded.keys() & wanted)), None)
+    old = next((there[name] for name in sorted(there.keys() & used)), None)
+    return CodeChange(steps, _note(old, new, title), _error(missing[0], main, title) if missing else None)
+
+
+def _mounted(workload: Object) -> list[str]:
+    """Return the names of the archives that the pods of a workload mount."""
+    volumes = (volume for template, _ in pod_templates(workload) for volume in template["spec"].get("volumes") or [])
+    return [volume["configMap"]["name"] for volume in volumes if volume["name"] == ARCHIVE_VOLUME]
+
+
+def _age(obj: Object) -> tuple[str, str]:
+    return obj["metadata"].get("creationTimestamp") or "", obj["metadata"]["name"]
+
+
+def _step(obj: Object, title: str, *, stays: bool) -> Step:
+    key = key_of(obj)
+    if stays:
+        return Step("unchanged", key, "earlier code, for a rollback", live=obj, title=title, shared=True)
+    return Step("delete", key, f"code that {title} used before", live=obj, method="delete", title=title)
+
+
+def _error(name: str, main: Step, title: str) -> str:
+    namespace = main.key.namespace
+    history = JobHint("history", title.partition("/")[2], namespace)
+    return (
+        f"{title}: the cluster no longer has the files of its `code.local` (configmap/{name} in {namespace}): check "
+        f"out the commit that {history} lists, and apply its document"
+    )
+
+
+def _note(old: Object | None, new: Object | None, title: str) -> str | None:
+    if new is None or old is None or key_of(new) == key_of(old):
+        return None
+    before, after = _listed(old), _listed(new)
+    changed = [path for path in sorted(before.keys() | after.keys()) if before.get(path) != after.get(path)]
+    marks = {path: " (new)" if path not in before else " (removed)" if path not in after else "" for path in changed}
+    files = first_few([path + marks[path] for path in changed], _SHOWN) or "the modes of files"
+    return f"the code of {title} differs: {files}"
+
+
+def _listed(obj: Object) -> Mapping[str, str]:
+    """Return path -> hash of the files in an archive."""
+    lines = (line.partition("  ") for line in (obj.get("data") or {}).get(FILES_KEY, "").split("\n") if line)
+    return {path: digest for digest, _, path in lines}

@@ -1,0 +1,223 @@
+"""The archive of ``code.local``: the files of a directory that git does not ignore, packed alike on every machine.
+
+Times, owners and modes are fixed and the files sorted, so that equal files give an equal archive. Its hash is that of
+the tar file: other builds of zlib compress to other bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import posixpath
+import re
+import struct
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pathspec import GitIgnoreSpec
+
+from gpuctl.frontend.code_problem import CodeProblem
+from gpuctl.frontend.code_tree import CodeTree, TreeEntry
+from gpuctl.language.display_text import shorten, visible
+from gpuctl.language.names import BUILD_MANIFEST
+
+MAX_PACKED = 900 * 1024
+"""Size of the largest archive, bytes. A ConfigMap holds 1 MiB, and an object of the API server 1.5 MiB in base64."""
+_MOST_LISTED = 100 * 1024
+"""Size of the longest list of files, bytes."""
+_MOST_BYTES = 64 * 2**20
+"""Bytes of files that are packed at all: more than that never fits."""
+_LARGEST = 5
+_IGNORE = ".gitignore"
+_NOT_CODE = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules", "__pycache__"})
+_NOT_CODE |= {".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store"}
+_SECRET = re.compile(
+    r"(?i)\.env(?:\.(?!example\Z|sample\Z|template\Z).*)?|.*\.(?:pem|key|p12|pfx|jks)|id_(?:rsa|dsa|ecdsa|ed25519)"
+    r"|\.netrc|\.git-credentials|\.pypirc|\.npmrc|kubeconfig|credentials(?:\.json)?"
+)
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+class CodeArchive(NamedTuple):
+    """A packed directory. ``files``: path -> start of the hash of its content. ``directories``: relative to it."""
+
+    data: bytes
+    sha256: str
+    files: dict[str, str]
+    directories: frozenset[str]
+
+
+class _CodeFile(NamedTuple):
+    """A file or link to pack: its path in the directory, its entry, and its content or target."""
+
+    path: str
+    entry: TreeEntry
+    data: bytes
+
+
+def pack(tree: CodeTree, local: str) -> CodeArchive:
+    """Return the archive of a directory, without the document's own file: a changed description is no changed code.
+
+    :param local: its path, relative to the source.
+    :raises CodeProblem: it cannot be packed.
+    """
+    try:
+        files = _files(tree, local)
+    except OSError as error:
+        message = f"`{local}` cannot be read: {visible(str(error.strerror or error))}"
+        raise CodeProblem("GPU236", message, "correct its permissions, or add the path to `.gitignore`") from None
+    if not files:
+        raise CodeProblem("GPU236", f"`{local}` contains no files", "name the directory with the code")
+    packed = _gzip(data := _tar(files))
+    listed = {file.path: hashlib.sha256(file.data).hexdigest()[:12] for file in files}
+    if len(packed) > MAX_PACKED or sum(len(path.encode()) + 15 for path in listed) > _MOST_LISTED:
+        raise _too_large(local, f"{_size(len(packed))} packed in {len(files):,} files", files)
+    directories = {posixpath.dirname(path) for path in listed}
+    parents = {"/".join(path.split("/")[:depth]) for path in directories for depth in range(path.count("/") + 1)}
+    return CodeArchive(packed, hashlib.sha256(data).hexdigest(), listed, frozenset(directories | parents | {""}))
+
+
+def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
+    directory = posixpath.normpath(posixpath.join(posixpath.dirname(tree.file), local))
+    directory = "" if directory == "." else directory
+    hint = "name a directory of the repository; the path is relative to this file"
+    if directory.split("/")[0] == "..":
+        raise CodeProblem("GPU236", f"`{local}` is outside of the repository of this file", hint)
+    if tree.entries(directory) is None:
+        raise CodeProblem("GPU236", f"there is no directory `{local}` beside this file", hint)
+    start = len(directory) + 1 if directory else 0
+    found = {path[start:]: entry for path, entry in _Walk(tree, directory).files() if path != tree.file}
+    total = sum(entry.size for entry in found.values())
+    if total > _MOST_BYTES:
+        unread = [_CodeFile(path, entry, b"") for path, entry in found.items()]
+        raise _too_large(local, f"{_size(total)} in {len(found):,} files", unread)
+    for path in sorted(found):
+        _check(local, path, found[path])
+    contents = tree.read_all([posixpath.join(directory, path) for path in found])
+    files = [(path, found[path], contents[posixpath.join(directory, path)]) for path in sorted(found)]
+    for path, entry, data in files:
+        if entry.kind == "link":
+            _check_link(local, path, data)
+    return [_CodeFile(path, entry._replace(size=len(data)), data) for path, entry, data in files]
+
+
+class _Walk:
+    """Lists the files below a directory that git does not ignore. Nested rules come first, as in git."""
+
+    def __init__(self, tree: CodeTree, directory: str) -> None:
+        self._tree = tree
+        self._directory = directory
+
+    def files(self) -> Iterator[tuple[str, TreeEntry]]:
+        """Yield path and entry of each file, link and other entry, by path from the root."""
+        around = [""]
+        for part in self._directory.split("/") if self._directory else ():
+            around.append(posixpath.join(around[-1], part))
+        rules: list[tuple[str, GitIgnoreSpec]] = []
+        for folder in around[:-1]:
+            rules = self._with_rules(folder, self._tree.entries(folder) or [], rules)
+        pending = [(self._directory, rules)]
+        while pending:
+            folder, rules = pending.pop()
+            entries = self._tree.entries(folder) or []
+            if folder != self._directory and any(entry.name == BUILD_MANIFEST for entry in entries):
+                # The output of `build`, which contains the archive.
+                continue
+            rules = self._with_rules(folder, entries, rules)
+            for entry in entries:
+                path = posixpath.join(folder, entry.name)
+                if entry.name in _NOT_CODE or _is_ignored(path, entry, rules):
+                    continue
+                if entry.kind == "directory":
+                    pending.append((path, rules))
+                else:
+                    yield path, entry
+
+    def _with_rules(
+        self, folder: str, entries: Sequence[TreeEntry], rules: list[tuple[str, GitIgnoreSpec]]
+    ) -> list[tuple[str, GitIgnoreSpec]]:
+        if not any(entry.name == _IGNORE and entry.kind == "file" for entry in entries):
+            return rules
+        path = posixpath.join(folder, _IGNORE)
+        text = self._tree.read_all([path])[path].decode("utf-8", "surrogateescape")
+        try:
+            return [(folder, GitIgnoreSpec.from_lines(text.splitlines())), *rules]
+        except ValueError as error:
+            message = f"`{path}` has a pattern that git ignores: {visible(str(error))}"
+            raise CodeProblem("GPU236", message, "correct or remove the line") from None
+
+
+def _is_ignored(path: str, entry: TreeEntry, rules: Sequence[tuple[str, GitIgnoreSpec]]) -> bool:
+    for folder, spec in rules:
+        inside = path[len(folder) + 1 :] if folder else path
+        found = spec.check_file(inside + ("/" if entry.kind == "directory" else "")).include
+        if found is not None:
+            return found
+    return False
+
+
+def _check(local: str, path: str, entry: TreeEntry) -> None:
+    shown = visible(shorten(posixpath.join(local, path)))
+    if _UNPRINTABLE.search(path):
+        raise CodeProblem("GPU236", f"`{shown}` is not a name in UTF-8", "rename the file")
+    if entry.kind == "other":
+        message = f"`{shown}` is neither a file nor a directory"
+        raise CodeProblem("GPU236", message, f"remove it, or {_to_ignore(local, path)}")
+    if _SECRET.fullmatch(entry.name):
+        message = f"`{shown}` looks like a file with credentials: every reader of the ConfigMap could read it"
+        hint = f"{_to_ignore(local, path)}, and give the program its credentials from a Secret"
+        raise CodeProblem("GPU239", message, hint)
+
+
+def _to_ignore(local: str, path: str) -> str:
+    """Return the advice to ignore a file, with a pattern that matches only it."""
+    line = re.sub(r"([\\*?\[\]]|\s\Z)", r"\\\1", path)
+    return f"add the line `/{line}` to `{posixpath.join(local, _IGNORE)}`"
+
+
+def _check_link(local: str, path: str, data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(path), text))
+    if text.startswith("/") or target.split("/")[0] == "..":
+        message = f"`{posixpath.join(local, path)}` is a link to `{visible(shorten(text))}`, outside of the directory"
+        raise CodeProblem("GPU236", message, f"replace the link by the file, or {_to_ignore(local, path)}")
+
+
+def _too_large(local: str, size: str, files: Sequence[_CodeFile]) -> CodeProblem:
+    largest = sorted(files, key=lambda file: (-file.entry.size, file.path))[:_LARGEST]
+    named = ", ".join(f"{file.path} ({_size(file.entry.size)})" for file in largest)
+    return CodeProblem(
+        "GPU432",
+        f"`{local}` has {size}; an archive holds {_size(MAX_PACKED)}. The largest files: {named}",
+        "add data to `.gitignore` and mount it with `storage`, or fetch the code with `code: {git: URL, ref: COMMIT}`",
+    )
+
+
+def _size(number: int) -> str:
+    return f"{number / 1024:,.0f} KiB" if number < 2**20 else f"{number / 2**20:,.1f} MiB"
+
+
+def _tar(files: Sequence[_CodeFile]) -> bytes:
+    buffer = io.BytesIO()
+    # Unlike those of the pax format, long names of this format are read by busybox, too.
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8") as archive:
+        for file in files:
+            info = tarfile.TarInfo(file.path)
+            # Every user may write, as to the code from git: the program may run as any user.
+            info.mode = 0o777 if file.entry.is_executable else 0o666
+            if file.entry.kind == "link":
+                info.type, info.linkname = tarfile.SYMTYPE, file.data.decode("utf-8", "surrogateescape")
+                archive.addfile(info)
+            else:
+                info.size = len(file.data)
+                archive.addfile(info, io.BytesIO(file.data))
+    return buffer.getvalue()
+
+
+def _gzip(data: bytes) -> bytes:
+    """Return the data in the format of gzip, without a time and the name of a system (RFC 1952)."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = packer.compress(data) + packer.flush()
+    return b"\x1f\x8b\x08\0\0\0\0\0\x02\xff" + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)

@@ -1,0 +1,13 @@
+"""The reason why the files of ``code.local`` cannot be packed."""
+
+from __future__ import annotations
+
+
+class CodeProblem(Exception):
+    """A directory that cannot be packed: the code of the diagnostic, its message and hint."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint

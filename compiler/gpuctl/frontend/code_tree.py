@@ -1,0 +1,116 @@
+"""The files around a source: those of its repository on disk, from which ``code.local`` takes a directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol
+
+from gpuctl.frontend.directory_listing import NotAFile, read_bytes
+
+EntryKind = Literal["file", "directory", "link", "other"]
+
+
+class TreeEntry(NamedTuple):
+    """An entry of a directory. ``size``: bytes of a file."""
+
+    name: str
+    kind: EntryKind
+    is_executable: bool = False
+    size: int = 0
+
+
+class CodeTree(Protocol):
+    """The files of a repository. Paths are relative to its root, with `/`; the root is "".
+
+    ``cache``: results by directory; the documents of one source share them.
+    """
+
+    cache: dict[Any, Any]
+
+    @property
+    def file(self) -> str:
+        """Path of the source."""
+
+    def entries(self, directory: str) -> list[TreeEntry] | None:
+        """Return the entries of a directory, in any order; None if it is not a directory of the repository.
+
+        :raises OSError: it cannot be read.
+        """
+
+    def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return path -> content of files, and the targets of links.
+
+        :raises OSError: one cannot be read.
+        """
+
+
+class DiskTree:
+    """The files around a file on disk. The root is the enclosing git repository, else the directory of the file."""
+
+    def __init__(self, path: str) -> None:
+        self._source = path
+        self.cache: dict[Any, Any] = {}
+
+    # Most documents do not need these, which read directories.
+    @cached_property
+    def _folder(self) -> str:
+        return os.path.realpath(os.path.dirname(self._source) or ".")
+
+    @cached_property
+    def _root(self) -> str:
+        return repository_of(self._folder)
+
+    @cached_property
+    def file(self) -> str:
+        """Path of the source, relative to the root."""
+        path = os.path.relpath(os.path.join(self._folder, os.path.basename(self._source)), self._root)
+        return path.replace(os.sep, "/")
+
+    def entries(self, directory: str) -> list[TreeEntry] | None:
+        """Return the entries of a directory that is in the repository, also if a link leads to it."""
+        path = self._path(directory)
+        real = os.path.join(os.path.realpath(path), "")
+        if not os.path.isdir(real) or not real.startswith(os.path.join(self._root, "")):
+            return None
+        with os.scandir(path) as found:
+            return [_entry(item) for item in found]
+
+    def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return path -> content of files, and the targets of links."""
+        return {path: self._read(self._path(path)) for path in paths}
+
+    def _read(self, path: str) -> bytes:
+        if os.path.islink(path):
+            return os.fsencode(os.readlink(path))
+        try:
+            return read_bytes(path, any_kind=False, most=2**40)
+        except NotAFile as error:
+            raise OSError(str(error)) from None
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._root, *path.split("/")) if path else self._root
+
+
+def repository_of(start: str) -> str:
+    """Return the root of the git repository around a directory, else the directory itself."""
+    folder = start
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return start
+        folder = parent
+    return folder
+
+
+def _entry(item: os.DirEntry[str]) -> TreeEntry:
+    if item.is_symlink():
+        return TreeEntry(item.name, "link")
+    if item.is_dir():
+        return TreeEntry(item.name, "directory")
+    found = item.stat(follow_symlinks=False)
+    if not stat.S_ISREG(found.st_mode):
+        return TreeEntry(item.name, "other")
+    return TreeEntry(item.name, "file", bool(found.st_mode & stat.S_IXUSR), found.st_size)
