@@ -15,6 +15,7 @@ from gpuctl.usecases.change_options import InvalidOptions
 
 INTERNAL_EXCEPTIONS = {
     "CannotSet": "becomes an InvalidOptions",
+    "CodeProblem": "becomes a diagnostic",
     "CronProblem": "becomes a diagnostic",
     "DamagedSecret": "becomes a skipped Secret, or a problem of the recovery",
     "DecisionRefused": "becomes an error of the plan",

@@ -61,8 +61,8 @@ def _local(document: Document, model: Job, code: Code) -> Iterator[Diagnostic]:
         return
     if found is None:
         if code.sha256 is None:
-            message = "this document is in no file, so there is no directory beside it"
-            hint = "name the file on the command line, or fetch the code with `code: {git: URL, ref: COMMIT}`"
+            message = "this document came without the files beside it"
+            hint = "let gpuctl read the document's file itself, or write `code: {git: URL, ref: COMMIT}`"
             yield document.diagnostic(Severity.ERROR, "GPU236", message, path, hint)
         return
     if code.sha256 is not None and code.sha256 != found.sha256:
