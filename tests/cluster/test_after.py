@@ -148,3 +148,18 @@ def test_changed_prerequisites_of_a_waiting_job_replace_it_and_of_a_running_one_
     place.gpuctl("pause", "train")
     place.gpuctl("resume", "train")
     place.running("train")
+
+
+def test_fit_judges_a_waiting_job_as_if_it_started_now(place: Place) -> None:
+    fits = place.gpuctl("fit", "-f", place.file(training("prepare"), after("train", "prepare")), "-o", "json").value
+    (train,) = [job for job in fits["jobs"] if job["name"] == "train"]
+    assert (train["verdict"], train["pods"]) == ("fits", 1)
+    assert train["reason"].startswith("it waits for prepare")
+
+
+def test_queue_without_admission_gates_is_an_error(place: Place) -> None:
+    """This control plane has no Kueue, which would start the job at once as an old Kueue would."""
+    place.platform("training: {queue: {drill: team}}")
+    refused = place.apply(training("prepare"), after("train", "prepare"), code=None)
+    assert f"job.batch/train in {place.namespace} would start at once: no Kueue of this cluster" in refused.err
+    assert not place.exists("Job", "train")

@@ -13,7 +13,11 @@ from gpuctl.apply.plan.evictions import add_fit_results
 from gpuctl.apply.plan.missing_namespaces import add_set_namespace
 from gpuctl.apply.plan.plan import AlreadyExists, Declined, Plan, Refused, RightsMissing, Step
 from gpuctl.apply.plan.planner import make_plan
-from gpuctl.apply.plan.prerequisite_checks import check_prerequisites, order_by_prerequisites
+from gpuctl.apply.plan.prerequisite_checks import (
+    check_admission_gates,
+    check_prerequisites,
+    order_by_prerequisites,
+)
 from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.set_run import SetRun, plan_prune
 from gpuctl.apply.plan.sweep_notes import note_changed_sweeps
@@ -352,6 +356,8 @@ def _whole_plan(
         note_changed_sweeps(session, plan, request)
         order_by_prerequisites(plan, request.keys)
         check_prerequisites(session, plan, request.keys)
+        if server:
+            check_admission_gates(session, plan, request.keys)
         add_disruptions(session, plan, request.keys)
         if checkpoint:
             note_checkpoints(plan, request.keys)

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.capacity.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import TOPOLOGIES, owner_of_workload
 
 _RESOURCES = ("requests", "limits")
-ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
-"""An annotation of jobs and Workloads: Kueue admits nothing with it (feature AdmissionGatedBy)."""
 TOPOLOGY = TOPOLOGIES["required"]
 """An annotation with which pods request a topology; there are several."""
 _TOPOLOGY = (*TOPOLOGIES.values(), "kueue.x-k8s.io/podset-unconstrained-topology")

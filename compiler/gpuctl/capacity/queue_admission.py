@@ -22,7 +22,7 @@ from gpuctl.capacity.job_queues import (
     queue_name,
 )
 from gpuctl.capacity.kueue_configuration import PREFERENCE, KueueConfiguration, kueue_configuration
-from gpuctl.capacity.kueue_entries import ADMISSION_GATES, asks_for_topology
+from gpuctl.capacity.kueue_entries import asks_for_topology
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, held_quota, kueue_units, total_requests, waiting_requests
 from gpuctl.capacity.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.namespace_labels import NamespaceLabels
@@ -42,6 +42,7 @@ from gpuctl.capacity.scheduler_model import Units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, TRAININGS, Object, key_of, labels_of
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.selectors import selector_matches
 
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")

@@ -20,6 +20,7 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.prerequisites import as_released
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.scheduled_jobs import with_runs
 
@@ -124,7 +125,8 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
     state.objects.update(by_key(compilation.objects))
     context = Context(compilation.settings)
     # A scheduled training needs what one of its runs needs.
-    lowered = list(zip(with_runs(item.object for item in compilation.lowered), compilation.lowered, strict=True))
+    objects = as_released(with_runs(item.object for item in compilation.lowered))
+    lowered = list(zip(objects, compilation.lowered, strict=True))
     pods = {id(item.document): specs for obj, item in lowered for specs in [_pods_of(obj)] if specs}
     queued = {id(item.document) for obj, item in lowered if QUEUE_LABEL in labels_of(obj)}
     for document in compilation.documents:

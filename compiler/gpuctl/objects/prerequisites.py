@@ -69,6 +69,17 @@ def gates_of(obj: Object) -> list[str]:
     return [gate for gate in annotations_of(obj).get(ADMISSION_GATES, "").split(",") if gate]
 
 
+def as_released(objects: Iterable[Object]) -> list[Object]:
+    """Return lowered objects with each waiting training as it is after its release, for the pods that it will have."""
+    return [_without_gate(obj) if GATE in gates_of(obj) else obj for obj in objects]
+
+
+def _without_gate(obj: Object) -> Object:
+    annotations = {key: value for key, value in annotations_of(obj).items() if key != ADMISSION_GATES}
+    spec = {key: value for key, value in obj["spec"].items() if key != "suspend"}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}, "spec": spec}
+
+
 def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
     """Return the prerequisites of a training with their states.
 

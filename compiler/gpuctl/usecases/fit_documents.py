@@ -24,6 +24,10 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.label_names import AFTER
+from gpuctl.objects.prerequisites import as_released, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
 from gpuctl.usecases.change_options import InvalidOptions
 from gpuctl.usecases.compiling import POOL_UNKNOWN
@@ -193,11 +197,24 @@ class FitDocuments:
 
     def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
         """Return the verdicts for a snapshot of a cluster."""
-        answers = fit_objects(snapshot, with_runs(self.compilation.objects))
+        answers = fit_objects(snapshot, as_released(with_runs(self.compilation.objects)))
+        answers = _with_prerequisites(answers, self.compilation)
         if not suggest:
             return FitResult(answers, snapshot, self.diagnostics)
         found = look(self.compilation, snapshot, answers, _compiled_again)
         return FitResult(answers, snapshot, self.diagnostics, found)
+
+
+def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation) -> list[Fit]:
+    """Return the answers with the jobs that a training waits for first. The verdict is that of a start now."""
+    label = compilation.settings.label(AFTER)
+    waits = {key_of(obj): first_few(found) for obj in compilation.objects if (found := prerequisites_of(obj, label))}
+    return [
+        replace(one, reason="; ".join(filter(None, (f"it waits for {waits[one.demand.key]}", one.reason))))
+        if one.demand.key in waits
+        else one
+        for one in answers
+    ]
 
 
 def _compiled_again(sources: list[Source], platform: Source, namespace: str) -> Compilation | None:

@@ -28,6 +28,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.prerequisites import as_released
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.scheduled_jobs import with_runs
 
@@ -107,7 +108,7 @@ class _Trial:
             return False
         verdicts = {
             (item.demand.namespace, item.demand.name): item.verdict
-            for item in fit(self._snapshot, with_runs([*self._others, *objects]))
+            for item in fit(self._snapshot, as_released(with_runs([*self._others, *objects])))
         }
         worse = (name for name, was in self._before.items() if was in STARTS and verdicts.get(name) not in STARTS)
         return verdicts.get(self.name) == "fits" and not any(worse)

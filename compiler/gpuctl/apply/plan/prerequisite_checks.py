@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from gpuctl.apply.plan.object_decision import dry_run_copy
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import STARTER, JobHint
@@ -11,10 +12,13 @@ from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.spelling import nearest
-from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.prerequisites import Ends, ends_of, is_waiting, judge, prerequisites_of
+from gpuctl.objects.prerequisites import ADMISSION_GATES, Ends, ends_of, is_waiting, judge, prerequisites_of
+from gpuctl.objects.queueing import queue_of
 
+_NO_GATE = "invalid"
+"""A name that no admission gate can have: it lacks a domain."""
 _CREATING = ("create", "replace")
 
 
@@ -60,6 +64,28 @@ def check_prerequisites(session: Session, plan: Plan, keys: Records) -> None:
         for step in waiting:
             if step.key.namespace == namespace:
                 _report(plan, step, ends, keys)
+
+
+def check_admission_gates(session: Session, plan: Plan, keys: Records) -> None:
+    """Report an error if Kueue would start a new training in a queue before its prerequisites have ended.
+
+    Kueue's webhook rejects an invalid gate only if it observes gates (feature AdmissionGatedBy).
+    """
+    new = (step for step in plan.steps if step.action in _CREATING and _prerequisites(step, keys))
+    queued = next((step.desired for step in new if step.desired is not None and queue_of(step.desired)), None)
+    if queued is None:
+        return
+    probe = dry_run_copy(queued)
+    probe["metadata"]["annotations"] = {**annotations_of(probe), ADMISSION_GATES: _NO_GATE}
+    try:
+        session.create(probe, dry_run=True)
+    except ApiError:
+        # Without the right to create it, or against another rule, the step itself fails.
+        return
+    plan.errors.append(
+        f"{key_of(queued)} would start at once: no Kueue of this cluster observes admission gates, which hold back a "
+        f"job in the queue {queue_of(queued)} until others have ended; Kueue 0.19 or newer does"
+    )
 
 
 def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
