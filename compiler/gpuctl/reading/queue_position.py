@@ -18,7 +18,6 @@ from gpuctl.capacity.cohorts import (
     requested_by_pod_sets,
     reserved_quota,
 )
-from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.capacity.queue_quota import live_quota_trees
 from gpuctl.capacity.scheduler_model import amount_of
@@ -28,6 +27,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import owner_of_workload
 from gpuctl.objects.workload_state import condition
 

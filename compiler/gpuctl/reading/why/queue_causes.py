@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
-from gpuctl.capacity.kueue_entries import ADMISSION_GATES
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
+from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queue_position import (
