@@ -209,6 +209,8 @@ HOSTILE = {
     "growing arrays": b"#SBATCH --mem=1G\nA0=(x y)\n"
     + b"".join(b'A%d=("${A%d[@]}" "${A%d[@]}")\n' % (i + 1, i, i) for i in range(60))
     + b'srun "${A60[@]}" y\nx "${A60[@]}"\n',
+    "many labels": b"kind: PyTorchJob\nmetadata:\n  name: a\n  labels:\n"
+    + b"".join(b"    k%d: v\n" % index for index in range(5000)),
     "escape": b"#SBATCH --job-name=\x1b[31m\npython a.py\n",
 }
 

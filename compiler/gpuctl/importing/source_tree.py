@@ -9,6 +9,7 @@ from typing import Any
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.field_assignments import plain_data
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
 from gpuctl.importing.import_values import Unreadable
@@ -46,16 +47,13 @@ class SourceTree:
         return None if found is None or found.is_null else found
 
     def _find(self, path: Path) -> YamlNode | None:
-        found: YamlNode | None = self._raw.root
+        found: YamlNode = self._raw.root
         for step in path:
-            if found is None:
+            pair = child(found, step)
+            # A key in another spelling is another key.
+            if pair is None or (pair[0] is not None and pair[0].value != step):
                 return None
-            if found.kind == MAPPING and isinstance(step, str):
-                found = next((value for key, value in found.value if key.value == step), None)
-            elif found.kind == SEQUENCE and isinstance(step, int) and step < len(found.value):
-                found = found.value[step]
-            else:
-                return None
+            found = pair[1]
         return found
 
     def get(self, path: Path) -> Any:
