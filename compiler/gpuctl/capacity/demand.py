@@ -24,11 +24,11 @@ from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.label_names import SET_NAME
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.selectors import Labels
 from gpuctl.objects.workload_state import without_generated_suffix
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _MADE_LABELS = {
     "Job": ("job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"),
     "Deployment": ("pod-template-hash",),
@@ -201,7 +201,7 @@ def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
     result: dict[tuple[str, str], list[Object]] = {}
     for pod in pods:
         labels = pod.get("labels") or {}
-        names = (labels.get(key) for key in (_JOBSET_LABEL, SET_NAME, "app"))
+        names = (labels.get(key) for key in (JOBSET_LABEL, SET_NAME, "app"))
         for name in {(pod.get("owner") or {}).get("name"), *names}:
             if name:
                 result.setdefault((pod["namespace"], name), []).append(pod)
@@ -219,7 +219,7 @@ def owns(workload: Object, pod: Object) -> bool:
         is_run = (owner.get("group", "batch"), owner.get("kind")) == ("batch", "Job")
         return is_run and without_generated_suffix(found) == name and labels.get("app") == name
     if kind == "JobSet":
-        found = labels.get(_JOBSET_LABEL) or ""
+        found = labels.get(JOBSET_LABEL) or ""
     elif kind == "LeaderWorkerSet":
         found = labels.get(SET_NAME) or ""
     else:

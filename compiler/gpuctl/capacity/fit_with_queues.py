@@ -18,10 +18,10 @@ from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
+from gpuctl.objects.role_jobs import JOBSET_LABEL
 
 PlacementJudge = Callable[[ClusterModel, Sequence[Demand], Mapping[int, str]], list[Fit]]
 """Judges the placement of pods. Jobs whose numbers are keys of the mapping create no pods, for the reason given."""
-_JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
 
 def fit_queued_jobs(
@@ -125,7 +125,7 @@ def _is_of(pod: PlacedPod, workloads: Iterable[Object]) -> bool:
         if pod.namespace != item["namespace"] or not owner:
             continue
         # A pod of a Deployment has a Workload of its own.
-        names = {"JobSet": pod.labels.get(_JOBSET_LABEL), "Pod": pod.name}
+        names = {"JobSet": pod.labels.get(JOBSET_LABEL), "Pod": pod.name}
         if pod.owner == prefixed(f"{owner['kind']}/", owner["name"]) or names.get(owner["kind"]) == owner["name"]:
             return True
     return False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import GROUP_INDEX, SET_NAME
+from gpuctl.objects.role_jobs import JOBSET_LABEL
 
-JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _JOBS = ("Job", "batch")
 
 

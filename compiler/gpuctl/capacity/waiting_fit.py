@@ -17,8 +17,8 @@ from gpuctl.capacity.queued_objects import queued_objects
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import SET_NAME
+from gpuctl.objects.role_jobs import JOBSET_LABEL
 
-_JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _POD_SECURITY = "pod-security.kubernetes.io/"
 _GROUP = "waiting.gpuctl/v1"
 """An invented API group, so that running pods of the same job are not treated as replaced."""
@@ -60,7 +60,7 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
 
 def _workload_of(pod: Object) -> _WorkloadId:
     owner = pod.get("owner") or {}
-    jobset = (pod.get("labels") or {}).get(_JOBSET_LABEL)
+    jobset = (pod.get("labels") or {}).get(JOBSET_LABEL)
     if jobset and owner.get("kind") == "Job":
         return _WorkloadId("JobSet", pod["namespace"], jobset)
     group = group_of(pod)
@@ -142,7 +142,7 @@ def _without_pod_security(namespace: Object) -> Object:
 def _with_own_kind(answer: Fit) -> Fit:
     """Return the answer with the workload's own kind."""
     demand = answer.demand
-    for kind, label in (("JobSet", _JOBSET_LABEL), ("LeaderWorkerSet", SET_NAME)):
+    for kind, label in (("JobSet", JOBSET_LABEL), ("LeaderWorkerSet", SET_NAME)):
         labelled = any(group.incoming.pod.labels.get(label) == demand.name for group, _ in demand.groups)
         if labelled and demand.kind == _STAND_INS[kind]:
             return replace(answer, demand=demand._replace(kind=kind))

@@ -10,7 +10,9 @@ from gpuctl.objects.pod_templates import pod_templates
 
 ROLE_VARIABLE = "GPUCTL_ROLE"
 """Variable with the name of a pod's role; only pods of a training with roles have it."""
+JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+"""Labels that JobSet gives its Jobs and pods."""
 
 
 def has_role(spec: Object) -> bool:

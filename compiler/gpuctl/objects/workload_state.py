@@ -14,6 +14,7 @@ from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, SET_NAME, WORKER_INDEX
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
+from gpuctl.objects.role_jobs import JOBSET_LABEL
 
 _SERVER_METADATA = (
     "uid",
@@ -139,7 +140,7 @@ def pod_labels(workload: Object) -> str:
         labels = workload["spec"]["jobTemplate"]["spec"]["template"]["metadata"].get("labels") or {}
         selector = {label: labels[label] for label in _LABELS_OF_RUNS if label in labels}
     if workload["kind"] == "JobSet":
-        selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
+        selector = {JOBSET_LABEL: workload["metadata"]["name"]}
     if workload["kind"] == "LeaderWorkerSet":
         selector = {SET_NAME: workload["metadata"]["name"]}
     return ",".join(f"{name}={value}" for name, value in selector.items())

@@ -19,7 +19,7 @@ from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite
-from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles
+from gpuctl.objects.role_jobs import JOBSET_LABEL, has_several_roles, missing_of_roles
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_order, of_job
@@ -34,7 +34,7 @@ from gpuctl.reading.status import Status, is_ready, job_status, pod_status, read
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation with the index of a pod of an indexed Job, also of a Job created by a JobSet."""
-_OWNER_LABELS = ("jobset.sigs.k8s.io/jobset-name", *JOB_LABELS)
+_OWNER_LABELS = (JOBSET_LABEL, *JOB_LABELS)
 
 
 class Identity(NamedTuple):
