@@ -317,7 +317,7 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
             "have the platform set `training.backend: jobset`, or remove `retries`",
             key=True,
         )
-    if settings.queue_of_job(model) is None:
+    if settings.queue_of_job(model) is None and not settings.has_quota_queues:
         yield document.diagnostic(
             WARNING,
             "GPU413",

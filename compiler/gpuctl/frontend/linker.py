@@ -12,6 +12,7 @@ from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
 from gpuctl.frontend.prerequisite_links import prerequisite_links
 from gpuctl.frontend.quota_links import quota_capacity, users_in_two_quotas
+from gpuctl.frontend.quota_queue_links import queue_capacity
 from gpuctl.language.kinds import Model
 from gpuctl.language.settings import Settings
 from gpuctl.language.storage_block import NewClaim
@@ -45,7 +46,7 @@ def link(
     for name in sorted(pools):
         yield from pool_capacity(name, pools[name], settings)
     yield from users_in_two_quotas(documents)
-    yield from quota_capacity(documents, settings)
+    yield from (queue_capacity if settings.has_quota_queues else quota_capacity)(documents, settings)
 
 
 def _position(document: Document) -> tuple[str, int, int]:

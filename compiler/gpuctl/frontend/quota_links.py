@@ -12,6 +12,7 @@ from gpuctl.frontend.pool_links import amount_of_pods, pod_count
 from gpuctl.language.helper_block import HelperResources
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import is_profile
+from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
@@ -52,19 +53,7 @@ def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
         if document.model.kind != "quota":
             continue
         for namespace, entry in document.model.entries.items():
-            limits: dict[str, Fraction] = {}
-            for resource in ("cpu", "memory"):
-                amount = parse_quantity(getattr(entry, resource) or "")
-                if amount is not None:
-                    limits[resource] = amount
-            gpu = entry.gpu
-            if isinstance(gpu, int):
-                gpu = {settings.default_vendor: gpu}
-            for vendor, number in (gpu or {}).items():
-                limits[vendor] = Fraction(number)
-            for profile, number in (entry.gpu_profiles or {}).items():
-                limits[profile] = Fraction(number)
-            for resource, limit in limits.items():
+            for resource, limit in amounts_of(entry, settings).items():
                 yield from _over_quota(document, namespace, resource, limit, jobs[namespace], settings)
             if entry.maxJobs is not None:
                 trainings = sum(1 for _, model in jobs[namespace] if model.kind == "training")
@@ -79,6 +68,17 @@ def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
                     )
 
 
+def amounts_of(entry: QuotaEntry, settings: Settings) -> dict[str, Fraction]:
+    """Return the limits of an entry: cpu, memory, a vendor or a MIG profile -> amount."""
+    limits: dict[str, Fraction] = {}
+    for resource in ("cpu", "memory"):
+        amount = parse_quantity(getattr(entry, resource) or "")
+        if amount is not None:
+            limits[resource] = amount
+    gpu = {settings.default_vendor: entry.gpu} if isinstance(entry.gpu, int) else entry.gpu or {}
+    return limits | {name: Fraction(number) for name, number in [*gpu.items(), *(entry.gpu_profiles or {}).items()]}
+
+
 def _over_quota(
     quota: Document,
     namespace: str,
@@ -89,36 +89,41 @@ def _over_quota(
 ) -> Iterator[Diagnostic]:
     assert quota.model.kind == "quota", "called with a quota document"
     total = sum(
-        (amount_of_pods(model, lambda part: _request(part, resource, settings)) for _, model in jobs), Fraction(0)
+        (amount_of_pods(model, lambda part: pod_request(part, resource, settings)) for _, model in jobs), Fraction(0)
     )
-    name = resource
-    if resource not in ("cpu", "memory"):
-        name += " slices" if is_profile(resource) else " GPUs"
+    name = title_of_resource(resource)
     if total > limit:
         yield quota.diagnostic(
             WARNING,
             "GPU406",
-            f"the jobs of namespace `{namespace}` ask for {_amount(total, resource)} {name} together; "
-            f"its quota is {_amount(limit, resource)}",
+            f"the jobs of namespace `{namespace}` ask for {amount_text(total, resource)} {name} together; "
+            f"its quota is {amount_text(limit, resource)}",
             (quota.model.entries_key, namespace),
             "some pods will not be created until others end",
             key=True,
         )
     for job, model in jobs:
         if model.kind == "inference" and model.autoscaled:
-            most = _request(model, resource, settings) * pod_count(model, most=True)
+            most = pod_request(model, resource, settings) * pod_count(model, most=True)
             if most > limit:
                 yield job.diagnostic(
                     WARNING,
                     "GPU405",
-                    f"at maxReplicas the job asks for {_amount(most, resource)} {name}; "
-                    f"the quota of namespace `{namespace}` is {_amount(limit, resource)}",
+                    f"at maxReplicas the job asks for {amount_text(most, resource)} {name}; "
+                    f"the quota of namespace `{namespace}` is {amount_text(limit, resource)}",
                     ("autoscaling", "maxReplicas"),
                     "lower maxReplicas, or raise the quota",
                 )
 
 
-def _request(model: Job, resource: str, settings: Settings) -> Fraction:
+def title_of_resource(resource: str) -> str:
+    """Return a resource in messages: `cpu`, `nvidia GPUs`, `1g.10gb slices`."""
+    if resource in ("cpu", "memory"):
+        return resource
+    return f"{resource} slices" if is_profile(resource) else f"{resource} GPUs"
+
+
+def pod_request(model: Job, resource: str, settings: Settings) -> Fraction:
     """Return what one pod requests of cpu, of memory, of a vendor's GPUs, or of the slices of a MIG profile."""
     if resource in ("cpu", "memory"):
         amounts = [(field, _amount_of(helper.resources, resource)) for (field, _), helper in model.helpers]
@@ -135,7 +140,7 @@ def _amount_of(resources: Resources | HelperResources, resource: str) -> Fractio
     return parse_quantity(getattr(resources, resource) or "0") or Fraction(0)
 
 
-def _amount(value: Fraction, resource: str) -> str:
+def amount_text(value: Fraction, resource: str) -> str:
     if resource == "memory" and value.denominator == 1:
         return format_bytes(int(value))
     return format_number(value)

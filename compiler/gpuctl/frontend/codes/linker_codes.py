@@ -256,6 +256,30 @@ LINKER_CODES = (
         DRA,
     ),
     CodeRule(
+        "GPU426",
+        "error",
+        "job larger than its queue",
+        "With `quota.backend: kueue` a job waits until the quota of its namespace has room for all its pods; a service "
+        "waits for each pod. A job that asks for more than the quota and what it may borrow waits for ever.",
+        "Ask for fewer GPUs or nodes, or raise the quota.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a: {gpu: 4}\n---\n"
+        + job_document(
+            "notebook", "resources: {cpu: 1, memory: 1Gi, gpu: 8}  #!\n", job="name: demo, namespace: team-a"
+        ),
+        PLATFORM + "quota: {backend: kueue}\n",
+    ),
+    CodeRule(
+        "GPU427",
+        "error",
+        "GPU type without quota",
+        "`gpu-types` of a quota lists the GPU types that jobs of the namespace can use. Kueue admits no job that asks "
+        "for another.",
+        "Use one of the listed types, or add the type to the quota.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a: {gpu-types: {H100: 4}}\n---\n"
+        + job_document("notebook", "resources:\n  gpu: 1\n  gpu-type: A100  #!\n", job="name: demo, namespace: team-a"),
+        PLATFORM + "quota: {backend: kueue}\n",
+    ),
+    CodeRule(
         "GPU442",
         "error",
         "two routes with one address",

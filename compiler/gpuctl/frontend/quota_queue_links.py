@@ -1,0 +1,95 @@
+"""Checks the jobs of a namespace against a quota that is a Kueue queue: a job that never fits waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.pool_links import amount_of_pods
+from gpuctl.frontend.quota_links import amount_text, amounts_of, pod_request, title_of_resource
+from gpuctl.language.kinds import Job
+from gpuctl.language.quota_document import QuotaEntry
+from gpuctl.language.settings import Settings
+from gpuctl.language.workload import Workload
+from gpuctl.objects.api_resources import DEFAULT_QUEUE
+
+ERROR = Severity.ERROR
+
+
+def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
+    """Report each job that requests more than Kueue ever admits in the queue of its namespace."""
+    quotas = {
+        namespace: (document, entry)
+        for document in documents
+        if document.model.kind == "quota"
+        for namespace, entry in document.model.entries.items()
+    }
+    for document in documents:
+        model = document.model
+        if not isinstance(model, Workload) or document.namespace not in quotas:
+            continue
+        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE):
+            continue
+        quota, entry = quotas[document.namespace]
+        problem = _type_without_quota(document, entry) or _beyond_quota(document, model, entry, settings)
+        if problem is not None:
+            code, message, path, hint = problem
+            assert quota.model.kind == "quota", "only quotas are in the table"
+            other = Related("the quota", quota.span((quota.model.entries_key, document.namespace), key=True))
+            yield document.diagnostic(ERROR, code, message, path, hint, related=(other,))
+
+
+Problem = tuple[str, str, tuple[str | int, ...], str]
+"""Code, message, path and hint."""
+
+
+def _type_without_quota(document: Document, entry: QuotaEntry) -> Problem | None:
+    types = entry.gpu_types
+    if types is None or not document.gpu_types or set(document.gpu_types) & {name for name in types if types[name]}:
+        return None
+    names = " or ".join(f"`{name}`" for name in document.gpu_types)
+    message = f"the quota of namespace `{document.namespace}` has no GPUs of type {names}"
+    return "GPU427", message, ("resources", "gpu-type"), f"use one of {', '.join(types)}, or add the type to the quota"
+
+
+def _beyond_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
+    limits = amounts_of(entry, settings)
+    borrowed = Fraction(entry.borrow or 0)
+    for resource, limit in limits.items():
+        if resource in ("cpu", "memory") and borrowed:
+            continue
+        is_card = resource in settings.gpu_chips
+        if (total := _at_once(model, resource, settings)) > limit + (borrowed if is_card else 0):
+            field = resource if resource in ("cpu", "memory") else "gpu"
+            return _message(document, title_of_resource(resource), resource, total, limit, field, borrowed * is_card)
+    if entry.gpu_types:
+        wanted = [name for name in entry.gpu_types if not document.gpu_types or name in document.gpu_types]
+        best = max(wanted, key=lambda name: entry.gpu_types[name] if entry.gpu_types else 0)
+        vendor = model.resources.gpu_vendor or settings.default_vendor
+        total, limit = _at_once(model, vendor, settings), Fraction(entry.gpu_types[best])
+        if total > limit + borrowed:
+            return _message(document, f"GPUs of type {best}", vendor, total, limit, "gpu", borrowed)
+    return None
+
+
+def _message(
+    document: Document, name: str, resource: str, total: Fraction, limit: Fraction, field: str, borrowed: Fraction
+) -> Problem:
+    more = f", and {amount_text(borrowed, resource)} can be borrowed" if borrowed else ""
+    message = (
+        f"the job asks for {amount_text(total, resource)} {name} at once; the quota of namespace "
+        f"`{document.namespace}` is {amount_text(limit, resource)}{more}: Kueue never admits it"
+    )
+    return "GPU426", message, ("resources", field), "ask for less, or raise the quota"
+
+
+def _at_once(model: Job, resource: str, settings: Settings) -> Fraction:
+    """Return what Kueue admits together: all pods of a training, one pod of a service."""
+    each = pod_request(model, resource, settings)
+    if model.kind != "training":
+        return each
+    if (array := model.array_block) is not None:
+        return each * min(array.parallelism or array.size, array.size)
+    return amount_of_pods(model, lambda part: pod_request(part, resource, settings))
