@@ -99,6 +99,7 @@ def test_json_of_a_quota(place: Place) -> None:
         "resource": "requests.nvidia.com/gpu",
         "name": "gpu",
         "vendor": "nvidia",
+        "gpuType": None,
         "unit": "count",
         "total": 4,
         "used": 1,
@@ -311,3 +312,10 @@ def test_platform_label_domain_selects_pools_and_quotas(place: Place) -> None:
     assert "There are no quotas." in place.anywhere("get", "quotas").err
     assert column(place.anywhere("get", "pools").out, "POOL NAME") == ["default"]
     assert POOL.startswith(DOMAIN)
+
+
+def test_quota_of_kueue_needs_kueue(place: Place) -> None:
+    place.platform("quota: {backend: kueue}")
+    refused = place.anywhere("apply", "-f", place.file(quota("queues", **{"queue-user": {"gpu": 4}})), code=1)
+    assert "clusterqueue.kueue.x-k8s.io/gpuctl-queue-user: this kind is not installed in the cluster" in refused.err
+    assert "nothing was changed" in refused.err

@@ -50,8 +50,13 @@ def quota(place: Place, name: str = "groups", **limits: Any) -> Document:
 
 
 def limited(place: Place, **limits: Any) -> Queues:
-    """Apply a quota, and wait until Kueue has its queues."""
-    place.apply(quota(place, **limits))
+    """Apply a quota of the place, and wait until Kueue has its queues."""
+    return limited_as(place, quota(place, **limits))
+
+
+def limited_as(place: Place, document: Document) -> Queues:
+    """Apply a quota, and wait until Kueue has the place's queues."""
+    place.apply(document)
     queues = Queues(place)
     queues.active(f"gpuctl-{place.namespace}")
     path = f"/apis/{API}/namespaces/{place.namespace}/localqueues/default"
@@ -96,12 +101,12 @@ def test_deleted_queue_names_the_jobs_that_wait(place: Place) -> None:
     refused = place.gpuctl("delete", "quota", place.namespace, code=2)
     assert "job/second cannot start until the namespace has a quota again" in refused.err
     deleted = place.gpuctl("delete", "quota", place.namespace, "--yes")
-    assert "1 running job uses it; delete it after their end" in deleted.out
+    assert "1 running job uses it; delete it afterwards" in deleted.out
     assert "queue-unusable" in place.gpuctl("why", "second").out
     limited(place, gpu=4)
     queues.admitted("second")
     place.gpuctl("delete", "job", "first", "second", "--yes")
-    place.until(lambda: not queues.has_workload("first"), "the end of first")
+    place.until(lambda: not queues.workloads(), "the end of the jobs")
     place.gpuctl("delete", "quota", place.namespace, "--yes")
     place.until(lambda: not _cluster_queues(place), "the ClusterQueue to be gone")
 
@@ -115,3 +120,44 @@ def test_pruned_quota_takes_its_queues(place: Place) -> None:
     place.apply(elsewhere, flags=("--set", "limits", "--prune", "--yes"))
     place.until(lambda: _cluster_queues(place) == [], "the ClusterQueue to be pruned")
     place.anywhere("delete", "quota", f"{place.namespace}-b", "--yes")
+
+
+def test_users_borrow_what_others_leave_unused(place: Place) -> None:
+    owner = f"{place.namespace}-b"
+    document = quota(place, gpu=2, borrow=2)
+    document["users"][owner] = {"gpu": 2}
+    place.apply(document)
+    Queues(place).active(f"gpuctl-{owner}")
+    queues = limited_as(place, document)
+    place.apply(training("borrower", resources={"gpu": 4}))
+    place.running("borrower")
+    [row] = table(place.gpuctl("get", "quotas").out)
+    assert row["GPU"] == "4/2"
+    own = training("own", resources={"gpu": 2})
+    place.anywhere("apply", "-f", place.file({**own, "job": {**own["job"], "namespace": owner}}), "--yes")
+    queues.waits("borrower")
+    assert "a job that takes back lent quota" in place.gpuctl("why", "borrower").out
+    place.anywhere("delete", "namespace", owner, "--yes")
+    assert table(place.anywhere("get", "quotas", "groups").out) == table(place.gpuctl("get", "quotas").out)
+    own_again = {**quota(place, gpu=4), "quota": {"name": "groups"}}
+    place.apply(own_again)
+    queues.admitted("borrower")
+    place.gpuctl("delete", "job", "borrower", "--yes")
+
+
+def test_services_wait_in_the_queue_of_their_quota(place: Place) -> None:
+    limited(place, gpu=1)
+    place.apply(training("first", resources={"gpu": 1}))
+    place.running("first")
+    service = {
+        "kind": "compute",
+        "version": "v0.1",
+        "job": {"name": "api", "namespace": place.namespace},
+        "environment": {"image": "registry.example.com/a:1"},
+        "resources": {"pool": "drill", "gpu": 1, "cpu": 1, "memory": "1Gi"},
+    }
+    place.apply(service)
+    place.until(lambda: "queued" in place.gpuctl("why", "api", code=None).out, "api to wait")
+    assert set(place.plan(service).actions.values()) == {"unchanged"}
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.running("api")

@@ -57,6 +57,11 @@ def delete_quotas(
             namespaces = admin_deletion.plan_namespace_deletion(session, users, keys)
     if namespace_too:
         plan.confirm += namespaces.confirm
+        # A ClusterQueue that running jobs use is deleted after the namespaces.
+        deleted = {step.key for step in plan.steps if step.deletes}
+        namespaces.steps = [step for step in namespaces.steps if step.key not in deleted]
+        kept = {step.key for step in namespaces.steps}
+        plan.steps = [step for step in plan.steps if step.key not in kept]
     else:
         plan.notes.append(f"namespace {', '.join(users)} and its contents stay, without a limit")
     return _carry_out(session, plan, namespaces, keys, run, callbacks)

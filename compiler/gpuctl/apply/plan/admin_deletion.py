@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.hints import ListHint
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
@@ -29,7 +29,8 @@ from gpuctl.objects.api_resources import (
 )
 from gpuctl.objects.companion_names import config_map_name, pool_of
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
+from gpuctl.objects.queue_names import cluster_queue_name
 from gpuctl.objects.workload_state import running_description
 
 _POLL = 0.5
@@ -78,7 +79,7 @@ def list_quotas(session: Session, names: Iterable[str], label: str) -> dict[str,
         try:
             return session.list_objects(RESOURCES[kind], labels=label)[0]
         except ApiError as error:
-            if is_absent(kind, error) and (error.is_missing or not RESOURCES[kind].namespaced):
+            if is_absent(kind, error):
                 return []
             if not error.lacks_permission:
                 raise
@@ -112,7 +113,7 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
             for obj in own
             if key_of(obj) not in have
         ]
-    check_queue_deletions(session, plan, plan.steps)
+    check_queue_deletions(session, plan, plan.steps, settings.label("namespace"))
     return plan, sorted({user_of(step.live) for step in plan.steps if step.live is not None})
 
 
@@ -122,7 +123,8 @@ def quota_user(obj: Object, namespace_key: str) -> str:
 
 
 def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Records) -> Plan:
-    """Plan to delete namespaces with all their contents, which the question to confirm lists.
+    """Plan to delete namespaces with all their contents, which the question to confirm lists, and the ClusterQueues of
+    their quotas.
 
     :raises Refused: a namespace is Kubernetes' or gpuctl's own.
     :raises NotThere: a namespace does not exist.
@@ -138,6 +140,10 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
             raise no_such("namespace", name, _namespaces(session))
         plan.steps.append(Step("delete", key_of(live), live=live, method="delete", title=f"namespace/{name}"))
         plan.confirm.append(f"deletes namespace {name} and everything in it: {_contents(session, name, keys)}")
+        queue = Key("ClusterQueue", "", cluster_queue_name(name))
+        found = if_allowed(partial(session.get, queue), None)
+        if found is not None and is_ours(found):
+            plan.steps.append(Step("delete", queue, live=found, method="delete", title=f"quota of {name}"))
     return plan
 
 
@@ -155,7 +161,7 @@ def delete_namespaces(
         try:
             session.delete(step.key, step.live["metadata"]["uid"], foreground=False)
         except ClusterError as error:
-            if isinstance(error, ApiError) and error.lacks_permission:
+            if isinstance(error, ApiError) and error.lacks_permission and step.key.kind == "Namespace":
                 raise
             step.result, step.error = "failed", error.message
             done(step)
