@@ -88,3 +88,84 @@ def test_set_prunes_templates(place: Place, nodes: None) -> None:
     place.apply(job("one", 1), flags=("--set", "jobs", "--prune", "--yes"))
     (left,) = templates(place)
     assert left.startswith("one-gpu-")
+
+
+def fit(place: Place, document: Document, code: int) -> Object:
+    (answer,) = place.gpuctl("fit", "-f", place.file(document), "-o", "json", code=code).value["jobs"]
+    return dict(answer)
+
+
+def why(place: Place, name: str) -> Object:
+    return dict(place.gpuctl("why", name, "-o", "json").value)
+
+
+REQUESTS: list[tuple[str, int, Object, str]] = [
+    ("type", 2, {"gpu-type": "H100"}, BIG),
+    ("too-many", 3, {"gpu-type": "H100"}, ""),
+    ("second", 3, {"gpu-type": ["H100", "A100"]}, SMALL),
+    ("memory", 1, {"gpu-memory": ">=79Gi"}, BIG),
+    ("nominal", 1, {"gpu-memory": ">=80Gi"}, ""),
+    ("small", 4, {"gpu-memory": ">=40Gi"}, SMALL),
+    ("both", 1, {"gpu-type": "A100", "gpu-memory": ">=79G"}, ""),
+    ("all", 5, {}, ""),
+]
+"""Requests, and the node where the scheduler places a pod with them; "" if it finds none."""
+
+
+@pytest.mark.slow
+def test_fit_agrees_with_the_scheduler(place: Place, nodes: None) -> None:
+    place.platform(PLATFORM)
+    for name, gpus, resources, node in REQUESTS:
+        document = job(name, gpus, **resources)
+        verdict = fit(place, document, 0 if node else 1)
+        assert (name, verdict["verdict"], verdict["certain"]) == (name, "fits" if node else "never", True)
+        place.apply(document)
+        if node:
+            (pod,) = place.running(name)
+            assert (name, node_of(place, pod)) == (name, node)
+        else:
+            place.until(lambda name=name: "cannot allocate" in str(why(place, name)), "the scheduler's words")
+        place.gpuctl("delete", "job", name, "--yes")
+        place.until(lambda: not place.objects(("ResourceClaim",)), "the claims are released")
+
+
+def test_cards_of_claims_are_counted(place: Place, nodes: None) -> None:
+    place.platform(PLATFORM)
+    place.apply(job("first", 2, **{"gpu-type": ["H100", "A100"]}))
+    (pod,) = place.running("first")
+    assert node_of(place, pod) == BIG
+    (row,) = place.gpuctl("get", "jobs", "-o", "json").value["items"]
+    assert row["gpu"] == 2
+    nodes_by_name = {row["nodeName"]: row for row in place.anywhere("get", "nodes", "-o", "json").value["items"]}
+    assert [nodes_by_name[BIG][key] for key in ("gpuTotal", "gpuUsed", "gpuFree")] == [2, 2, 0]
+    late = job("late", 1, **{"gpu-memory": ">=79Gi"})
+    assert fit(place, late, 1)["verdict"] == "fits-when-empty"
+    assert fit(place, job("other", 2, **{"gpu-type": ["H100", "A100"]}), 0)["verdict"] == "fits"
+    place.apply(late)
+    place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
+    assert "needs 1 DeviceClass/gpu.nvidia.com (memory >= 79Gi)" in why(place, "late")["message"]
+    assert [item["job"] for item in why(place, "late")["numbers"]["heldBy"]] == ["Job/first"]
+
+
+def test_quota_limits_claims(place: Place, nodes: None) -> None:
+    place.platform(PLATFORM)
+    users = {place.namespace: {"gpu": 2}}
+    place.apply({"kind": "quota", "version": "v0.1", "quota": {"name": "cards"}, "users": users})
+    quota = f"cards-{place.namespace}"
+    place.until(lambda: place.get("ResourceQuota", quota).get("status", {}).get("used"), "the quota counts")
+    assert fit(place, job("three", 3), 1)["verdict"] == "never"
+    place.apply(job("two", 2))
+    place.running("two")
+
+    def used() -> Any:
+        (row,) = place.gpuctl("get", "quotas", "-o", "json").value["items"]
+        (limit,) = (item for item in row["resources"] if item["name"] == "gpu")
+        return limit["used"], limit["total"]
+
+    place.until(lambda: used() == (2, 2), "the claim is counted")
+    late = fit(place, job("late", 1), 1)
+    assert (late["verdict"], late["certain"]) == ("fits-when-empty", True)
+    assert "deviceclass.resource.k8s.io/devices would be 3 of 2" in str(late)
+    assert fit(place, job("two", 1), 0)["verdict"] == "fits", "the claim of the replaced job is given back"
+    place.apply(job("late", 1))
+    place.until(lambda: why(place, "late")["cause"] == "quota-exceeded", "the controller's event")

@@ -26,6 +26,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_reader import read
+from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.language.settings import Settings
 from gpuctl.language.training_document import TrainingDocument
@@ -120,6 +121,7 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
         header["description"] = description
     placed = members[0]["metadata"].get("annotations", {}).get(context.label("placement"))
     resources = {name: gpu.vendor for gpu in reversed(context.settings.gpus) for name in gpu.card.counted}
+    classes = {class_limit(name): vendor for vendor, name in reversed(context.settings.device_classes.items())}
     users: Data = {}
     for member in members:
         if member["kind"] == "ClusterQueue":
@@ -135,6 +137,8 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
                 entry[key.removeprefix("requests.")] = value
             elif key == "count/jobs.batch":
                 entry["maxJobs"] = int(value)
+            elif key in classes:
+                gpus[classes[key]] = int(value)
             elif key.removeprefix("requests.") in resources:
                 gpus[resources[key.removeprefix("requests.")]] = int(value)
             elif (profile := profile_of(key.removeprefix("requests."))) is not None:

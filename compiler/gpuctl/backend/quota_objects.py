@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata, placement_annotation
 from gpuctl.backend.quota_queues import queues
+from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.mig_profiles import resource_of
 from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.objects.api_resources import Object
@@ -62,6 +63,9 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
         for vendor in dict.fromkeys([*numbers, *context.settings.used_vendors]):
             for gpu in context.settings.gpu_chips.get(vendor, {}).values():
                 hard |= {f"requests.{name}": str(numbers.get(vendor, 0)) for name in gpu.card.counted}
+            # Extended resources do not count claims, unless their DeviceClass offers the resource, too.
+            if context.settings.claims_devices and vendor in context.settings.device_classes:
+                hard[class_limit(context.settings.device_classes[vendor])] = str(numbers.get(vendor, 0))
     if entry.gpu is not None or entry.gpu_profiles is not None:
         named = entry.gpu_profiles or {}
         listed = (profile for profiles in context.settings.profiles.values() for profile in profiles)

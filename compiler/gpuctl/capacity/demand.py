@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from gpuctl.capacity.cluster_model import ClusterModel, build_cluster_model
 from gpuctl.capacity.device_counts import DeviceCounts, count_devices
-from gpuctl.capacity.device_requests import with_planned_templates
+from gpuctl.capacity.device_requests import charges_of_claims, charges_of_devices, with_planned_templates
 from gpuctl.capacity.eviction_tolerance import UNLIMITED, EvictionTolerance, workload_tolerance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod, waiting_spec
 from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
-from gpuctl.capacity.quota_charges import ChargedObjects, charged_objects
+from gpuctl.capacity.quota_charges import DEVICES, ChargedObjects, charged_objects
 from gpuctl.capacity.recreated_pods import RecreatedPods
 from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
@@ -50,6 +50,7 @@ class Demand(NamedTuple):
     - ``remarks``: further notes for the answer.
     - ``uncounted``: why nodes may have more devices for it than they report.
     - ``independent``: the pods do not wait for each other: it runs as soon as one of them has room.
+    - ``freed_devices``: what the claims of each of its running pods charge to quotas, by key.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Demand(NamedTuple):
     remarks: tuple[str, ...] = ()
     uncounted: tuple[str, ...] = ()
     independent: bool = False
+    freed_devices: tuple[Mapping[str, int], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -267,9 +269,11 @@ def _demand(
         uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
         incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes, devices)
         groups.append((PodGroup((number, position), incoming), count))
-        pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
+        charged = charges_of_claims(spec, namespace, snapshot)
+        metadata = {**template.get("metadata", {}), "labels": labels}
+        pods.append(({"metadata": metadata, "spec": spec, DEVICES: charged}, count))
     # A Pod is its own template; quotas charge it after admission.
-    counted = charged_objects({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
+    counted = charged_objects({**obj, **pods[0][0]} if kind == "Pod" else obj, pods)
     own = workload_tolerance(obj)
     return Demand(
         kind,
@@ -284,6 +288,7 @@ def _demand(
         tolerance=own,
         uncounted=tuple(uncounted),
         independent=is_array(obj),
+        freed_devices=tuple(charges_of_devices(pod.requests, snapshot) for pod in owned),
     )
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuctl.capacity.device_entries import resource_claim_template_entry
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.scheduler_model import Units, units
 from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.language.device_drivers import class_limit, described
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
 
@@ -38,7 +39,8 @@ class DeviceFilter(NamedTuple):
 
     def __str__(self) -> str:
         tolerated = [f"tolerates {toleration[0] or 'all taints'}" for toleration in self.tolerations]
-        rest = [*self.selectors, *tolerated]
+        selectors = (described(selector, self.device_class) for selector in self.selectors)
+        rest = [*selectors, *tolerated]
         return _TITLE + self.device_class + (f" ({' && '.join(rest)})" if rest else "")
 
 
@@ -65,9 +67,47 @@ class PodDevices(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
+def charges_of_claims(spec: Object, namespace: str, snapshot: Snapshot) -> dict[str, int]:
+    """Return what a pod's claims charge to quotas, by key. Of several alternatives the most of each class counts.
+
+    Source: ``pkg/quota/v1/evaluator/core/resource_claims.go``, Usage, addExtendedResourceQuota.
+    """
+    result: dict[str, int] = {}
+    for request, count in pod_devices(spec, namespace, snapshot).requests:
+        if request.resource:
+            continue
+        for name in dict.fromkeys(option.device_class for option in request.options):
+            for key in _keys_of_class(name, snapshot):
+                result[key] = result.get(key, 0) + (_MOST_DEVICES if request.all else count)
+    return result
+
+
+def _keys_of_class(device_class: str, snapshot: Snapshot) -> list[str]:
+    offered = next(
+        (item.get("extendedResource") for item in snapshot.device_classes if item["name"] == device_class), None
+    )
+    resources = [CLASS_PREFIX + device_class, *([offered] if offered else [])]
+    return [class_limit(device_class), *(f"requests.{resource}" for resource in resources)]
+
+
+def charges_of_devices(amounts: Mapping[str, Any], snapshot: Snapshot) -> dict[str, int]:
+    """Return what claims charge to quotas, from the devices that a pod holds, by resource name."""
+    result: dict[str, int] = {}
+    for name, amount in amounts.items():
+        if is_device_class(name):
+            for key in _keys_of_class(class_of(name), snapshot):
+                result[key] = result.get(key, 0) + int(amount)
+    return result
+
+
 def is_device_class(resource: str) -> bool:
     """Return True for the resource name of a request for devices of a class, not of an extended resource."""
     return resource.removeprefix("all ").startswith(_TITLE)
+
+
+def class_of(resource: str) -> str:
+    """Return the DeviceClass in the resource name of a request for devices; of several alternatives the first."""
+    return resource.removeprefix("all ").removeprefix(_TITLE).partition(" ")[0]
 
 
 def lacking_lists(snapshot: Snapshot, *names: str) -> str:

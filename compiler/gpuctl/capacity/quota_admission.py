@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup
-from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, charges_in_quota, quota_headroom, unspecified
+from gpuctl.capacity.quota_charges import (
+    DEVICES,
+    ChargedObjects,
+    Shortfall,
+    charges_in_quota,
+    quota_headroom,
+    unspecified,
+)
 from gpuctl.objects.api_resources import Object
 
 Limit = tuple[str, str]
@@ -209,12 +216,13 @@ def freed_objects(demand: Demand) -> list[ChargedObjects]:
     if not demand.owned:
         return []
     pods = []
-    for pod in demand.owned:
+    for place, pod in enumerate(demand.owned):
         amounts = {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in pod.requests.items()}
         spec: dict[str, Any] = {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]}
         if pod.priority_class:
             spec["priorityClassName"] = pod.priority_class
         if pod.has_deadline:
             spec["activeDeadlineSeconds"] = 1
-        pods.append(ChargedObjects({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec}))
+        claims = {DEVICES: demand.freed_devices[place]} if demand.freed_devices else {}
+        pods.append(ChargedObjects({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec, **claims}))
     return [*(usage for usage in demand.usages if usage.object["kind"] != "Pod"), *pods]

@@ -39,6 +39,10 @@ _MADE_BY_CONTROLLERS = {"ReplicaSet": "replicasets.apps", "ControllerRevision": 
 _PLAIN_COUNTS = {"ConfigMap": "configmaps", "Secret": "secrets", "ResourceQuota": "resourcequotas"}
 _STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+DEVICES = "devices"
+"""Field of a template and a Pod, which Kubernetes does not have: what the pod's claims for devices charge, by key of a
+quota. Quotas refuse the claims and not the pod, which waits for them: either way it does not start.
+"""
 _UNITS = (("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
 # Resources that every container must set if a quota limits them (core/pods.go, validationSet).
 _DEMANDED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
@@ -107,8 +111,10 @@ class Unspecified(NamedTuple):
 
 
 def as_pod(template: Object) -> Object:
-    """Return the Pod that a controller creates from a template (its ``metadata`` and ``spec``)."""
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": template.get("metadata") or {}, "spec": template["spec"]}
+    """Return the Pod that a controller creates from a template (its ``metadata``, ``spec`` and :data:`DEVICES`)."""
+    claims = {DEVICES: template[DEVICES]} if template.get(DEVICES) else {}
+    metadata = template.get("metadata") or {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"], **claims}
 
 
 def charged_objects(obj: Object, pods: Iterable[tuple[Object, int]] | None = None) -> list[ChargedObjects]:
@@ -239,6 +245,8 @@ def charges(obj: Object, now: datetime | None = None) -> Amounts:
         if not _ended(obj, now):
             result["pods"] = Fraction(1)
             result.update(_charged(pod_requests(obj["spec"], obj.get("status")), pod_limits(obj["spec"])))
+            for resource, number in (obj.get(DEVICES) or {}).items():
+                result[resource] = result.get(resource, Fraction(0)) + number
     elif kind == "Service":
         result.update(_service(obj["spec"]))
     elif kind == "PersistentVolumeClaim":

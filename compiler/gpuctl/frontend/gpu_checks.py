@@ -111,7 +111,14 @@ def _nominal_memory(document: Document, condition: str) -> Iterator[Diagnostic]:
 
 
 def check_allocation(document: Document, settings: Settings) -> Iterator[Diagnostic]:
-    """Report a platform that claims devices on a Kubernetes without their API, and classes that nothing uses."""
+    """Report a platform that claims devices on a Kubernetes without their API, and vendors with one class."""
+    seen: dict[str, str] = {}
+    for vendor, device_class in settings.device_classes.items() if settings.claims_devices else ():
+        earlier = seen.setdefault(device_class, vendor)
+        if earlier != vendor:
+            message = f"{earlier} and {vendor} have one DeviceClass, `{device_class}`: a quota cannot tell them apart"
+            path = ("gpu", "classes", vendor if document.is_written(("gpu", "classes", vendor)) else earlier)
+            yield document.diagnostic(ERROR, "GPU218", message, path, "name another class for one of them")
     if settings.claims_devices and not settings.serves_device_claims:
         version = settings.kubernetes_version
         message = f"`allocation: dra` needs Kubernetes {FIRST_VERSION}, and `kubernetes.version` is {version}"

@@ -16,6 +16,7 @@ from gpuctl.frontend.pool_links import pod_count
 from gpuctl.frontend.role_views import pod_documents
 from gpuctl.gitops.document_changes import NamedDocuments, documents_of
 from gpuctl.gitops.object_changes import ObjectKey, by_key
+from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
@@ -215,15 +216,21 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         gpus = settings.cards_of(resources)
     default = settings.platform.quota.defaultRequest
     counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
-    cards = settings.gpu_resources
+    wanted = {_EXTENDED + name: value for name, value in counted.items()}
+    cards = sum((value for name, value in requests.items() if name in settings.gpu_resources), Fraction(0))
+    device_class = settings.device_class_of(resources)
+    if device_class is not None:
+        gpus = Fraction(resources.gpu)
+        wanted[class_limit(device_class)] = gpus
+        cards += gpus
     return JobDemand(
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,
         gpus,
         pods,
         most,
-        {_EXTENDED + name: value for name, value in counted.items()},
-        sum((value for name, value in requests.items() if name in cards), Fraction(0)),
+        wanted,
+        cards,
     )
 
 

@@ -15,6 +15,9 @@ from typing import NamedTuple
 # k8s.io/api/resource/v1: AllocationResultsMaxSize, FirstAvailableDeviceRequestMaxSize.
 MOST_DEVICES = 32
 MOST_ALTERNATIVES = 8
+WHOLE_CARDS = frozenset({"gpu", "amdgpu"})
+"""Values of the attribute `type` of whole cards: NVIDIA's and AMD's. Parts have others, such as `mig`."""
+_LIMIT = ".deviceclass.resource.k8s.io/devices"
 FIRST_VERSION = "1.34"
 """Kubernetes version since which resource.k8s.io/v1 is served."""
 
@@ -50,6 +53,27 @@ DRIVERS: dict[str, DeviceDriver] = {
     "intel": DeviceDriver("gpu.intel.com", "gpu.intel.com", product="model"),
 }
 """Vendor -> the driver whose attributes are known."""
+
+
+def class_limit(device_class: str) -> str:
+    """Return the key of a ResourceQuota that limits the devices of a class: those of all claims of the namespace."""
+    return device_class + _LIMIT
+
+
+def class_of_limit(key: str) -> str | None:
+    """Return the DeviceClass that a key of a ResourceQuota limits; None for another key."""
+    return key.removesuffix(_LIMIT) if key.endswith(_LIMIT) else None
+
+
+def described(selector: str, device_class: str) -> str:
+    """Return a selector of this module in words, and any other selector unchanged.
+
+    Only selectors by attributes of the class's own driver, so that different selectors of a class have different texts.
+    """
+    memory, products = least_memory(selector), products_in(selector)
+    if f'["{device_class}"]' not in selector or (memory is None and products is None):
+        return selector
+    return f"memory >= {memory}" if memory is not None else " or ".join(map(json.dumps, products or ()))
 
 
 def least_memory(selector: str) -> str | None:

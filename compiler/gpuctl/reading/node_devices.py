@@ -11,6 +11,7 @@ from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
+from gpuctl.language.device_drivers import WHOLE_CARDS
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 
@@ -160,7 +161,7 @@ def _is_whole(device: Object) -> bool:
     """Return True for a whole GPU, False for a MIG partition, which drivers list beside it."""
     attributes = (device.get("attributes") or {}).items()
     kinds = [value.get("string") for name, value in attributes if name.rpartition("/")[2] == "type"]
-    return str(kinds[0]).casefold() == "gpu" if kinds else not device.get("consumesCounters")
+    return str(kinds[0]).casefold() in WHOLE_CARDS if kinds else not device.get("consumesCounters")
 
 
 def _add(amounts: dict[str, Amounts], key: str, resource: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 from gpuctl.capacity.pod_requests import quantity
+from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.queue_names import TYPES
@@ -151,7 +153,9 @@ def _quota(
     hard = (obj.get("spec") or {}).get("hard") or {}
     used = (obj.get("status") or {}).get("used") or {}
     counted = {key: quantity(used[key]) if key in used else None for key in hard}
-    limits = [_limit(key, quantity(str(hard[key])), counted[key], gpus) for key in hard]
+    classes = {class_limit(name): vendor for vendor, name in reversed(settings.device_classes.items())}
+    claimed = {classes[key]: key for key in hard if key in classes}
+    limits = [_limit(key, quantity(str(hard[key])), counted[key], gpus, claimed=claimed) for key in hard]
     return _state(obj, name, obj["metadata"]["namespace"], limits, defaults, settings)
 
 
@@ -178,11 +182,25 @@ def _state(
 
 
 def _limit(
-    key: str, total: Fraction, used: Fraction | None, gpus: PlatformGpus, gpu_type: str | None = None
+    key: str,
+    total: Fraction,
+    used: Fraction | None,
+    gpus: PlatformGpus,
+    gpu_type: str | None = None,
+    claimed: Mapping[str, str] = MappingProxyType({}),
 ) -> ResourceLimit:
+    """Return one limit.
+
+    :param claimed: vendor -> the key that limits claims of its GPUs. It is the limit of the vendor's GPUs then: the
+        extended resource has the same limit, and their sum has no meaning.
+    """
     resource = key.removeprefix("requests.")
     # Slices are limits of their own: a sum of cards and slices has no meaning.
     vendor = gpus.vendors.get(resource) if resource != key and resource in gpus.cards else None
+    if vendor in claimed:
+        vendor = None
+    elif key in claimed.values():
+        vendor = next(name for name, own in claimed.items() if own == key)
     name = "gpu" if vendor is not None else _PLAIN.get(key, key)
     return ResourceLimit(key, name, vendor, total, used, gpu_type)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.device_drivers import WHOLE_CARDS
 from gpuctl.objects.api_resources import Object
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests
 from gpuctl_usage.gathering.object_facts import PodFacts
@@ -23,7 +24,6 @@ _DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
 _CLAIM_TTL = 60.0
 """Seconds for which a claim is cached."""
-_WHOLE_GPU_TYPE = "gpu"
 """Value of a device's type attribute for a whole GPU; other values are, for example, MIG instances."""
 
 
@@ -140,7 +140,7 @@ def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]
 def _is_whole(device: Mapping[str, Any]) -> bool:
     attributes = device.get("attributes") or {}
     said = next((value.get("string") for name, value in attributes.items() if name.rpartition("/")[2] == "type"), None)
-    return said == _WHOLE_GPU_TYPE if said is not None else not device.get("consumesCounters")
+    return said in WHOLE_CARDS if said is not None else not device.get("consumesCounters")
 
 
 def claimed_gpus(claim: Object, whole: frozenset[Device] | None) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuctl.capacity.cluster_model import ClusterModel
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.device_requests import is_device_class
+from gpuctl.capacity.device_requests import class_of, is_device_class
 from gpuctl.capacity.placement import initial_state
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
@@ -100,7 +100,7 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
         "smallestChange": change,
     }
     gpus = pending.evidence.settings.scarce_gpu_resources
-    cause = "too-many-pods" if resource == PODS else shortage_of(resource, gpus)
+    cause = "too-many-pods" if resource == PODS else shortage_of(_counted_as(pending, resource), gpus)
     message = _sentence(pending, resource, need, free, most, left, passed)
     holding = tuple(
         Proof(
@@ -238,3 +238,13 @@ def rollout(pending: PendingPods) -> Finding | None:
             "rollout-deadlock", message, numbers, fix, (*pending.sources, *told_by), pending.name, pending.number
         )
     return None
+
+
+def _counted_as(pending: PendingPods, resource: str) -> str:
+    """Return the extended resource that devices of a class of GPUs stand for; other resources unchanged."""
+    settings = pending.evidence.settings
+    if is_device_class(resource):
+        for vendor, device_class in settings.device_classes.items():
+            if device_class == class_of(resource) and vendor in settings.gpu_chips:
+                return next(iter(settings.gpu_chips[vendor].values())).resource
+    return resource

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuctl.capacity.quota_charges import format_amount, parse_exceeded
 from gpuctl.capacity.shortage import eligible_nodes
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
@@ -61,6 +62,15 @@ def missing_claim(pending: PendingPods) -> Finding | None:
     message = f"{pending.prefix}a ResourceClaim of the pod {pending.name} cannot be created: {why}"
     fix = "correct what the message names; the controller tries again by itself"
     found = pending.finding("resource-claim-missing", message, {"kind": "ResourceClaim", "name": None}, fix)
+    if short := parse_exceeded(why):
+        limits = ", ".join(
+            f"{format_amount(item.resource, item.total)} of {format_amount(item.resource, item.hard)} {item.resource}"
+            for item in short
+        )
+        quota = short[0].quota
+        message = f"{pending.prefix}quota {quota} has no room for the devices of the pod {pending.name}: {limits}"
+        fix = f"wait until other jobs of {namespace} end, ask for less in `resources.gpu`, or raise quota {quota}"
+        found = pending.finding("quota-exceeded", message, {"quota": quota}, fix)
     return replace(found, sources=(*found.sources, event_proof(failed[-1])))
 
 
