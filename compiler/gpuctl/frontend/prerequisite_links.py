@@ -110,7 +110,7 @@ def _endless(document: Document, entry: _Entry, found: Sequence[Document]) -> It
 
 
 def _circle(document: Document, first: _Place, jobs: Jobs) -> list[Document] | None:
-    """Return the documents of a circle from ``document`` through ``first`` back to it; None if there is none."""
+    """Return the documents of a circle that begins with ``document`` and ``first``; None if they are in no circle."""
     goal = {(document.namespace, name) for name in _names(document)}
     seen: set[_Place] = set()
     todo: list[tuple[_Place, list[Document]]] = [(first, [document])]

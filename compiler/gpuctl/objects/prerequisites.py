@@ -70,7 +70,7 @@ def gates_of(obj: Object) -> list[str]:
 
 
 def as_released(objects: Iterable[Object]) -> list[Object]:
-    """Return lowered objects with each waiting training as it is after its release, for the pods that it will have."""
+    """Return lowered objects with waiting trainings in their released form, whose pods can be counted."""
     return [_without_gate(obj) if GATE in gates_of(obj) else obj for obj in objects]
 
 

@@ -23,7 +23,7 @@ class WaitingTraining(NamedTuple):
 
     @property
     def unmet(self) -> str:
-        """Why it can never start unless a prerequisite runs again; "" if it can."""
+        """Description of the prerequisites that ended otherwise, so that it cannot start; "" if there are none."""
         return "; ".join(str(one) for one in self.prerequisites if one.state == "unmet")
 
     @property
