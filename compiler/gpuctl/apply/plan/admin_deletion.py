@@ -118,7 +118,7 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
 
 
 def quota_user(obj: Object, namespace_key: str) -> str:
-    """Return the namespace that an object of a quota limits; "" if it is none of gpuctl's."""
+    """Return the namespace that an object of a quota limits; "" for an object of another tool."""
     return obj["metadata"].get("namespace") or labels_of(obj).get(namespace_key, "")
 
 
