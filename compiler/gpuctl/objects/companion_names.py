@@ -48,6 +48,14 @@ def is_code_archive(obj: Object) -> bool:
     return obj["kind"] == "ConfigMap" and _is_code_name(obj["metadata"]["name"], labels_of(obj).get("app") or "")
 
 
+def without_archive(obj: Object) -> Object:
+    """Return an object for output, with the size of binary data in place of the data."""
+    data = obj.get("binaryData")
+    if not data:
+        return obj
+    return {**obj, "binaryData": {name: f"{len(text) * 3 // 4:,} bytes" for name, text in data.items()}}
+
+
 def claim_template_name(name: str, digest: str) -> str:
     """Return the name of a ResourceClaimTemplate of a workload.
 

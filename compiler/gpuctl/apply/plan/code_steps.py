@@ -18,8 +18,10 @@ _SHOWN = 6
 
 
 class CodeChange(NamedTuple):
-    """The steps for the archives that a document does not yield, a note on the files that differ, if any does, and the
-    error for a stored document whose archive is gone.
+    """The part of a plan that is about the archives of a job.
+
+    ``steps``: for those that its document does not yield. ``note``: the files that differ. ``error``: the archive of a
+    stored document is gone.
     """
 
     steps: list[Step]

@@ -10,6 +10,7 @@ from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.field_paths import item_place, list_identity, steps_of, value_at
 from gpuctl.language.masking import masked, masked_pair
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.companion_names import without_archive
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import recreatable
 
@@ -75,9 +76,7 @@ def _presented(obj: Object, keys: Records) -> Object:
     if annotations:
         metadata["annotations"] = annotations
     # The customary order; the server sends metadata at any position.
-    body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
-    if "binaryData" in body:
-        body["binaryData"] = {name: f"{len(text) * 3 // 4:,} bytes" for name, text in body["binaryData"].items()}
+    body = {key: value for key, value in without_archive(obj).items() if key not in ("apiVersion", "kind", "metadata")}
     result: Object = masked({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **body})
     return result
 

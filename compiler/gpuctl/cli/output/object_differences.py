@@ -10,6 +10,7 @@ from gpuctl.cli.output.markdown import fold
 from gpuctl.gitops.object_changes import ObjectChange, StateChanges
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair
+from gpuctl.objects.companion_names import without_archive
 
 _WIDTH = 9
 
@@ -25,7 +26,7 @@ def text_lines(changes: StateChanges) -> list[str]:
 
 def _unified(change: ObjectChange) -> list[str]:
     def shown(obj: Any) -> list[str]:
-        return emit_object(obj).splitlines(keepends=True) if obj is not None else []
+        return emit_object(without_archive(obj)).splitlines(keepends=True) if obj is not None else []
 
     before, after = masked_pair(change.before, change.after)
     old = "/dev/null" if change.before is None else f"before/{change.key}"
