@@ -317,6 +317,20 @@ def test_quota_of_mig_slices_is_a_limit_of_its_own() -> None:
     assert found.amount("requests.nvidia.com/mig-1g.10gb") == (14, 2)
 
 
+def test_quota_shows_the_chips_in_use() -> None:
+    chips = ("Ascend310", "Ascend310P", "Ascend910")
+    hard = {f"requests.huawei.com/{chip}": "8" for chip in chips}
+
+    def shown(*used: str) -> list[tuple[str, str | None]]:
+        status = dict(zip(hard, used, strict=True))
+        (found,) = read_quotas([resource_quota(hard, status)], [], SETTINGS)
+        return [(limit.resource.rpartition("/")[2], limit.gpu_type) for limit in found.limits]
+
+    assert shown("0", "0", "0") == [("Ascend910", None)]
+    assert shown("0", "2", "0") == [("Ascend310P", None)]
+    assert shown("0", "2", "8") == [("Ascend310P", "Ascend310P"), ("Ascend910", "Ascend910")]
+
+
 def test_quota_without_a_status_has_unknown_use() -> None:
     (found,) = read_quotas([resource_quota({"requests.cpu": "10"}, None)], [], SETTINGS)
     assert found.amount("cpu") == (10, None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -156,7 +156,28 @@ def _quota(
     classes = {class_limit(name): vendor for vendor, name in reversed(settings.device_classes.items())}
     claimed = {classes[key]: key for key in hard if key in classes}
     limits = [_limit(key, quantity(str(hard[key])), counted[key], gpus, claimed=claimed) for key in hard]
-    return _state(obj, name, obj["metadata"]["namespace"], limits, defaults, settings)
+    return _state(obj, name, obj["metadata"]["namespace"], [*_of_chips_in_use(limits, settings)], defaults, settings)
+
+
+def _of_chips_in_use(limits: Sequence[ResourceLimit], settings: Settings) -> Iterator[ResourceLimit]:
+    """Yield the limits, of a vendor with several chips those in use, by chip; the main one if none is.
+
+    A quota document has one number for a vendor, and the ResourceQuota limits each of its chips to this number.
+    """
+    chips = {
+        f"requests.{resource}": name
+        for chips in settings.gpu_chips.values()
+        for name, gpu in sorted(chips.items())
+        for resource in gpu.card.counted
+    }
+    for limit in limits:
+        own = [other for other in limits if other.vendor == limit.vendor and other.resource in chips]
+        if limit.vendor is None or limit.resource not in chips or len(own) == 1:
+            yield limit
+            continue
+        used = [other for other in own if other.used] or [min(own, key=lambda other: chips[other.resource])]
+        if limit in used:
+            yield limit if len(used) == 1 else replace(limit, gpu_type=limit.resource.rpartition("/")[2])
 
 
 def _state(
