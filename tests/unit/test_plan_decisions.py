@@ -8,7 +8,7 @@ import pytest
 
 from gpuctl.apply.plan.apply_request import SetOptions
 from gpuctl.apply.plan.decision_inputs import PendingDecision
-from gpuctl.apply.plan.object_decision import DecisionOptions, Target, _in_place, decide_with_answer
+from gpuctl.apply.plan.object_decision import DecisionOptions, Target, decide, decide_with_answer
 from gpuctl.apply.plan.set_run import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
 from gpuctl.apply.state.compare import FieldOutcome
@@ -27,10 +27,11 @@ CLAIM = {
 def test_persistent_volume_claim_is_never_changed() -> None:
     """The volume may hold a user's only copy of the data."""
     larger = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}}  # type: ignore[dict-item]
-    step = _in_place(Target(larger, False, "training/x", False), CLAIM, DecisionOptions(records(Settings())))
-    assert (step.action, step.reason) == ("skip", "is never changed by gpuctl")
-    same = _in_place(Target(CLAIM, False, "training/x", False), CLAIM, DecisionOptions(records(Settings())))
-    assert same.action == "unchanged"
+    options = DecisionOptions(records(Settings()))
+    step = decide(Target(larger, False, "training/x", False), CLAIM, options)
+    assert (step.action, step.reason) == ("unchanged", "has the size 1Gi, not 2Gi")
+    same = decide(Target(CLAIM, False, "training/x", False), CLAIM, options)
+    assert (same.action, same.reason) == ("unchanged", "")
 
 
 def test_each_set_has_its_own_lease() -> None:

@@ -21,7 +21,7 @@ from gpuctl.frontend.platform_restrictions import (
     reserved_variables,
     visible_devices_problem,
 )
-from gpuctl.frontend.quota_checks import check_quota
+from gpuctl.frontend.quota_document_checks import check_quota
 from gpuctl.frontend.role_views import check_pods, check_roles
 from gpuctl.frontend.service_checks import check_service
 from gpuctl.frontend.storage_checks import check_storage

@@ -11,12 +11,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.objects.quantities import MEBIBYTE, format_bytes, parse_quantity
-
-if TYPE_CHECKING:
-    from gpuctl.language.platform_document import Vendor
 
 TITLES = {"hami": "HAMi", "volcano": "Volcano"}
 """Sharing system -> its name in messages."""
@@ -255,16 +252,7 @@ def cards_of(sharing: str, vendor: str) -> Mapping[str, Card]:
     return CARDS.get(sharing, {}).get(vendor) or {"": Card(VENDORS[vendor][0])}
 
 
-def own_card(sharing: str, vendor: Vendor) -> Card:
-    """Return the cards of a vendor that the platform defines. Known resources keep their shares."""
-    if vendor.share is not None and sharing != "none":
-        own = vendor.share
-        unit = int((parse_quantity(own.unit) or MEBIBYTE) // MEBIBYTE)
-        return Card(vendor.resource, CardShare(vendor.resource, own.memory, own.cores or "", unit, own.percent or ""))
-    return _card_named(sharing, vendor.resource)
-
-
-def _card_named(sharing: str, resource: str) -> Card:
+def card_named(sharing: str, resource: str) -> Card:
     """Return the cards of an extended resource, as far as the sharing system's are known."""
     built_in = (card for chips in CARDS.get(sharing, {}).values() for card in chips.values())
     found = next((card for card in built_in if resource in card.counted), None)

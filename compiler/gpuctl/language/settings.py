@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.device_drivers import DRIVERS, DeviceDriver
 from gpuctl.language.drift_rules import DriftRule
-from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, cards_of, chip_of, own_card
+from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, card_named, cards_of, chip_of
 from gpuctl.language.mig_profiles import slice_resources
 from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN, HOST_LABEL
-from gpuctl.objects.quantities import MEBIBYTE
+from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
@@ -240,7 +240,7 @@ class Settings:
         table: dict[str, dict[str, Gpu]] = {}
         for name, vendor in self._vendors.items():
             product = vendor.productLabel or VENDORS.get(name, (None, None, None))[2]
-            table[name] = {"": Gpu(name, own_card(self.sharing, vendor), vendor.taint or vendor.resource, product)}
+            table[name] = {"": Gpu(name, _own_card(self.sharing, vendor), vendor.taint or vendor.resource, product)}
         for name, (resource, taint, label) in VENDORS.items():
             chips = cards_of(self.sharing, name)
             table.setdefault(name, {chip: Gpu(name, card, taint or resource, label) for chip, card in chips.items()})
@@ -399,3 +399,12 @@ class Settings:
         """Return the Kueue LocalQueue of a document's job: its own, or for a training its pool's; None without one."""
         of_pool = self.queue_of(model.resources.pool) if model.kind == "training" else None
         return model.resources.queue or of_pool
+
+
+def _own_card(sharing: str, vendor: Vendor) -> Card:
+    """Return the cards of a vendor that the platform defines. Known resources keep their shares."""
+    if vendor.share is not None and sharing != "none":
+        own = vendor.share
+        unit = int((parse_quantity(own.unit) or MEBIBYTE) // MEBIBYTE)
+        return Card(vendor.resource, CardShare(vendor.resource, own.memory, own.cores or "", unit, own.percent or ""))
+    return card_named(sharing, vendor.resource)

@@ -16,7 +16,7 @@ from gpuctl.reading.status import Status
 _LEAST_AHEAD = 3600.0
 
 
-class NotebookLimits(NamedTuple):
+class LimitSeconds(NamedTuple):
     """The limits of a notebook in seconds; None without one, or with one that is not a duration."""
 
     stop_after: float | None
@@ -40,11 +40,11 @@ class NotebookLimits(NamedTuple):
         return f"it is paused in {rough_duration(end - now)}, at {to_rfc3339(end)} ({field}); save your work before"
 
 
-def limits_of(workload: Object, keys: Records) -> NotebookLimits:
+def limits_of(workload: Object, keys: Records) -> LimitSeconds:
     """Return the limits in the annotations of a workload."""
     annotations = annotations_of(workload)
     texts = (annotations.get(key) for key in (keys.stop_after, keys.max_lifetime))
-    return NotebookLimits(*(parse_duration(text) or None if text else None for text in texts))
+    return LimitSeconds(*(parse_duration(text) or None if text else None for text in texts))
 
 
 def time_of(text: object) -> float | None:

@@ -21,7 +21,7 @@ from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.gpu_time import to_rfc3339
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.notebook_limits import NotebookLimits, limits_of, start_of, time_of
+from gpuctl.reading.notebook_limits import LimitSeconds, limits_of, start_of, time_of
 from gpuctl.reading.status import one_line
 from gpuctl.usecases.idle_jobs import IdleJob, IdleVerdict, warned_at
 from gpuctl.usecases.read_context import ReadContext
@@ -116,7 +116,7 @@ def _judged(reader: ReadContext, job: Job, pod: Object, start: float, use: GpuUs
     return at_end or idle
 
 
-def _lifetime(found: IdleJob, limits: NotebookLimits, now: float) -> IdleJob | None:
+def _lifetime(found: IdleJob, limits: LimitSeconds, now: float) -> IdleJob | None:
     """Return the notebook if its lifetime has ended or is about to."""
     end = limits.end(found.since)
     if limits.max_lifetime is None or now < limits.warned_from(found.since):
