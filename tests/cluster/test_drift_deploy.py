@@ -33,7 +33,11 @@ UNUSED_RIGHTS = {
     *(f"{ACCOUNT}: get {kind}" for kind in ("cronjobs.batch", "leaderworkersets.leaderworkerset.x-k8s.io")),
     *(f"{ACCOUNT}: get {kind}" for kind in ("ingresses.networking.k8s.io", "httproutes.gateway.networking.k8s.io")),
     *(f"{ACCOUNT}: get {kind}" for kind in ("poddisruptionbudgets.policy", "scaledobjects.keda.sh")),
-    f"{ACCOUNT}: get workloadpriorityclasses.kueue.x-k8s.io",
+    *(
+        f"{ACCOUNT}: get {kind}.kueue.x-k8s.io"
+        for kind in ("workloadpriorityclasses", "clusterqueues", "localqueues", "resourceflavors")
+    ),
+    f"{ACCOUNT}: get resourceclaimtemplates.resource.k8s.io",
 }
 """Granted rights that this test does not use."""
 

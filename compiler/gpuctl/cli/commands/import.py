@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.output import text
 from gpuctl.cli.output.import_lines import import_answer, print_remarks
@@ -44,7 +45,7 @@ def _pools(context: click.Context, parameter: click.Parameter, values: tuple[str
 @click.option("--gpus-per-node", type=click.IntRange(0, 1000), metavar="N", help="GPUs of each node.")
 @click.option("--cpu", metavar="N", help="CPU cores of each node.")
 @click.option("--memory", metavar="AMOUNT", help="Memory of each node: 512Gi.")
-@click.option("--pool", metavar="POOL", help="Pool of the job.")
+@click.option("--pool", metavar="POOL", help="Pool of the job.", shell_complete=complete_pool)
 @click.option(
     "--partition", "pools", multiple=True, callback=_pools, metavar="P=POOL", help="Pool of a partition; repeatable."
 )

@@ -152,15 +152,15 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
 def _requests(job: DescribedJob) -> str:
     """Return the requests of a pod, or those of each role's pods in a line."""
     if job.roles:
-        return "\n".join(f"{role.name}: {_amounts(role.resources, role.pods)}" for role in job.roles)
-    return _amounts(job.resources, int(job.ready.rpartition("/")[2]))
+        return "\n".join(f"{role.name}: {_amounts(role.resources, several=role.pods > 1)}" for role in job.roles)
+    return _amounts(job.resources, several=job.ready.rpartition("/")[2] not in ("0", "1"))
 
 
-def _amounts(asked: JobResources, pods: int) -> str:
+def _amounts(asked: JobResources, *, several: bool) -> str:
     gpus = f"{asked.gpu} x {asked.gpu_type}" if asked.gpu_type else str(asked.gpu)
     parts = [f"{gpus} GPU" if asked.gpu else "", f"{asked.cpu} cpu" if asked.cpu is not None else ""]
     parts.append(f"{asked.memory} memory" if asked.memory else "")
-    return ", ".join(part for part in parts if part) + (" per pod" if pods > 1 else "")
+    return ", ".join(part for part in parts if part) + (" per pod" if several else "")
 
 
 def _runs(schedule: JobSchedule) -> list[list[str]]:
