@@ -260,7 +260,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     if is_waiting(live, keys):
         if remembered is None:
             return PauseResult(key, "resumed", False, f"is not paused; {waits}")
-        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
+        _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
         return PauseResult(key, "resumed", True, f"is resumed; {waits}")
     if key.kind in TRAININGS:
         if not spec.get("suspend"):

@@ -3,12 +3,14 @@
 A training that waits is a suspended Job or JobSet. Kueue owns ``spec.suspend`` of jobs in its queues; there an
 admission gate holds it back. The service or ``gpuctl apply --wait`` releases the training, once: the time is recorded
 on it, so that a later suspension is a pause. Ends of prerequisites are recorded on it as well, because a prerequisite
-may be removed by its ttl before the others have ended.
+may be removed by its ttl before the others have ended. Failed jobs of sweeps are recorded too, as ``SWEEP/JOB``:
+`gpuctl rerun` deletes a job before it creates it again, and the other jobs alone may all have succeeded.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -24,18 +26,34 @@ OK, ANY, FAILED = "ok", "any", "failed"
 CONDITIONS = (OK, ANY, FAILED)
 Outcome = Literal["ok", "failed"]
 State = Literal["met", "waiting", "missing", "unmet"]
+_JOB_NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _LONGEST = 16 * 1024
-Ends = Mapping[tuple[str, str], "Outcome | None"]
-"""Namespace and name of a job or sweep -> how it ended; None if it has not ended."""
+_MOST_JOBS = 50
+"""Number of failed jobs of sweeps that are recorded: with all prerequisites they fit in ``_LONGEST``."""
+
+
+class Ends(dict[tuple[str, str], "Outcome | None"]):
+    """Namespace and name of a job or sweep -> how it ended; None if it has not ended.
+
+    ``sweeps``: namespace and name of a sweep -> its jobs, and how they ended.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sweeps: dict[tuple[str, str], dict[str, Outcome | None]] = {}
 
 
 class Prerequisite(NamedTuple):
-    """A job to wait for, and its state: met, waiting, missing (no such job), or unmet (it ended otherwise)."""
+    """A job to wait for, and its state: met, waiting, missing (no such job), or unmet (it ended otherwise).
+
+    ``failed_jobs``: those of a sweep.
+    """
 
     name: str
     condition: str
     state: State
     outcome: Outcome | None = None
+    failed_jobs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.state == "missing":
@@ -52,7 +70,12 @@ def prerequisites_of(obj: Object, key: str) -> dict[str, str]:
     if obj["kind"] not in TRAININGS:
         return {}
     found = _mapping(annotations_of(obj).get(key))
-    return {name: condition for name, condition in found.items() if condition in CONDITIONS}
+    # Users may write any text there, and names are printed.
+    return {
+        name: condition
+        for name, condition in found.items()
+        if condition in CONDITIONS and re.fullmatch(_JOB_NAME, name)
+    }
 
 
 def is_waiting(obj: Object, keys: Records) -> bool:
@@ -91,8 +114,19 @@ def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
         exists, outcome = (namespace, name) in ends, ends.get((namespace, name))
         if not exists and seen.get(name) in (OK, FAILED):
             exists, outcome = True, "ok" if seen[name] == OK else "failed"
-        found.append(Prerequisite(name, condition, _state(condition, outcome, exists=exists), outcome))
+        jobs = ends.sweeps.get((namespace, name), {})
+        failed = _failed_jobs(name, jobs, seen)
+        if jobs and failed and outcome == "ok":
+            outcome = "failed"
+        found.append(Prerequisite(name, condition, _state(condition, outcome, exists=exists), outcome, failed))
     return found
+
+
+def _failed_jobs(sweep: str, jobs: Mapping[str, Outcome | None], seen: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the jobs of a sweep that have failed, and those that had failed when they were last seen."""
+    names = (key.removeprefix(f"{sweep}/") for key in seen if key.startswith(f"{sweep}/"))
+    recorded = {name for name in names if re.fullmatch(_JOB_NAME, name)}
+    return tuple(sorted({name for name, outcome in jobs.items() if outcome == "failed"} | recorded - jobs.keys()))
 
 
 def _state(condition: str, outcome: Outcome | None, *, exists: bool) -> State:
@@ -103,7 +137,7 @@ def _state(condition: str, outcome: Outcome | None, *, exists: bool) -> State:
     return "met" if condition in (ANY, outcome) else "unmet"
 
 
-def ends_of(mains: Iterable[Object], keys: Records) -> dict[tuple[str, str], Outcome | None]:
+def ends_of(mains: Iterable[Object], keys: Records) -> Ends:
     """Return how the trainings among some main objects ended, and the sweeps: a sweep has failed if a job of it has.
 
     Objects that are being deleted do not count; of two generations of a job, the newer one does.
@@ -114,15 +148,14 @@ def ends_of(mains: Iterable[Object], keys: Records) -> dict[tuple[str, str], Out
         name = labels_of(obj).get("app")
         if is_training and name and keys.job_type in labels_of(obj) and not obj["metadata"].get("deletionTimestamp"):
             newest[obj["metadata"].get("namespace") or "", name] = obj
-    found: dict[tuple[str, str], Outcome | None] = {}
-    sweeps: dict[tuple[str, str], list[Outcome | None]] = {}
+    found = Ends()
     for (namespace, name), obj in newest.items():
         outcome = _outcome(obj)
         found[namespace, name] = outcome
         if keys.sweep in labels_of(obj):
-            sweeps.setdefault((namespace, labels_of(obj)[keys.sweep]), []).append(outcome)
-    for place, outcomes in sweeps.items():
-        both = [*outcomes, *([found[place]] if place in found else [])]
+            found.sweeps.setdefault((namespace, labels_of(obj)[keys.sweep]), {})[name] = outcome
+    for place, jobs in found.sweeps.items():
+        both = [*jobs.values(), *([found[place]] if place in found else [])]
         found[place] = None if None in both else "failed" if "failed" in both else "ok"
     return found
 
@@ -141,12 +174,15 @@ def release_patch(obj: Object, states: Iterable[Prerequisite], keys: Records, no
     :param now: RFC 3339 time to record.
     """
     states, known = list(states), annotations_of(obj)
-    seen = {**_mapping(known.get(keys.ended_before)), **{one.name: one.outcome for one in states if one.outcome}}
+    before = _mapping(known.get(keys.ended_before))
+    seen = {name: outcome for name, outcome in before.items() if "/" not in name}
+    seen |= {one.name: one.outcome for one in states if one.outcome}
+    failed = [f"{one.name}/{job}" for one in states for job in one.failed_jobs]
+    seen |= dict.fromkeys(failed[:_MOST_JOBS], FAILED)
     record = json.dumps(seen, sort_keys=True)
-    annotations: dict[str, Any] = {keys.ended_before: record} if seen else {}
+    annotations: dict[str, Any] = {keys.ended_before: record} if seen or before else {}
     if not all(one.state == "met" for one in states):
-        changed = bool(seen) and seen != _mapping(known.get(keys.ended_before))
-        return {"metadata": {"annotations": annotations}} if changed else None
+        return {"metadata": {"annotations": annotations}} if seen != before else None
     annotations[keys.released] = now
     others = [gate for gate in gates_of(obj) if gate != GATE]
     if GATE in gates_of(obj):

@@ -36,7 +36,7 @@ def waiting_trainings(trainings: Iterable[Object], keys: Records) -> list[Waitin
     """Return the trainings that wait, among all trainings of their namespaces."""
     trainings = list(trainings)
     waiting = [obj for obj in trainings if is_waiting(obj, keys) and not obj["metadata"].get("deletionTimestamp")]
-    ends = ends_of(trainings, keys) if waiting else {}
+    ends = ends_of(trainings if waiting else (), keys)
     return [WaitingTraining(obj, judge(obj, ends, keys)) for obj in waiting]
 
 

@@ -44,6 +44,10 @@ def waiting(evidence: Evidence) -> Finding | None:
 
 def _how_to_meet(one: Prerequisite, evidence: Evidence) -> str:
     where = evidence.job.identity.namespace
+    if one.failed_jobs:
+        again = f"`gpuctl why {one.failed_jobs[0]} -n {where}` shows why; "
+        again += f"`gpuctl rerun --sweep {one.name} --failed -n {where}` runs its failed jobs again"
+        return f"{again}; or write `{one.name}: any` in `job.after` and apply again"
     if one.outcome == "failed":
         again = f"`gpuctl why {one.name} -n {where}` shows why; `gpuctl rerun {one.name} -n {where}` runs it again"
         return f"{again}; or write `{one.name}: any` in `job.after` and apply again"
