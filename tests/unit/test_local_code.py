@@ -16,6 +16,10 @@ from typing import Any
 import pytest
 
 import gpuctl
+from gpuctl.apply.plan.code_steps import code_change
+from gpuctl.apply.plan.plan import Step
+from gpuctl.frontend import code_archive
+from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.revisions import read_revision
 from support.repositories import gpuctl as run_gpuctl
 
@@ -212,6 +216,29 @@ def test_large_trees_name_the_largest_files(repository: Path) -> None:
     assert code == "GPU432"
     assert "The largest files: model.bin (950 KiB), small.bin (2 KiB), train.py" in message
     assert "code: {git: URL, ref: COMMIT}" in hint
+
+
+def test_huge_trees_are_not_listed_to_their_end(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_archive, "_MOST_FILES", 2)
+    write(repository, **{f"src/data/{number}": "" for number in range(9)})
+    code, message, _ = error(compiled(repository))
+    assert code == "GPU432"
+    assert "has more than 2 files" in message
+
+
+def test_names_in_errors_have_no_control_characters(repository: Path) -> None:
+    write(repository, **{"src/\x1b[31m.bin": b"\0" * (65 * 2**20)})
+    assert "\\x1b[31m.bin (65.0 MiB)" in error(compiled(repository))[1]
+
+
+def test_volume_of_a_pod_patch_is_no_archive() -> None:
+    volumes = [{"name": "code-archive", "emptyDir": {}}, {"name": "code-archive", "configMap": {"name": "mine"}}]
+    for volume in volumes:
+        pod = {"volumes": [volume]}
+        metadata = {"name": "train", "namespace": "nlp", "labels": {"app": "train"}}
+        live = {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+        step = Step("unchanged", Key("Job", "nlp", "train"), live=live)
+        assert code_change([], [live], step, "training/train") == ([], None, None)
 
 
 def test_documents_without_a_file_have_no_directory(repository: Path) -> None:

@@ -14,6 +14,7 @@ import struct
 import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
@@ -29,6 +30,8 @@ _MOST_LISTED = 100 * 1024
 """Size of the longest list of files, bytes."""
 _MOST_BYTES = 64 * 2**20
 """Bytes of files that are packed at all: more than that never fits."""
+_MOST_FILES = 10_000
+"""Files that are listed at all: the names of more never fit."""
 _LARGEST = 5
 _IGNORE = ".gitignore"
 _NOT_CODE = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules", "__pycache__"})
@@ -66,7 +69,8 @@ def pack(tree: CodeTree, local: str) -> CodeArchive:
     try:
         files = _files(tree, local)
     except OSError as error:
-        message = f"`{local}` cannot be read: {visible(str(error.strerror or error))}"
+        reason = str(error.strerror or error) + (f" (`{error.filename}`)" if error.filename else "")
+        message = f"`{local}` cannot be read: {visible(reason)}"
         raise CodeProblem("GPU236", message, "correct its permissions, or add the path to `.gitignore`") from None
     if not files:
         raise CodeProblem("GPU236", f"`{local}` contains no files", "name the directory with the code")
@@ -88,10 +92,13 @@ def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
     if tree.entries(directory) is None:
         raise CodeProblem("GPU236", f"there is no directory `{local}` beside this file", hint)
     start = len(directory) + 1 if directory else 0
-    found = {path[start:]: entry for path, entry in _Walk(tree, directory).files() if path != tree.file}
+    walked = ((path[start:], entry) for path, entry in _Walk(tree, directory).files() if path != tree.file)
+    found = dict(islice(walked, _MOST_FILES + 1))
     total = sum(entry.size for entry in found.values())
+    unread = [_CodeFile(path, entry, b"") for path, entry in found.items()]
+    if len(found) > _MOST_FILES:
+        raise _too_large(local, f"more than {_MOST_FILES:,} files", unread, "Some of the largest")
     if total > _MOST_BYTES:
-        unread = [_CodeFile(path, entry, b"") for path, entry in found.items()]
         raise _too_large(local, f"{_size(total)} in {len(found):,} files", unread)
     for path in sorted(found):
         _check(local, path, found[path])
@@ -185,12 +192,12 @@ def _check_link(local: str, path: str, data: bytes) -> None:
         raise CodeProblem("GPU236", message, f"replace the link by the file, or {_to_ignore(local, path)}")
 
 
-def _too_large(local: str, size: str, files: Sequence[_CodeFile]) -> CodeProblem:
+def _too_large(local: str, size: str, files: Sequence[_CodeFile], which: str = "The largest files") -> CodeProblem:
     largest = sorted(files, key=lambda file: (-file.entry.size, file.path))[:_LARGEST]
-    named = ", ".join(f"{file.path} ({_size(file.entry.size)})" for file in largest)
+    named = ", ".join(f"{visible(shorten(file.path))} ({_size(file.entry.size)})" for file in largest)
     return CodeProblem(
         "GPU432",
-        f"`{local}` has {size}; an archive holds {_size(MAX_PACKED)}. The largest files: {named}",
+        f"`{local}` has {size}; an archive holds {_size(MAX_PACKED)}. {which}: {named}",
         "add data to `.gitignore` and mount it with `storage`, or fetch the code with `code: {git: URL, ref: COMMIT}`",
     )
 

@@ -39,13 +39,14 @@ def code_name(name: str, digest: str) -> str:
     return f"{name}-code-{digest[:_DIGITS]}"
 
 
-def _is_code_name(name: str, job: str) -> bool:
+def is_code_name(name: str, job: str) -> bool:
+    """Return True if a ConfigMap with a job's code may have this name."""
     return re.fullmatch(f"{re.escape(job)}-code-[0-9a-f]{{{_DIGITS}}}", name) is not None
 
 
 def is_code_archive(obj: Object) -> bool:
     """Return True for the ConfigMap with a job's code."""
-    return obj["kind"] == "ConfigMap" and _is_code_name(obj["metadata"]["name"], labels_of(obj).get("app") or "")
+    return obj["kind"] == "ConfigMap" and is_code_name(obj["metadata"]["name"], labels_of(obj).get("app") or "")
 
 
 def without_archive(obj: Object) -> Object:
@@ -68,7 +69,7 @@ def is_companion_name(kind: str, name: str, job: str) -> bool:
     """Return True if a job's object of a kind may have this name."""
     if kind == "ResourceClaimTemplate":
         return name != job and without_suffix(kind, name) == job
-    if kind == "ConfigMap" and _is_code_name(name, job):
+    if kind == "ConfigMap" and is_code_name(name, job):
         return True
     names = {"Service": {service_name(job), job}, "ConfigMap": {hostfile_name(job)}}
     return name in names.get(kind, {job})

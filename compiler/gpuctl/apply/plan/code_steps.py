@@ -10,8 +10,8 @@ from typing import NamedTuple
 from gpuctl.apply.plan.plan import Step
 from gpuctl.hints import JobHint
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
-from gpuctl.objects.companion_names import ARCHIVE_VOLUME, FILES_KEY, is_code_archive
+from gpuctl.objects.api_resources import WORKLOADS, Object, key_of, labels_of
+from gpuctl.objects.companion_names import ARCHIVE_VOLUME, FILES_KEY, is_code_archive, is_code_name
 from gpuctl.objects.pod_templates import pod_templates
 
 _SHOWN = 6
@@ -55,7 +55,9 @@ def code_change(archives: Iterable[Object], own: Iterable[Object], main: Step, t
 def _mounted(workload: Object) -> list[str]:
     """Return the names of the archives that the pods of a workload mount."""
     volumes = (volume for template, _ in pod_templates(workload) for volume in template["spec"].get("volumes") or [])
-    return [volume["configMap"]["name"] for volume in volumes if volume["name"] == ARCHIVE_VOLUME]
+    # A podPatch may have another volume of this name.
+    names = [(volume.get("configMap") or {}).get("name") for volume in volumes if volume["name"] == ARCHIVE_VOLUME]
+    return [name for name in names if name and is_code_name(name, labels_of(workload).get("app") or "")]
 
 
 def _age(obj: Object) -> tuple[str, str]:
