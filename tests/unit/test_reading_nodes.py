@@ -331,6 +331,28 @@ def test_quota_shows_the_chips_in_use() -> None:
     assert shown("0", "2", "8") == [("Ascend310P", "Ascend310P"), ("Ascend910", "Ascend910")]
 
 
+def test_queue_shows_a_number_of_several_resources_once() -> None:
+    chips = [f"huawei.com/Ascend{chip}" for chip in ("310", "310P", "910")]
+
+    def queue(flavors: dict[str, int], *resources: str) -> Any:
+        labels = {SETTINGS.label("quota"): "teams", SETTINGS.label("namespace"): "nlp"}
+        limits = [
+            {"name": name, "resources": [{"name": resource, "nominalQuota": number} for resource in resources]}
+            for name, number in flavors.items()
+        ]
+        annotations = {SETTINGS.label("gpu-types"): "H100,910B"}
+        metadata = {"name": "gpuctl-nlp", "labels": labels, "annotations": annotations}
+        return {"metadata": metadata, "spec": {"resourceGroups": [{"flavors": limits}]}}
+
+    (found,) = read_quotas([], [], SETTINGS, queues=[queue({"gpuctl-any": 4}, "nvidia.com/gpu", *chips)])
+    assert found.amount("gpu")[0] == 8
+    both = queue({"gpuctl-h100": 4, "gpuctl-910b": 2}, "nvidia.com/gpu", *chips)
+    used = [{"name": "gpuctl-910b", "resources": [{"name": chips[2], "total": "1"}]}]
+    (found,) = read_quotas([], [], SETTINGS, queues=[both | {"status": {"flavorsReservation": used}}])
+    assert found.amount("gpu") == (6, 1)
+    assert [(limit.gpu_type, limit.vendor) for limit in found.limits] == [("910B", "ascend"), ("H100", "nvidia")]
+
+
 def test_quota_without_a_status_has_unknown_use() -> None:
     (found,) = read_quotas([resource_quota({"requests.cpu": "10"}, None)], [], SETTINGS)
     assert found.amount("cpu") == (10, None)

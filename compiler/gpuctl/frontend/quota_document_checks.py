@@ -23,6 +23,7 @@ _NEED_KUEUE = {
 
 def check_quota(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Yield the diagnostics of a quota."""
+    yield from _claimed_devices(document, model, settings)
     for name, entry in (model.users or model.namespace or {}).items():
         path: tuple[str | int, ...] = (model.entries_key, name)
         if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
@@ -42,6 +43,34 @@ def check_quota(document: Document, model: QuotaDocument, settings: Settings) ->
             yield document.diagnostic(ERROR, "GPU231", message, path, "add `gpu` or `gpu-types`", key=True)
 
 
+def _claimed_devices(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Warn once of limits on GPUs that pods claim (DRA): Kueue counts claims by its own table of DeviceClasses."""
+    if not (settings.claims_devices and settings.has_quota_queues):
+        return
+    entries: dict[tuple[str, ...], QuotaEntry] = {
+        (model.entries_key, name): entry for name, entry in (model.users or model.namespace or {}).items()
+    }
+    if model.default is not None:
+        entries["default",] = model.default
+    limited = (
+        (*path, key)
+        for path, entry in entries.items()
+        for key, limit in (("gpu", entry.gpu), ("gpu-types", entry.gpu_types))
+        if limit is not None
+    )
+    path = next(limited, None)
+    if path is None:
+        return
+    vendor = settings.default_vendor
+    resource = next(iter(settings.gpu_chips[vendor].values())).resource if vendor in settings.gpu_chips else "RESOURCE"
+    message = "Kueue counts the GPUs that pods claim (DRA) only if its configuration lists their DeviceClass"
+    hint = (
+        f"map `{settings.device_classes.get(vendor, 'CLASS')}` to `{resource}` in `resources.deviceClassMappings` of "
+        "Kueue's configuration; without it the limit has no effect"
+    )
+    yield document.diagnostic(WARNING, "GPU433", message, path, hint, key=True)
+
+
 def _entry(
     document: Document, entry: QuotaEntry, path: tuple[str | int, ...], settings: Settings
 ) -> Iterator[Diagnostic]:
@@ -59,4 +88,10 @@ def _entry(
         if any(isinstance(value, list) for value in settings.gpu_types.get(gpu_type, {}).values()):
             message = f"nodes of GPU type `{gpu_type}` have one of several labels, and a limit of Kueue counts one"
             hint = "have the platform's `gpu.types` give the type a label of one value, or use `gpu`"
+            yield document.diagnostic(ERROR, "GPU231", message, (*path, "gpu-types", gpu_type), hint, key=True)
+        elif gpu_type in settings.products and settings.has_quota_queues:
+            message = (
+                f"claims select cards of `{gpu_type}` by product name, and a limit of Kueue counts labels of nodes"
+            )
+            hint = "remove the type from the platform's `gpu.products`, or use `gpu`"
             yield document.diagnostic(ERROR, "GPU231", message, (*path, "gpu-types", gpu_type), hint, key=True)

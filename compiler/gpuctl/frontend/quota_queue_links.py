@@ -9,7 +9,8 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import amount_of_pods
 from gpuctl.frontend.quota_links import amount_text, amounts_of, pod_request, title_of_resource
-from gpuctl.language.kinds import Job
+from gpuctl.language.kinds import Job, nodes_of
+from gpuctl.language.mig_profiles import is_profile
 from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
@@ -33,7 +34,11 @@ def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
         if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE):
             continue
         quota, entry = quotas[document.namespace]
-        problem = _type_without_quota(document, entry) or _beyond_quota(document, model, entry, settings)
+        problem = (
+            _without_quota(document, model, entry, settings)
+            or _type_without_quota(document, model, entry)
+            or _beyond_quota(document, model, entry, settings)
+        )
         if problem is not None:
             code, message, path, hint = problem
             assert quota.model.kind == "quota", "only quotas are in the table"
@@ -45,8 +50,35 @@ Problem = tuple[str, str, tuple[str | int, ...], str]
 """Code, message, path and hint."""
 
 
-def _type_without_quota(document: Document, entry: QuotaEntry) -> Problem | None:
+def _without_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
+    """Return the problem of GPUs or slices whose resource the queue does not have. Claims (DRA) request none."""
+    if settings.claims_devices:
+        return None
+    listed = {name for profiles in settings.profiles.values() for name in profiles}
+    known = {*amounts_of(entry, settings), *settings.used_vendors, *listed}
+    for part in _parts(model):
+        own = part.resources.gpu_profile or part.resources.gpu_vendor or settings.default_vendor
+        if part.resources.gpu and own not in known:
+            message = (
+                f"the quota of namespace `{document.namespace}` has no {title_of_resource(own)}: "
+                "Kueue never admits the job"
+            )
+            where = "`gpu-profiles`, or to the platform's `gpu.profiles`" if is_profile(own) else "the quota's `gpu`"
+            if not is_profile(own) and entry.gpu_types is not None:
+                where = "the platform's `gpu.vendors`"
+            return "GPU426", message, ("resources", "gpu"), f"add `{own}` to {where}"
+    return None
+
+
+def _parts(model: Job) -> Sequence[Job]:
+    return model.parts if model.kind == "training" else [model]
+
+
+def _type_without_quota(document: Document, model: Job, entry: QuotaEntry) -> Problem | None:
+    """Return the problem of a job for other GPU types than those of the quota, whose queue counts no slices by type."""
     types = entry.gpu_types
+    if not any(part.resources.gpu and part.resources.gpu_profile is None for part in _parts(model)):
+        return None
     if types is None or not document.gpu_types or set(document.gpu_types) & {name for name in types if types[name]}:
         return None
     names = " or ".join(f"`{name}`" for name in document.gpu_types)
@@ -56,6 +88,9 @@ def _type_without_quota(document: Document, entry: QuotaEntry) -> Problem | None
 
 def _beyond_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
     limits = amounts_of(entry, settings)
+    if entry.gpu is not None:
+        # The queue gives 0 to the vendors that the entry leaves out.
+        limits = dict.fromkeys(settings.used_vendors, Fraction(0)) | limits
     borrowed = Fraction(entry.borrow or 0)
     for resource, limit in limits.items():
         if resource in ("cpu", "memory") and borrowed:
@@ -64,8 +99,8 @@ def _beyond_quota(document: Document, model: Job, entry: QuotaEntry, settings: S
         if (total := _at_once(model, resource, settings)) > limit + (borrowed if is_card else 0):
             field = resource if resource in ("cpu", "memory") else "gpu"
             return _message(document, title_of_resource(resource), resource, total, limit, field, borrowed * is_card)
-    if entry.gpu_types:
-        wanted = [name for name in entry.gpu_types if not document.gpu_types or name in document.gpu_types]
+    wanted = [name for name in entry.gpu_types or () if not document.gpu_types or name in document.gpu_types]
+    if entry.gpu_types and wanted:
         best = max(wanted, key=lambda name: entry.gpu_types[name] if entry.gpu_types else 0)
         vendor = model.resources.gpu_vendor or settings.default_vendor
         total, limit = _at_once(model, vendor, settings), Fraction(entry.gpu_types[best])
@@ -86,10 +121,10 @@ def _message(
 
 
 def _at_once(model: Job, resource: str, settings: Settings) -> Fraction:
-    """Return what Kueue admits together: all pods of a training, one pod of a service."""
+    """Return what Kueue admits together: all pods of a training, or of one replica of a service."""
     each = pod_request(model, resource, settings)
     if model.kind != "training":
-        return each
+        return each * nodes_of(model)
     if (array := model.array_block) is not None:
         return each * min(array.parallelism or array.size, array.size)
     return amount_of_pods(model, lambda part: pod_request(part, resource, settings))

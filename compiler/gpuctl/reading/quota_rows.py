@@ -133,10 +133,11 @@ def read_quotas(
             continue
         place = (namespace, f"{name}-{namespace}")
         of_jobs = found[place].limits if place in found else ()
-        limits = [
-            _limit(f"requests.{resource}", total, used, gpus, gpu_type)
-            for resource, gpu_type, total, used in queue_amounts(item, settings.label(TYPES))
+        amounts = queue_amounts(item, settings.label(TYPES))
+        counted = [
+            _limit(f"requests.{resource}", total, used, gpus, of_type) for resource, of_type, total, used in amounts
         ]
+        limits = _of_chips_in_use(counted, settings)
         found[place] = _state(item, name, namespace, [*limits, *of_jobs], defaults.get(place, {}), settings)
     return sorted(found.values(), key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
 
@@ -162,7 +163,8 @@ def _quota(
 def _of_chips_in_use(limits: Sequence[ResourceLimit], settings: Settings) -> Iterator[ResourceLimit]:
     """Yield the limits, of a vendor with several chips those in use, by chip; the main one if none is.
 
-    A quota document has one number for a vendor, and the ResourceQuota limits each of its chips to this number.
+    A quota document has one number for a vendor, and its object limits each of the chips to this number. It has one
+    number for a GPU type, too, and the queue limits the cards of each vendor to it.
     """
     chips = {
         f"requests.{resource}": name
@@ -171,13 +173,22 @@ def _of_chips_in_use(limits: Sequence[ResourceLimit], settings: Settings) -> Ite
         for resource in gpu.card.counted
     }
     for limit in limits:
-        own = [other for other in limits if other.vendor == limit.vendor and other.resource in chips]
+        own = [
+            other
+            for other in limits
+            if other.resource in chips
+            and other.gpu_type == limit.gpu_type
+            and (limit.gpu_type is not None or other.vendor == limit.vendor)
+        ]
         if limit.vendor is None or limit.resource not in chips or len(own) == 1:
             yield limit
             continue
-        used = [other for other in own if other.used] or [min(own, key=lambda other: chips[other.resource])]
+        used = [other for other in own if other.used] or [
+            min(own, key=lambda other: (other.vendor != settings.default_vendor, chips[other.resource]))
+        ]
         if limit in used:
-            yield limit if len(used) == 1 else replace(limit, gpu_type=limit.resource.rpartition("/")[2])
+            is_clear = len(used) == 1 or limit.gpu_type is not None
+            yield limit if is_clear else replace(limit, gpu_type=limit.resource.rpartition("/")[2])
 
 
 def _state(

@@ -280,6 +280,18 @@ LINKER_CODES = (
         PLATFORM + "quota: {backend: kueue}\n",
     ),
     CodeRule(
+        "GPU433",
+        "warning",
+        "limit on claimed GPUs that Kueue may not count",
+        "With `gpu.allocation: dra` pods request no extended resource such as `nvidia.com/gpu`, which the queues of "
+        "quotas limit. Kueue counts the devices of a claim under the resource that its configuration maps their "
+        "DeviceClass to. Without a mapping it admits the jobs and counts no GPU.",
+        "Add the DeviceClass to `resources.deviceClassMappings` of Kueue's configuration, with the resource of the "
+        "vendor as the name. Or set `quota: {backend: resourcequota}` in platform.yaml: a ResourceQuota limits claims.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a:\n    gpu: 4  #!\n",
+        f"{DRA}quota: {{backend: kueue}}\n",
+    ),
+    CodeRule(
         "GPU442",
         "error",
         "two routes with one address",
