@@ -7,15 +7,14 @@ import binascii
 import hashlib
 import hmac
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 
+from starlette.requests import cookie_parser
 from starlette.responses import Response
 
 LIFETIME = 12 * 3600
 """Time after which the browser removes the cookie, seconds."""
 COOKIE = "gpuctl-session"
-ATTEMPT = "gpuctl-login"
-"""Name of the cookie of an attempt to log in at a provider."""
+_ATTEMPT = "gpuctl-login"
 CALLBACK = "/console/oidc/callback"
 CSRF_HEADER = "x-csrf-token"
 _LONGEST_COOKIE = 4000
@@ -52,7 +51,8 @@ class Sessions:
     def __init__(self, *, secure: bool) -> None:
         self._secure = secure
         # A page of a sibling domain can set a cookie, but none with this prefix.
-        self._cookie = f"__Host-{COOKIE}" if secure else COOKIE
+        prefix = "__Host-" if secure else ""
+        self._cookie, self._attempt = f"{prefix}{COOKIE}", f"{prefix}{_ATTEMPT}"
 
     def begin(self, session: Session, response: Response) -> None:
         """Add the cookie of a session to a response.
@@ -74,8 +74,12 @@ class Sessions:
         The provider's redirect comes from another site, so that the cookie cannot be strict.
         """
         response.set_cookie(
-            ATTEMPT, value, max_age=age, path="/console/oidc", secure=self._secure, httponly=True, samesite="lax"
+            self._attempt, value, max_age=age, path="/", secure=self._secure, httponly=True, samesite="lax"
         )
+
+    def attempt(self, header: str) -> str:
+        """Return the value of the attempt of a Cookie header; "" without one."""
+        return cookie_parser(header).get(self._attempt, "")
 
     def _set(self, response: Response, value: str, age: int) -> None:
         response.set_cookie(
@@ -86,10 +90,10 @@ class Sessions:
         """Return the session of a Cookie header; None without a valid one."""
         if self._cookie not in header:
             return None
+        # `http.cookies` ignores all cookies if another application on the host has one that it cannot read.
+        value = cookie_parser(header).get(self._cookie, "")
         try:
-            morsel = SimpleCookie(header).get(self._cookie)
-            value = "" if morsel is None else morsel.value
             token = base64.b64decode(value + "=" * (-len(value) % 4), b"-_", validate=True).decode("ascii")
-        except (CookieError, ValueError, binascii.Error):
+        except (ValueError, binascii.Error):
             return None
         return Session(token) if token.isprintable() and token.strip() == token != "" else None

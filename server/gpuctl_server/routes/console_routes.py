@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.oidc_login import LIFETIME as ATTEMPT_LIFETIME
 from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
-from gpuctl_server.console.sessions import ATTEMPT, CALLBACK, Session, TokenTooLong
+from gpuctl_server.console.sessions import CALLBACK, Session, TokenTooLong
 from gpuctl_server.console.static_files import PAGE, static_files
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
@@ -98,8 +98,7 @@ async def current_session(request: Request, service: ServiceOf) -> Response:
         # The token was revoked, or has expired.
         caller = None
     if session is None or caller is None:
-        answer = {"name": None, "auth": service.settings.auth, "provider": service.code_flow is not None}
-        return JSONResponse(answer, headers=_NOT_KEPT)
+        return JSONResponse({"name": None, **_login_terms(service)}, headers=_NOT_KEPT)
     return JSONResponse(_answer(service, caller, session), headers=_NOT_KEPT)
 
 
@@ -128,7 +127,7 @@ async def logged_in_at_provider(request: Request, service: ServiceOf) -> Respons
     # Relative, as the console may be below a path.
     response = Response(status_code=303, headers={**_NOT_KEPT, "Location": "../../"})
     try:
-        attempt = LoginAttempt.of(request.cookies.get(ATTEMPT, ""))
+        attempt = LoginAttempt.of(service.sessions.attempt(request.headers.get("cookie", "")))
         if attempt is None:
             raise LoginFailed("expired")
         session = Session(
@@ -168,12 +167,18 @@ def _answer(service: Service, caller: Caller, session: Session) -> dict[str, Any
     return {
         "name": caller.name,
         "csrf": session.csrf,
+        **_login_terms(service),
         # What the service cannot answer, the pages do not ask for.
         "usage": service.settings.usage_database is not None,
         "metrics": service.prometheus is not None,
         "namespaces": _listed(caller.namespaces),
         "pools": _listed(caller.pools),
     }
+
+
+def _login_terms(service: Service) -> dict[str, Any]:
+    """Return what the login page needs, also after the session has ended."""
+    return {"auth": service.settings.auth, "provider": service.code_flow is not None}
 
 
 def _listed(values: Any) -> list[str] | None:

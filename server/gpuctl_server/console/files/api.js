@@ -96,7 +96,8 @@ export async function logIn(token) {
 export async function logOut() {
   await sent("DELETE", SESSION, undefined);
   rights.clear();
-  session.value = { name: null, csrf: "", usage: false, metrics: false, namespaces: null, pools: null };
+  const { auth, provider } = session.value || {};
+  session.value = { name: null, csrf: "", auth, provider, usage: false, metrics: false, namespaces: null, pools: null };
 }
 
 /** @type {Map<string, Promise<{allowed: boolean, message: string}>>} */

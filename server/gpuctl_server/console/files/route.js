@@ -7,9 +7,18 @@ import { signal } from "./vendor/signals.js";
 function parsed() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   return {
-    parts: path.split("/").filter(Boolean).map(decodeURIComponent),
+    parts: path.split("/").filter(Boolean).map(decoded),
     query: Object.fromEntries(new URLSearchParams(query || "")),
   };
+}
+
+/** Return a part of the address; as written if it is not encoded correctly. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export const route = signal(parsed());
