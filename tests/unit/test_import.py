@@ -236,3 +236,39 @@ def test_credentials_are_masked_in_the_ledger(directory: Path, capfd: pytest.Cap
     run(["import", "a.sh", *IMAGE, "-o", "json"])
     ledger = json.dumps(json.loads(capfd.readouterr().out)["ledger"])
     assert token not in ledger
+
+
+def test_variables_in_variables_do_not_make_gigabytes(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    doubled = "A0=0123456789abcdef\n" + "".join(f"A{n}=$A{n - 1}$A{n - 1}\n" for n in range(1, 11))
+    (directory / "a.sh").write_text(SCRIPT.replace("python a.py\n", f"{doubled}python a.py {'$A10' * 2000}\n"))
+    assert run(["import", "a.sh", *IMAGE]) == 0
+    assert len(capfd.readouterr().out) < 20_000
+
+
+def test_values_that_are_not_in_the_file_are_dropped(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.yaml").write_text("name: a\nsecrets:\n  TOKEN: null\nrun: python a.py\n")
+    assert run(["import", "a.yaml", *IMAGE]) == 1
+    assert "dropped: a.yaml:3: `secrets.TOKEN`" in capfd.readouterr().err
+    (directory / "b.yaml").write_text("type: task\nname: a\nenv: ['B=${{ secrets.x }}']\ncommands: [python a.py]\n")
+    assert run(["import", "b.yaml", *IMAGE]) == 1
+    assert "dropped: b.yaml:3: `env[0]: 'B=${{ secrets.x }}'`" in capfd.readouterr().err
+
+
+def test_other_interpreters_evaluate_the_body(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = SCRIPT.replace("/bin/bash", "/usr/bin/perl").replace("python a.py", "print $ENV{SLURM_JOB_ID};")
+    (directory / "a.sh").write_text(script)
+    assert run(["import", "a.sh", *IMAGE]) == 1
+    found = capfd.readouterr()
+    assert "perl, -e," in found.out.replace("\n    - ", ", ")
+    assert "dropped: a.sh:4: `SLURM_JOB_ID`" in found.err
+
+
+def test_a_manifest_without_workers_has_one_node(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    containers = "template: {spec: {containers: [{name: pytorch, image: 'a:1'}]}}"
+    replicas = f"{{Master: {{replicas: 1, {containers}}}, Worker: {{replicas: 0, {containers}}}}}"
+    text = f"kind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {replicas}}}\n"
+    (directory / "a.yaml").write_text(text)
+    run(["import", "a.yaml"])
+    found = capfd.readouterr()
+    assert "kind: training" in found.out
+    assert "nodes:" not in found.out

@@ -44,8 +44,10 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
     :raises Unreadable: the script is not valid, or has no such command.
     """
     text = source.text.replace("\r\n", "\n")
+    if len(text) > _LONGEST:
+        raise Unreadable(1, f"the file has more than {_LONGEST // 1024} KiB", "split it, and import each part")
     try:
-        statements = statements_of(text) if len(text) <= _LONGEST else []
+        statements = statements_of(text)
     except NotUnderstood:
         hint = "`bash -n FILE` names the place"
         raise Unreadable(1, "the script has a quotation mark or bracket that is not closed", hint) from None

@@ -26,10 +26,11 @@ _VARIABLES = {
     r"\bSKYPILOT_NUM_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"\$\{?SKYPILOT_(?!NUM_|NODE_RANK)\w+\}?": "",
 }
+_SECRETS = "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`"
 _NOTES = {
     r"^setup": "software is a part of `environment.image`; what remains is an `init` container",
     r"^(workdir|file_mounts)": "files come from the image, `code` or `storage.workdirs`",
-    r"^secrets": "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`",
+    r"^secrets": _SECRETS,
     r"^resources\.(cloud|region|zone|infra|instance_type|any_of|ordered)": "nodes are selected by `resources.pool`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^resources\.network_tier": "fast networks are `resources.network`",
@@ -79,6 +80,9 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         if claim is not None and key.startswith("/"):
             draft.append("storage.workdirs", {"path": key, "pvc": {"claim": claim}}, tree.line(("volumes", key)))
             tree.changed(("volumes", key), "storage.workdirs", "a volume is a PersistentVolumeClaim of the namespace")
+    for key in tree.keys(("secrets",)):
+        if tree.node(("secrets", key)) is None:
+            tree.dropped_null(("secrets", key), _SECRETS)
     _service(tree, draft)
     run = tree.node(("run",))
     if run is not None and run.kind == SCALAR:

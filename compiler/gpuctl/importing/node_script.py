@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.slurm_variables import Replaced, VariableChange
 from gpuctl.importing.slurm.srun_options import SrunOptions
+
+_LONGEST = 64 * 1024
 
 
 def convert_node_script(
@@ -18,10 +21,16 @@ def convert_node_script(
 ) -> None:
     """Set the command of a document to a script, and add its lines to the ledger.
 
+    :raises Unreadable: the script is not valid, or very long.
+
     :param size: the number of nodes, and of GPUs of each.
     :param variables: pattern of the tool's variable or of a command that reads it -> what stands for it, "" if it has
         no equal.
     """
+    if len(text) > _LONGEST:
+        raise Unreadable(
+            first_line, f"the script has more than {_LONGEST // 1024} KiB", "put it into a file of the image"
+        )
     changes: list[VariableChange] = []
     written = text
     for pattern, new in variables.items():

@@ -97,7 +97,7 @@ class PodFields:
             secret = tree.get((*path, "valueFrom", "secretKeyRef"))
             if name is None:
                 continue
-            if isinstance(secret, dict) and secret.get("name") and secret.get("key"):
+            if isinstance(secret, dict) and set(secret) == {"name", "key"}:
                 value = {"secret": secret["name"], "key": secret["key"]}
             elif tree.node((*path, "valueFrom")) is not None:
                 self._patch(path, "env", [{"name": name, "valueFrom": tree.get((*path, "valueFrom"))}])
@@ -108,7 +108,7 @@ class PodFields:
         for index in range(tree.items(base)):
             for kind, field in (("secretRef", "secret"), ("configMapRef", "configMap")):
                 source = tree.text((*base, index, kind, "name"))
-                if source is not None:
+                if source is not None and tree.text((*base, index, kind, "optional")) != "true":
                     entry = {field: source}
                     prefix = tree.text((*base, index, "prefix"))
                     self.draft.append("environment.envFrom", {**entry, **({"prefix": prefix} if prefix else {})})
@@ -187,6 +187,8 @@ class PodFields:
         claim = tree.text((*volume, "persistentVolumeClaim", "claimName"))
         host, nfs, scratch = (tree.get((*volume, kind)) for kind in ("hostPath", "nfs", "emptyDir"))
         sub = mount.get("subPath")
+        if any(tree.text((*volume, kind, "readOnly")) == "true" for kind in ("persistentVolumeClaim", "nfs")):
+            extra = {"readOnly": True}
         if claim is not None:
             entry = {"path": target, "pvc": {"claim": claim, **({"subPath": sub} if sub else {})}, **extra}
         elif sub is not None:

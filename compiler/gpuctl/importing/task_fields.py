@@ -13,6 +13,8 @@ from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_env_name, nearest_dns_label
 
 _AMOUNT = r"(\d+)(?:\.0)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
+_INTERPOLATED = "${{"
+"""Begin of a value that dstack inserts, such as ``${{ secrets.token }}``."""
 _NO_VALUE = "its value is not in the file: write it into `environment.env`, or name a Secret there"
 
 
@@ -78,14 +80,16 @@ class TaskFields:
         if node.kind == MAPPING:
             for name in self.tree.keys(path):
                 value = self.tree.text((*path, name))
-                if value is not None and is_env_name(name):
+                if value is not None and is_env_name(name) and _INTERPOLATED not in value:
                     self._variable((*path, name), name, value)
+                elif value is not None:
+                    self.tree.dropped((*path, name), _NO_VALUE)
                 elif self.tree.get((*path, name)) is None:
                     self.tree.dropped_null((*path, name), _NO_VALUE)
             return
         for index in range(self.tree.items(path)):
             name, equals, value = (self.tree.text((*path, index)) or "").partition("=")
-            if equals and is_env_name(name):
+            if equals and is_env_name(name) and _INTERPOLATED not in value:
                 self._variable((*path, index), name, value)
             else:
                 self.tree.dropped((*path, index), _NO_VALUE)

@@ -37,8 +37,8 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     draft = Draft("training", source, TOOL)
     missing = take_metadata(tree, draft, given)
     names = [name for name in ("Master", "Worker") if tree.node((*_REPLICAS, name)) is not None]
-    numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas")) or "1") or 1 for name in names]
-    nodes = given.nodes or sum(numbers) or 1
+    numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas"))) for name in names]
+    nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
     if nodes > 1:
         draft.set("resources.nodes", nodes, tree.line((*_REPLICAS, names[0], "replicas")) if names else None)
     for name in names:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.script_edits import ScriptEdits
-from gpuctl.importing.slurm.shell_values import Value, words_of
+from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, words_of
 
 COMMAND = "environment.command"
 _PORT = 29500
@@ -38,6 +40,7 @@ class BodyState:
         self.text = text
         self.facts = facts
         self.draft = draft
+        self._breaks = [match.start() for match in re.finditer("\n", text)]
         self.edits = ScriptEdits(text)
         self.remarks = BodyRemarks(body, facts.first_line)
         self.values: dict[str, Value] = {}
@@ -47,11 +50,20 @@ class BodyState:
 
     def line(self, offset: int) -> int:
         """Return the line of the file, from 1."""
-        return self.facts.first_line + self.text.count("\n", 0, offset)
+        return self.facts.first_line + bisect_left(self._breaks, offset)
 
     def raw(self, word: BodyWord) -> str:
         """Return a word as written."""
         return self.text[word.start : word.end]
+
+    def all_expanded(self, words: Sequence[BodyWord]) -> list[list[str]]:
+        """Return :meth:`expanded` of each word; after very many characters, words stay as written."""
+        out: list[list[str]] = []
+        length = 0
+        for word in words:
+            out.append(self.expanded(word) if length <= LONGEST_COMMAND else [self.raw(word)])
+            length += sum(map(len, out[-1])) + len(out[-1])
+        return out
 
     def expanded(self, word: BodyWord, *, nested: bool = False) -> list[str]:
         """Return the words that a shell makes of a word; what is not known stays as written.

@@ -28,6 +28,7 @@ class BodyRemarks:
         self._lines = body.split("\n")
         self._first_line = first_line
         self._remarks: dict[tuple[int, int], _Remark] = {}
+        self._covered: set[int] = set()
         self._lost: dict[tuple[int, str], str] = {}
 
     def add(self, line: int, last: int, outcome: Outcome, field: str | None, note: str | None = None) -> None:
@@ -37,6 +38,7 @@ class BodyRemarks:
         if old is not None and _RANK[old.outcome] >= _RANK[outcome]:
             outcome, field = old.outcome, old.field
         self._remarks[line, last] = _Remark(outcome, field, notes)
+        self._covered.update(range(line, last + 1))
 
     def dropped(self, line: int, last: int, note: str) -> None:
         """Add lines that are not in the document, or do not work there."""
@@ -48,7 +50,7 @@ class BodyRemarks:
 
     def has_all(self, lines: range) -> bool:
         """Return True if there is a remark about each of the lines."""
-        return {number for line, last in self._remarks for number in range(line, last + 1)}.issuperset(lines)
+        return self._covered.issuperset(lines)
 
     def write(self, ledger: LineLedger) -> None:
         """Write the remarks into a ledger."""

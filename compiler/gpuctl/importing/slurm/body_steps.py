@@ -12,14 +12,17 @@ from gpuctl.importing.slurm.sbatch_options import read_options
 from gpuctl.importing.slurm.shell_values import word_value
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep
 
+_START = 6
+"""Words of a command that show whether it starts torchrun."""
+_MOST_WORDS = 1000
+
 
 def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> None:
     """Replace an `srun` by its program, and add its options to the document."""
     line, last = body.line(command.start), body.line(command.end - 1)
     words: list[str] = []
     owners: list[int] = []
-    for place, word in enumerate(command.program[1:], 1):
-        found = body.expanded(word)
+    for place, found in enumerate(body.all_expanded(command.program[1:]), 1):
         words += found
         owners += [place] * len(found)
     split = read_options(words, line, srun=True)
@@ -75,7 +78,9 @@ def python_script(words: list[str]) -> int | None:
 
 def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> None:
     """Remove options of torchrun from the script that gpuctl sets as variables."""
-    known = [word_value(body.raw(word), body.values) for word in program]
+    if launcher_arguments([word_value(body.raw(word), body.values) for word in program[:_START]]) is None:
+        return
+    known = [word_value(body.raw(word), body.values) for word in program[:_MOST_WORDS]]
     found = set_by_gpuctl(known, body.facts.nodes, body.facts.gpus)
     for place in found.places if found is not None else ():
         body.edits.replace(program[place - 1].end, program[place].end, "")

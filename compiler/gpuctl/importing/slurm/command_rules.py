@@ -20,6 +20,7 @@ _SLURM = {
     "sattach": "use `gpuctl logs NAME -f`",
     "seff": "use `gpuctl usage workloads`",
 }
+_OF_SLURM = rf"(?<![\w./-])(?:{'|'.join(_SLURM)})\b"
 _ENVIRONMENTS = frozenset({"module", "ml", "conda", "mamba", "micromamba", "deactivate", "spack", "pyenv"})
 _SETUP_FILE = (
     r"(?:^|/)(?:activate|conda\.sh|mamba\.sh|\.bashrc|\.bash_profile|\.profile|profile|bashrc|modules?\.sh|setvars\.sh|"
@@ -40,6 +41,8 @@ def reason_to_drop(command: BodyCommand) -> str | None:
     words = [word.text for word in command.program]
     if name in _SLURM:
         return _SLURM[name]
+    if name == "trap" and (called := re.search(_OF_SLURM, " ".join(words[1:2]))) is not None:
+        return _SLURM[called[0]]
     if name in _ENVIRONMENTS and words[1:2] not in (["run"], ["install"]):
         return _SOFTWARE
     if name in ("source", ".") and words[1:] and re.search(_SETUP_FILE, words[1]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing, Unreadable
@@ -19,6 +21,9 @@ from gpuctl.language.names import nearest_dns_label
 
 TOOL = "Slurm"
 _LONGEST = 64 * 1024
+_EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
+"""Interpreters whose option for a program is ``-e``; others have ``-c``."""
+_VARIABLE = r"\bSLURMD?_\w+"
 
 
 def import_batch_script(source: Source, given: Given) -> Imported:
@@ -85,7 +90,11 @@ def _body(
 ) -> None:
     if not batch.is_shell:
         last = batch.first_line + batch.body.rstrip().count("\n")
-        draft.set("environment.command", [*batch.interpreter, "-c", batch.body], batch.first_line, last=last)
+        option = "-e" if re.match(_EVALUATES, batch.interpreter[0]) else "-c"
+        draft.set("environment.command", [*batch.interpreter, option, batch.body], batch.first_line, last=last)
+        for number, text in enumerate(batch.body.split("\n"), batch.first_line):
+            for name in dict.fromkeys(re.findall(_VARIABLE, text)):
+                ledger.dropped(number, name, "a pod does not have this variable of Slurm: write its value")
         ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
         return
     partition = batch.options.get("partition")

@@ -265,7 +265,7 @@ class ScriptBody:
             return None
         program = command.program
         if command.name == "srun":
-            expanded = [self.body.expanded(word) for word in program[1:]]
+            expanded = self.body.all_expanded(program[1:])
             taken = read_options([item for items in expanded for item in items], 0, srun=True).words
             at = 1
             while taken > 0 and at < len(program):

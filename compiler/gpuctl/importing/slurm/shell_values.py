@@ -14,6 +14,8 @@ _ALL_ITEMS = r"\"\$\{([A-Za-z_]\w*)\[@\]\}\"\Z"
 _GLOB = frozenset("*?[~{")
 _MOST_WORDS = 1000
 _LONGEST = 16384
+LONGEST_COMMAND = 65536
+"""Maximum length of the known words of a command; variables that contain each other could make gigabytes of it."""
 
 
 class Value(NamedTuple):
@@ -35,9 +37,9 @@ def pod_reference(text: str) -> str:
 
 
 def word_value(raw: str, values: Values) -> str | None:
-    """Return the value of a word as written, with its quotation marks; None if it is not known."""
+    """Return the value of a word as written, with its quotation marks; None if it is not known, or very long."""
     out: list[str] = []
-    at = 0
+    at = length = 0
     while at < len(raw):
         char = raw[at]
         if char == "'":
@@ -66,13 +68,17 @@ def word_value(raw: str, values: Values) -> str | None:
         else:
             out.append(char)
             at += 1
+        length += len(out[-1])
+        if length > LONGEST_COMMAND:
+            return None
     return "".join(out)
 
 
 def _double_quoted(raw: str, at: int, values: Values) -> tuple[str | None, int]:
     """Return the value of quoted text, and the offset behind its closing mark."""
     out: list[str] = []
-    while at < len(raw):
+    length = 0
+    while at < len(raw) and length <= LONGEST_COMMAND:
         char = raw[at]
         if char == '"':
             return "".join(out), at + 1
@@ -91,6 +97,7 @@ def _double_quoted(raw: str, at: int, values: Values) -> tuple[str | None, int]:
         else:
             out.append(char)
             at += 1
+        length += len(out[-1])
     return None, at
 
 
@@ -106,10 +113,13 @@ def _reference(raw: str, at: int, values: Values) -> tuple[str, int] | None:
 
 
 def words_of(text: str, words: Sequence[BodyWord], values: Values) -> list[str] | None:
-    """Return the values of a command's words; None if one is not known."""
+    """Return the values of a command's words; None if one is not known, or if they are very long."""
     found: list[str] = []
+    counted = length = 0
     for word in words:
-        if len(found) > _MOST_WORDS:
+        length += sum(map(len, found[counted:]))
+        counted = len(found)
+        if counted > _MOST_WORDS or length > LONGEST_COMMAND:
             return None
         raw = text[word.start : word.end]
         array = re.match(_ALL_ITEMS, raw)
@@ -122,7 +132,7 @@ def words_of(text: str, words: Sequence[BodyWord], values: Values) -> list[str] 
         if split is None and value is None:
             return None
         found += split if split is not None else [str(value)]
-    return found if len(found) <= _MOST_WORDS else None
+    return found if len(found) <= _MOST_WORDS and sum(map(len, found)) <= LONGEST_COMMAND else None
 
 
 def _split_value(raw: str, values: Values) -> list[str] | None:
