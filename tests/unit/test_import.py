@@ -272,3 +272,17 @@ def test_a_manifest_without_workers_has_one_node(directory: Path, capfd: pytest.
     found = capfd.readouterr()
     assert "kind: training" in found.out
     assert "nodes:" not in found.out
+
+
+def test_the_program_of_a_pytorchjob_is_the_container_of_that_name(
+    directory: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    containers = "[{name: logs, image: 'b:1'}, {name: pytorch, image: 'a:1'}]"
+    replicas = f"{{Master: {{template: {{spec: {{containers: {containers}}}}}}}}}"
+    (directory / "a.yaml").write_text(
+        f"kind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {replicas}}}\n"
+    )
+    run(["import", "a.yaml"])
+    found = capfd.readouterr().out
+    assert "  image: a:1" in found
+    assert "sidecars: [{name: logs, image: b:1}]" in found.replace('"', "")

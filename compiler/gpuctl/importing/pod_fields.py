@@ -21,15 +21,19 @@ class PodFields:
     """Adds a pod template to a document. ``missing``: values that it does not name.
 
     :param base: the path of the template.
+    :param main: the name of the container with the program. Default: the first one.
     """
 
-    def __init__(self, tree: SourceTree, base: Path, draft: Draft, given: Given) -> None:
+    def __init__(self, tree: SourceTree, base: Path, draft: Draft, given: Given, main: str | None = None) -> None:
         self.tree = tree
         self.spec: Path = (*base, "spec")
         self.base = base
         self.draft = draft
         self.given = given
-        self.container: Path = (*self.spec, "containers", 0)
+        containers: Path = (*self.spec, "containers")
+        names = [tree.text((*containers, index, "name")) for index in range(tree.items(containers))]
+        self.main = names.index(main) if main is not None and main in names else 0
+        self.container: Path = (*containers, self.main)
         self.resources: Path = (*self.container, "resources")
         self.gpus = 0
         self.missing: list[Missing] = []
@@ -220,9 +224,11 @@ class PodFields:
     def _others(self) -> None:
         """Take further containers."""
         tree = self.tree
-        groups = (((*self.spec, "initContainers"), "init", 0), ((*self.spec, "containers"), "sidecars", 1))
-        for base, field, first in groups:
-            for index in range(first, tree.items(base)):
+        groups = (((*self.spec, "initContainers"), "init", -1), ((*self.spec, "containers"), "sidecars", self.main))
+        for base, field, main in groups:
+            for index in range(tree.items(base)):
+                if index == main:
+                    continue
                 data = {key: tree.get((*base, index, key)) for key in tree.keys((*base, index))}
                 entry: dict[str, Any] = {key: data[key] for key in ("name", "image", "command", "args") if key in data}
                 variables = data["env"] if isinstance(data.get("env"), list) else []

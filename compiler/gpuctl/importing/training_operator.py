@@ -46,7 +46,8 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     if names:
         base: Path = (*_REPLICAS, names[0], "template")
         take_labels(tree, (*base, "metadata", "labels"), draft)
-        pod = PodFields(tree, base, draft, given)
+        # The operator sets its variables in the container of this name.
+        pod = PodFields(tree, base, draft, given, main="pytorch")
         pod.take()
         missing += pod.missing
         _program(tree, pod, draft, nodes)
