@@ -32,10 +32,12 @@ DEVICE_RIGHTS = {
     f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
     for kind in ("resourceslices", "resourceclaims", "resourceclaimtemplates")
 }
+QUEUE_RIGHTS = {"gpuctl-server-reader: list localqueues.kueue.x-k8s.io": "used only with `quota.backend: kueue`"}
 UNUSED_RIGHTS: dict[str, dict[str, str]] = {
-    "base": DEVICE_RIGHTS,
+    "base": DEVICE_RIGHTS | QUEUE_RIGHTS,
     "tokens": {
         **DEVICE_RIGHTS,
+        **QUEUE_RIGHTS,
         **{
             f"gpuctl-server-planner: get {kind}.resource.k8s.io": "asked of pods that name one"
             for kind in ("resourceclaims", "resourceclaimtemplates")
@@ -59,6 +61,18 @@ UNUSED_RIGHTS: dict[str, dict[str, str]] = {
             for verb in ("get", "create", "patch", "delete")
         },
         "gpuctl-server-keeper: create workloadpriorityclasses.kueue.x-k8s.io": "used only with `queues.priority`",
+        "gpuctl-server-keeper: create resourceflavors.kueue.x-k8s.io": "used only with `quota.backend: kueue`",
+        **{
+            f"gpuctl-server-keeper: {verb} {kind}.kueue.x-k8s.io": "used only with `quota.backend: kueue`"
+            for kind in ("clusterqueues", "localqueues")
+            for verb in ("get", "create", "patch", "delete")
+        },
+        **{
+            f"gpuctl-server-writer: {verb} resourceclaimtemplates.resource.k8s.io in team-a": "used only with "
+            "`gpu.allocation: dra`"
+            for verb in ("get", "create", "patch", "delete")
+        },
+        "gpuctl-server-writer: create persistentvolumeclaims in team-a": "used only for `pvc.create`",
         "gpuctl-server-writer: get configmaps in team-a": REREAD,
         "gpuctl-server-writer: get services in team-a": REREAD,
         "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": REREAD,
@@ -73,6 +87,8 @@ CLUSTER_WIDE_WRITES: dict[str, set[tuple[str, str]]] = {
         *(("namespaces", verb) for verb in ("create", "patch")),
         ("priorityclasses", "create"),
         ("workloadpriorityclasses", "create"),
+        ("resourceflavors", "create"),
+        *((kind, verb) for kind in ("clusterqueues", "localqueues") for verb in ("create", "patch", "delete")),
         *(("leases", verb) for verb in ("create", "update", "delete")),
     },
 }
