@@ -103,9 +103,9 @@ def remote(place: Place, served: Served, tmp_path: Path, monkeypatch: pytest.Mon
     made.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser for the pages of the console."""
+    """A browser for the pages of the console. While it runs, its thread has an event loop: asyncio cannot start one."""
     with chromium() as running:
         yield running
 
