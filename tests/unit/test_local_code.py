@@ -161,7 +161,7 @@ def test_script_unpacks_for_every_user(repository: Path, tmp_path: Path) -> None
     assert (target / "link.py").read_text() == "print(1)"
 
 
-@pytest.mark.parametrize("name", [".env", ".env.prod", "keys/server.pem", "id_rsa", "a [b]*.key"])
+@pytest.mark.parametrize("name", [".env", ".env.prod", "keys/server.pem", "id_rsa", "a [b]*.key", ".kube/config"])
 def test_credentials_are_refused_until_ignored(repository: Path, name: str) -> None:
     write(repository, **{f"src/{name}": "secret"})
     code, message, hint = error(compiled(repository))

@@ -37,8 +37,9 @@ _IGNORE = ".gitignore"
 _NOT_CODE = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules", "__pycache__"})
 _NOT_CODE |= {".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store"}
 _SECRET = re.compile(
-    r"(?i)\.env(?:\.(?!example\Z|sample\Z|template\Z).*)?|.*\.(?:pem|key|p12|pfx|jks)|id_(?:rsa|dsa|ecdsa|ed25519)"
-    r"|\.netrc|\.git-credentials|\.pypirc|\.npmrc|kubeconfig|credentials(?:\.json)?"
+    r"(?i)(?:.*/)?(?:\.env(?:\.(?!example\Z|sample\Z|template\Z)[^/]*)?|[^/]*\.(?:pem|key|p12|pfx|jks)"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)|\.netrc|\.git-credentials|\.pypirc|\.npmrc|kubeconfig|credentials(?:\.json)?"
+    r"|application_default_credentials\.json|\.kube/config|\.docker/config\.json|\.dockercfg)"
 )
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -172,7 +173,7 @@ def _check(local: str, path: str, entry: TreeEntry) -> None:
     if entry.kind == "other":
         message = f"`{shown}` is neither a file nor a directory"
         raise CodeProblem("GPU236", message, f"remove it, or {_to_ignore(local, path)}")
-    if _SECRET.fullmatch(entry.name):
+    if _SECRET.fullmatch(posixpath.join(local, path)):
         message = f"`{shown}` looks like a file with credentials: every reader of the ConfigMap could read it"
         hint = f"{_to_ignore(local, path)}, and give the program its credentials from a Secret"
         raise CodeProblem("GPU239", message, hint)
