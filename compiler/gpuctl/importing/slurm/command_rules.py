@@ -26,7 +26,8 @@ _SETUP_FILE = (
     r"(?:^|/)(?:activate|conda\.sh|mamba\.sh|\.bashrc|\.bash_profile|\.profile|profile|bashrc|modules?\.sh|setvars\.sh|"
     r"[\w.-]*modules[\w.-]*\.sh|init/bash|setup-env\.sh)$"
 )
-_HOOK = r"\b(?:conda|mamba|micromamba)\b.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
+_TOOL = r"\b(?:conda|mamba|micromamba)\b"
+_HOOK = rf"(?s)\A(?:(?!{_TOOL}).)*{_TOOL}.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
 _SMALL = """
 . : [ [[ cat cd date declare echo env export hostname id local ls mkdir nvidia-smi popd printenv printf pushd pwd
 readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami

@@ -73,7 +73,7 @@ function Page() {
   useEffect(() => {
     repair();
     setFailure(null);
-    if (name in PAGES && !loadedPages[name]) {
+    if (Object.hasOwn(PAGES, name) && !loadedPages[name]) {
       page().then((module) => { loadedPages[name] = module.default; setTurn((turn) => turn + 1); }, setFailure);
     }
   }, [where]);
@@ -89,7 +89,7 @@ function Page() {
   return html`<main id="main" ref=${place}>
     ${broken || failure
       ? html`<${Problem} error=${{ status: 0, name: t("The page failed"), message: String(broken || failure) }} retry=${() => location.reload()} />`
-      : !(name in PAGES)
+      : !Object.hasOwn(PAGES, name)
         ? html`<h1 tabindex="-1">${t("There is no such page")}</h1>`
         : shown && html`<${shown} key=${name} />`}
   </main>`;

@@ -37,7 +37,7 @@ function periods(range) {
 
 function Known() {
   const query = route.value.query;
-  const range = query.range in RANGES ? query.range : "7d";
+  const range = Object.hasOwn(RANGES, query.range) ? query.range : "7d";
   const by = UNITS.includes(query.by) ? query.by : "namespace";
   const namespace = query.namespace || "";
   const keys = useLoaded((ended) => get("/gpu-aggregation/dimension-keys", { dimension_type: "label" }, ended), [], 0);
