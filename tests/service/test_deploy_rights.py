@@ -38,6 +38,7 @@ UNUSED_RIGHTS: dict[str, dict[str, str]] = {
     "tokens": {
         **DEVICE_RIGHTS,
         **QUEUE_RIGHTS,
+        "gpuctl-server-reader: list clusterqueues.kueue.x-k8s.io": "here gpuctl-server-planner has it, too",
         **{
             f"gpuctl-server-planner: get {kind}.resource.k8s.io": "asked of pods that name one"
             for kind in ("resourceclaims", "resourceclaimtemplates")
