@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata
-from gpuctl.backend.variables import env_value
+from gpuctl.backend.variables import literal_text, literal_value
 from gpuctl.frontend.code_problem import CodeProblem
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.local_code import local_code
@@ -20,15 +20,19 @@ from gpuctl.objects.companion_names import ARCHIVE_KEY, ARCHIVE_VOLUME, FILES_KE
 Data = dict[str, Any]
 
 _DIRECTORY = "/etc/gpuctl/code"
-_LOCAL, _SHA256, _PATH = "GPUCTL_CODE_LOCAL", "GPUCTL_CODE_SHA256", "GPUCTL_CODE_PATH"
+_LOCAL, _SHA256 = "GPUCTL_CODE_LOCAL", "GPUCTL_CODE_SHA256"
+PATH_VARIABLE = "GPUCTL_CODE_PATH"
 
-# The volume survives a restart of the container, so it is emptied first. With umask 0, tar keeps the modes of the
-# archive whichever user it runs as.
-UNPACK = f"""\
+# The volume survives a restart of the container, so it is emptied first. With umask 0, a program that runs as another
+# user can write to the files, and tar keeps the modes of the archive whichever user it runs as.
+EMPTY_DIRECTORY = f"""\
 set -eu
 umask 0
 cd {CODE_DIRECTORY}
 rm -rf ./* ./.[!.]* ./..?*
+"""
+UNPACK = f"""\
+{EMPTY_DIRECTORY}\
 tar -xzf {_DIRECTORY}/{ARCHIVE_KEY}
 echo "gpuctl: the code is ${_LOCAL}, SHA-256 ${_SHA256}"
 """
@@ -72,15 +76,14 @@ def archive_mount() -> Object:
 def archive_variables(document: Document, model: Job) -> list[Object]:
     """Return the variables of the init container, from which the document is lifted."""
     assert model.code is not None
-    texts = ((_LOCAL, model.code.local or ""), (_SHA256, code_digest(document)), (_PATH, model.code.path or ""))
-    # Kubernetes expands `$(NAME)` in values; `$$` stands for a dollar.
-    return [env_value(name, text.replace("$", "$$")) for name, text in texts]
+    texts = ((_LOCAL, model.code.local or ""), (_SHA256, code_digest(document)), (PATH_VARIABLE, model.code.path or ""))
+    return [literal_value(name, text) for name, text in texts]
 
 
 def lift_archive(variables: dict[str, Object]) -> Data:
     """Return the ``code:`` block with ``local``; empty without it."""
-    texts = {name: variables.get(name, {}).get("value", "").replace("$$", "$") for name in (_LOCAL, _SHA256, _PATH)}
+    texts = {name: literal_text(variables.get(name)) for name in (_LOCAL, _SHA256, PATH_VARIABLE)}
     if not texts[_LOCAL] or not texts[_SHA256]:
         return {}
     data: Data = {"local": texts[_LOCAL], "sha256": texts[_SHA256]}
-    return {**data, "path": texts[_PATH]} if texts[_PATH] else data
+    return {**data, "path": texts[PATH_VARIABLE]} if texts[PATH_VARIABLE] else data

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.backend.code_config_map import UNPACK, archive_mount, archive_variables, archive_volume, lift_archive
+from gpuctl.backend.code_config_map import (
+    EMPTY_DIRECTORY,
+    PATH_VARIABLE,
+    UNPACK,
+    archive_mount,
+    archive_variables,
+    archive_volume,
+    lift_archive,
+)
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.variables import env_value
+from gpuctl.backend.variables import env_value, literal_text, literal_value
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.code_block import CODE_DIRECTORY, Code, git_host
@@ -19,15 +27,11 @@ Data = dict[str, Any]
 CODE_VOLUME = "code"
 LOGIN_VOLUME = "code-login"
 _LOGIN_DIRECTORY = "/etc/gpuctl/git"
-_URL, _REF, _PATH = "GPUCTL_CODE_GIT", "GPUCTL_CODE_REF", "GPUCTL_CODE_PATH"
+_URL, _REF = "GPUCTL_CODE_GIT", "GPUCTL_CODE_REF"
 
-# The volume survives a restart of the container, so it is emptied first. With umask 0, a program that runs as another
-# user can write to the files. A server that sends no single commits sends all branches and tags.
+# A server that sends no single commits sends all branches and tags.
 _FETCH = f"""\
-set -eu
-umask 0
-cd {CODE_DIRECTORY}
-rm -rf ./* ./.[!.]* ./..?*
+{EMPTY_DIRECTORY}\
 if [ -e {_LOGIN_DIRECTORY}/ssh-privatekey ]; then
   rm -f /tmp/ssh-privatekey
   (umask 077; cp {_LOGIN_DIRECTORY}/ssh-privatekey /tmp/)
@@ -41,8 +45,8 @@ else
   git checkout -q --detach "${_REF}"
 fi
 git log -1 --format='gpuctl: the code is commit %H'
-if [ ! -d "./${_PATH}" ]; then
-  echo "gpuctl: the repository has no directory ${_PATH} in this commit" >&2
+if [ ! -d "./${PATH_VARIABLE}" ]; then
+  echo "gpuctl: the repository has no directory ${PATH_VARIABLE} in this commit" >&2
   exit 1
 fi
 """
@@ -105,9 +109,8 @@ def _no_devices(context: Context) -> list[Object]:
 def _variables(code: Code, secret: str | None) -> list[Object]:
     """Return the variables of the container. No text of a document is part of the script."""
     url = code.git or ""
-    # Kubernetes expands `$(NAME)` in values; `$$` stands for a dollar.
-    texts = ((_URL, url), (_REF, code.ref or ""), (_PATH, code.path or ""))
-    variables = [env_value(name, text.replace("$", "$$")) for name, text in texts]
+    texts = ((_URL, url), (_REF, code.ref or ""), (PATH_VARIABLE, code.path or ""))
+    variables = [literal_value(name, text) for name, text in texts]
     variables += [env_value("HOME", "/tmp"), env_value("GIT_TERMINAL_PROMPT", 0)]  # noqa: S108 - the container's own
     # The volume belongs to root, whichever user the container has.
     options = {"safe.directory": "*"}
@@ -131,12 +134,12 @@ def lift_code(context: Context, pod: Object) -> Data:
     variables = {item["name"]: item for item in container.get("env", [])}
     if local := lift_archive(variables):
         return local
-    texts = {name: variables.get(name, {}).get("value", "").replace("$$", "$") for name in (_URL, _REF, _PATH)}
+    texts = {name: literal_text(variables.get(name)) for name in (_URL, _REF, PATH_VARIABLE)}
     if not texts[_URL] or not texts[_REF]:
         return {}
     data: Data = {"git": texts[_URL], "ref": texts[_REF]}
-    if texts[_PATH]:
-        data["path"] = texts[_PATH]
+    if texts[PATH_VARIABLE]:
+        data["path"] = texts[PATH_VARIABLE]
     secret = _login(pod, variables)
     if secret is not None and secret != context.settings.code_secrets.get(git_host(texts[_URL])):
         data["secret"] = secret

@@ -16,6 +16,16 @@ def env_value(name: str, value: str | int) -> Object:
     return {"name": name, "value": str(value)}
 
 
+def literal_value(name: str, text: str) -> Object:
+    """Return a variable with a text in which Kubernetes expands no `$(NAME)`: `$$` stands for a dollar."""
+    return env_value(name, text.replace("$", "$$"))
+
+
+def literal_text(variable: Object | None) -> str:
+    """Return the text of a variable made by :func:`literal_value`; empty without a variable or a value."""
+    return str((variable or {}).get("value", "")).replace("$$", "$")
+
+
 def env_variable(variable: EnvVar) -> Object:
     """Return a variable of a document."""
     if variable.secret is not None:
