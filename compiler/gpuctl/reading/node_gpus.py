@@ -39,6 +39,7 @@ class PlatformGpus:
 
     :ivar vendors: extended resource of cards or MIG slices -> vendor.
     :ivar cards: extended resources of whole cards.
+    :ivar chips: extended resource of cards -> chip; "" for a vendor's main one.
     :ivar shares: the kinds of shares of cards.
     :ivar key: the label that jobs select on.
     """
@@ -46,6 +47,12 @@ class PlatformGpus:
     def __init__(self, settings: Settings) -> None:
         self.cards = settings.card_resources
         self.shares = tuple(dict.fromkeys(settings.share_resources.values()))
+        self.chips = {
+            resource: chip
+            for chips in settings.gpu_chips.values()
+            for chip, gpu in sorted(chips.items())
+            for resource in gpu.card.counted
+        }
         self.vendors = dict.fromkeys(settings.slice_resources, "nvidia")
         self.vendors |= {name: gpu.vendor for gpu in settings.gpus for name in gpu.card.counted}
         self.key = settings.label("gpu-type")

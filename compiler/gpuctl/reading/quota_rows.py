@@ -137,7 +137,7 @@ def read_quotas(
         counted = [
             _limit(f"requests.{resource}", total, used, gpus, of_type) for resource, of_type, total, used in amounts
         ]
-        limits = _of_chips_in_use(counted, settings)
+        limits = _of_chips_in_use(counted, gpus, settings)
         found[place] = _state(item, name, namespace, [*limits, *of_jobs], defaults.get(place, {}), settings)
     return sorted(found.values(), key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
 
@@ -157,21 +157,20 @@ def _quota(
     classes = {class_limit(name): vendor for vendor, name in reversed(settings.device_classes.items())}
     claimed = {classes[key]: key for key in hard if key in classes}
     limits = [_limit(key, quantity(str(hard[key])), counted[key], gpus, claimed=claimed) for key in hard]
-    return _state(obj, name, obj["metadata"]["namespace"], [*_of_chips_in_use(limits, settings)], defaults, settings)
+    return _state(
+        obj, name, obj["metadata"]["namespace"], [*_of_chips_in_use(limits, gpus, settings)], defaults, settings
+    )
 
 
-def _of_chips_in_use(limits: Sequence[ResourceLimit], settings: Settings) -> Iterator[ResourceLimit]:
+def _of_chips_in_use(
+    limits: Sequence[ResourceLimit], gpus: PlatformGpus, settings: Settings
+) -> Iterator[ResourceLimit]:
     """Yield the limits, of a vendor with several chips those in use, by chip; the main one if none is.
 
     A quota document has one number for a vendor, and its object limits each of the chips to this number. It has one
     number for a GPU type, too, and the queue limits the cards of each vendor to it.
     """
-    chips = {
-        f"requests.{resource}": name
-        for chips in settings.gpu_chips.values()
-        for name, gpu in sorted(chips.items())
-        for resource in gpu.card.counted
-    }
+    chips = {f"requests.{resource}": chip for resource, chip in gpus.chips.items()}
     for limit in limits:
         own = [
             other
