@@ -312,11 +312,9 @@ def _wait_for_holders(place: QueuePosition) -> str:
         claim for claim in place.holders if all(claim.amounts.get(name, ZERO) >= need for name, need in lacking.items())
     ]
     # The flavor of a claim is unknown: with one flavor and no cohort, what a job frees is free for this one.
-    is_free = len(lacking) == len(place.short) and not place.cohort
-    alone = unique_names(
-        in_namespace(claim.name, claim.namespace) for claim in (enough if enough and is_free else place.holders)
-    )
-    if len(alone) == 1 or (enough and is_free):
+    any_one = enough if len(lacking) == len(place.short) and not place.cohort else []
+    alone = unique_names(in_namespace(claim.name, claim.namespace) for claim in any_one or place.holders)
+    if any_one or len(alone) == 1:
         return f"wait for {' or '.join(alone[:_NAMED])} to end"
     names = unique_names(_holder(claim, lacking) for claim in place.holders)
     more = " ..." if len(names) > _NAMED else ""
