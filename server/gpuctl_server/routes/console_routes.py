@@ -122,7 +122,7 @@ async def log_in_at_provider(service: ServiceOf) -> Response:
 
 @router.get(CALLBACK)
 async def logged_in_at_provider(request: Request, service: ServiceOf) -> Response:
-    """Begin the session of a user whom the provider has sent back. A failure is shown by the login page."""
+    """Begin the session of a user after the login at the provider. The login page shows a failure."""
     flow = _flow(service)
     # Relative, as the console may be below a path.
     response = Response(status_code=303, headers={**_NOT_KEPT, "Location": "../../"})

@@ -23,7 +23,7 @@ class WaitingTraining(NamedTuple):
 
     @property
     def unmet(self) -> str:
-        """Description of the prerequisites that ended otherwise, so that it cannot start; "" if there are none."""
+        """Description of the prerequisites whose end keeps it from starting; empty without any."""
         return "; ".join(str(one) for one in self.prerequisites if one.state == "unmet")
 
     @property

@@ -272,7 +272,7 @@ class StepWrites:
         if live is None:
             return False
         if obj["kind"] == CLAIM:
-            # An existing claim is used as it is.
+            # gpuctl never changes an existing claim.
             return True
         keys, mine, theirs = self.keys, annotations_of(obj), annotations_of(live)
         same_request = mine.get(keys.request) in (None, theirs.get(keys.request))

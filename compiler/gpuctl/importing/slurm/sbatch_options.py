@@ -79,7 +79,7 @@ _OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status"}
 
 
 class SlurmOption(NamedTuple):
-    """An option as written. ``value`` is None if it has none; ``known`` is False if Slurm does not define it."""
+    """An option as written. ``value`` is None for a flag; ``known`` is False if Slurm does not define the option."""
 
     name: str
     value: str | None
