@@ -163,3 +163,13 @@ def test_queue_without_admission_gates_is_an_error(place: Place) -> None:
     refused = place.apply(training("prepare"), after("train", "prepare"), code=None)
     assert f"job.batch/train in {place.namespace} would start at once: no Kueue of this cluster" in refused.err
     assert not place.exists("Job", "train")
+
+
+def test_queue_without_admission_gates_is_an_error_in_a_new_namespace(place: Place) -> None:
+    place.platform("training: {queue: {drill: team}}")
+    new = f"{place.namespace[-50:].strip('-')}-new"
+    documents = (training("prepare"), after("train", "prepare"))
+    for document in documents:
+        document["job"]["namespace"] = new
+    refused = place.anywhere("apply", "-f", place.file(*documents), "--yes", code=None)
+    assert f"job.batch/train in {new} would start at once: no Kueue of this cluster" in refused.err

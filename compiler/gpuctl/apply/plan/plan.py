@@ -211,6 +211,11 @@ class Plan:
         return any(step.action in WRITING for step in self.steps)
 
     @property
+    def new_namespaces(self) -> set[str]:
+        """Return the namespaces that the plan creates."""
+        return {step.key.name for step in self.steps if step.key.kind == "Namespace" and step.action == "create"}
+
+    @property
     def succeeding_autoscalers(self) -> set[Key]:
         """Return the autoscalers that take the place of one of another kind, which the plan deletes before."""
         scalers = [step for step in self.steps if step.key.kind in AUTOSCALERS]

@@ -61,7 +61,7 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     plan.lacking += _missing_rights(session, plan)
     if plan.lacking:
         return
-    new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
+    new_namespaces = plan.new_namespaces
     refusals: dict[str, list[str]] = {}
     _find_queued(session, plan, steps)
     succeeding = plan.succeeding_autoscalers
