@@ -13,13 +13,14 @@ from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, 
 from gpuctl.apply.plan.disruption import note_finished
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.rerun_plan import plan_rerun
+from gpuctl.apply.plan.rerun_plan import NotRerunnable, plan_rerun
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import records, stamp
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting
 
 KEYS = records(Settings())
 DOCUMENT = """\
@@ -143,3 +144,29 @@ def _patched(there: Object, patch: Object) -> Object:
         values: dict[str, Any] = {**result["metadata"].get(part, {}), **patch["metadata"].get(part, {})}
         result["metadata"][part] = {key: value for key, value in values.items() if value is not None}
     return result
+
+
+@pytest.mark.parametrize(("kind", "condition"), ENDS)
+@pytest.mark.parametrize("gates", ["gpuctl/after", "gpuctl/after,example.com/budget"])
+def test_rerun_of_a_training_that_was_never_released_does_not_wait(kind: str, condition: str, gates: str) -> None:
+    """An older Kueue ignores the gate, and a GitOps controller does not check the version of Kueue."""
+    there = live(kind, condition)
+    there["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    there["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
+    there["metadata"]["annotations"] |= {KEYS.after: '{"prepare": "ok"}', ADMISSION_GATES: gates}
+    (step,) = plan_rerun(there, "training/sft", KEYS).steps
+    assert step.desired is not None
+    annotations = step.desired["metadata"]["annotations"]
+    assert annotations.get(ADMISSION_GATES, "") == gates.removeprefix("gpuctl/after").removeprefix(",")
+    assert annotations[KEYS.released] == "2026-01-01T00:00:00Z"
+    assert not is_waiting({**step.desired, "status": {}}, KEYS)
+
+
+@pytest.mark.parametrize("queue", ["", "team"])
+def test_training_that_waits_cannot_run_again(queue: str) -> None:
+    there = live("Job", None)
+    there["spec"]["suspend"] = True
+    there["metadata"]["labels"] |= {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    there["metadata"]["annotations"] |= {KEYS.after: '{"prepare": "ok"}', ADMISSION_GATES: "gpuctl/after"}
+    with pytest.raises(NotRerunnable, match="training/sft in nlp has not run yet: it waits for prepare"):
+        plan_rerun(there, "training/sft", KEYS)

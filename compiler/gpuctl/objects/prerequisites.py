@@ -92,6 +92,10 @@ def gates_of(obj: Object) -> list[str]:
     return [gate for gate in annotations_of(obj).get(ADMISSION_GATES, "").split(",") if gate]
 
 
+def _other_gates(obj: Object) -> str:
+    return ",".join(gate for gate in gates_of(obj) if gate != GATE)
+
+
 def as_released(objects: Iterable[Object]) -> list[Object]:
     """Return lowered objects with waiting trainings in their released form, whose pods can be counted."""
     return [_without_gate(obj) if GATE in gates_of(obj) else obj for obj in objects]
@@ -184,9 +188,8 @@ def release_patch(obj: Object, states: Iterable[Prerequisite], keys: Records, no
     if not all(one.state == "met" for one in states):
         return {"metadata": {"annotations": annotations}} if seen != before else None
     annotations[keys.released] = now
-    others = [gate for gate in gates_of(obj) if gate != GATE]
     if GATE in gates_of(obj):
-        annotations[ADMISSION_GATES] = ",".join(others) or None
+        annotations[ADMISSION_GATES] = _other_gates(obj) or None
     patch: Object = {"metadata": {"annotations": annotations}}
     if not queue_of(obj) and keys.paused not in known:
         patch["spec"] = {"suspend": False}
@@ -205,11 +208,13 @@ def _mapping(text: str | None) -> dict[str, Any]:
 
 
 def keep_released(desired: Object, live: Object, keys: Records) -> None:
-    """Change a desired object, which is about to change a live one in place, so that a training that does not wait
-    does not begin to wait.
+    """Change a desired object, which is about to change or replace a live one, so that a training that does not wait
+    does not begin to wait. Gates of other tools stay as they are on the live one.
     """
     if not prerequisites_of(desired, keys.after) or is_waiting(live, keys):
         return
     annotations = annotations_of(desired)
     annotations.pop(ADMISSION_GATES, None)
+    if others := _other_gates(live):
+        annotations[ADMISSION_GATES] = others
     annotations[keys.released] = annotations_of(live).get(keys.released) or live["metadata"]["creationTimestamp"]

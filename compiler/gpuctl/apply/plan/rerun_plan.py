@@ -5,11 +5,13 @@ from __future__ import annotations
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
+from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.array_jobs import count_indexes, is_array, other_indexes
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.prerequisites import is_waiting, keep_released, prerequisites_of
 from gpuctl.objects.queueing import as_submitted, release
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import end_state, recreatable
@@ -40,6 +42,11 @@ def plan_rerun(
             f"`kubectl rollout restart {key.resource.plural}/{key.name} -n {key.namespace}` restarts its pods",
         )
     ended = end_state(workload)
+    if is_waiting(workload, keys):
+        raise NotRerunnable(
+            f"{title} in {key.namespace} has not run yet: it waits for {first_few(prerequisites_of(workload, keys.after))}",
+            f"{JobHint('why', key.name, key.namespace)} shows what is left; without `job.after` it starts at once",
+        )
     if ended is None:
         raise NotRerunnable(
             f"{title} in {key.namespace} has not ended", "it can run again when it has finished, failed or was deleted"
@@ -49,6 +56,8 @@ def plan_rerun(
     # Without a request to run, an ended job is recreated suspended; here the user requests a run.
     desired["spec"].pop("suspend", None)
     release(desired)
+    # The user requests a run: one that its prerequisites never released does not wait for them now.
+    keep_released(desired, workload, keys)
     _relabel_pods(desired, keys)
     if queued is not None:
         as_submitted(desired, queued)
