@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from fault_tools.proxy import Proxy, on, refuse
 from support.cluster_tools import DOMAIN, Place, training
 from support.why_records import record
 
@@ -118,6 +119,42 @@ def test_sweep_is_awaited_as_a_whole(place: Place) -> None:
     ends(place, "tune-1")
     place.apply(tune, after("report", "tune"), flags=("--wait",))
     place.running("report")
+
+
+def test_sweep_whose_apply_was_interrupted_is_awaited(place: Place, proxy: Proxy) -> None:
+    tune = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5", "3e-5"]})
+    proxy.reset(on(lambda one: one.is_write and b'"name":"tune-2"' in one.body, refuse(403, "Forbidden", "denied")))
+    place.apply(tune, code=1)
+    proxy.reset()
+    ends(place, "tune-0")
+    ends(place, "tune-1")
+    lacking = "tune-2 of the sweep tune does not exist"
+    noted = place.apply(after("report", "tune")).err
+    assert f"training/report does not start: {lacking}; apply the document of tune again" in noted
+    assert status(place, "report") == ("Waiting", f"{lacking}, and this job waits for it")
+    assert why(place, "report") == "dependency-missing"
+    place.apply(tune)
+    assert status(place, "report") == ("Waiting", "waits for tune")
+    fix = place.gpuctl("why", "report", "-o", "json").value["fix"]
+    assert fix == f"`gpuctl get jobs --sweep tune -n {place.namespace}` lists the jobs of that sweep"
+    listed = place.anywhere(*fix.split("`")[1].split()[1:]).out
+    assert all(name in listed for name in ("tune-0", "tune-1", "tune-2"))
+    ends(place, "tune-2")
+    place.apply(after("report", "tune"), flags=("--wait",))
+    place.running("report")
+
+
+def test_rerun_of_a_job_that_was_never_released_starts(place: Place) -> None:
+    """A GitOps controller has created it, and this cluster has no Kueue that observes its gate."""
+    place.platform("training: {queue: {drill: team}}")
+    rendered = place.gpuctl("render", "-f", place.file(training("prepare"), after("train", "prepare"))).out
+    place.kubectl("apply", "-f", "-", input=rendered)
+    ends(place, "train")
+    place.gpuctl("rerun", "train")
+    assert is_released(place, "train")
+    assert "kueue.x-k8s.io/admission-gated-by" not in place.get("Job", "train")["metadata"]["annotations"]
+    place.running("train")
+    assert status(place, "train")[0] == "Running"
 
 
 def test_new_run_of_a_prerequisite_is_awaited(place: Place) -> None:

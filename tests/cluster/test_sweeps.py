@@ -16,13 +16,15 @@ def test_changed_value_replaces_only_its_job(place: Place) -> None:
     assert created.actions == dict.fromkeys(("Job/tune-0", "Job/tune-1", "Job/tune-2"), "create")
     kept = place.uid("Job", "tune-0")
     changed = place.apply(sweep(lr=["1e-5", "4e-5", "3e-5", "5e-5"]), flags=("--yes", "-o", "json"))
+    # The first job states the number of jobs.
     assert changed.actions == {
-        "Job/tune-0": "unchanged",
+        "Job/tune-0": "update",
         "Job/tune-1": "replace",
         "Job/tune-2": "unchanged",
         "Job/tune-3": "create",
     }
     assert place.uid("Job", "tune-0") == kept
+    assert place.get("Job", "tune-0")["metadata"]["annotations"]["runwhere.ai/sweep-size"] == "4"
     assert place.get("Job", "tune-1")["metadata"]["annotations"]["runwhere.ai/sweep-values"] == '{"lr": "4e-5"}'
 
 
@@ -31,14 +33,20 @@ def test_apply_asks_before_a_shifted_value_replaces_a_running_job(place: Place) 
     refused = place.apply(sweep(lr=["2e-5", "1e-5"]), code=2)
     assert f"replaces training/tune-0 in {place.namespace}: running for" in refused.err
     moved = f"tune-0 in {place.namespace} has the values of the former tune-1, and starts anew: lr=2e-5"
-    assert moved in place.plan(sweep(lr=["2e-5", "1e-5"])).value["notes"]
+    told = place.plan(sweep(lr=["2e-5", "1e-5"])).value["notes"]
+    assert moved in told
+    assert told[-1].startswith("the jobs of the sweep tune keep their numbers if new combinations are appended to `inc")
+    for more in ({"lr": ["1e-5", "2e-5"], "include": [{"lr": "3e-5"}]}, {"lr": ["1e-5", "2e-5", "3e-5"]}):
+        kept = place.plan(sweep(**more))
+        assert kept.actions == {"Job/tune-0": "update", "Job/tune-1": "unchanged", "Job/tune-2": "create"}
+        assert kept.value["notes"] == []
     assert place.get("Job", "tune-0")["metadata"]["annotations"]["runwhere.ai/sweep-values"] == '{"lr": "1e-5"}'
 
 
 def test_jobs_that_left_the_sweep_are_pruned(place: Place) -> None:
     place.apply(sweep(lr=["1e-5", "2e-5"]), flags=("--set", "tuning"))
     pruned = place.apply(sweep(lr=["1e-5"]), flags=("--set", "tuning", "--prune", "--yes", "-o", "json"))
-    assert pruned.actions == {"Job/tune-0": "unchanged", "Job/tune-1": "prune"}
+    assert pruned.actions == {"Job/tune-0": "update", "Job/tune-1": "prune"}
     assert not place.exists("Job", "tune-1")
 
 

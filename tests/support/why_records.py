@@ -71,14 +71,16 @@ def _device_claims(evidence: Evidence) -> dict[str, Any]:
 
 
 def _prerequisites(evidence: Evidence) -> dict[str, Any]:
-    return {"prerequisites": list(evidence.job.prerequisites)} if evidence.job.prerequisites else {}
+    # No rule reads what is recorded on the job.
+    found = [one._asdict() | {"record": None} for one in evidence.job.prerequisites]
+    return {"prerequisites": found} if found else {}
 
 
 def load(path: Path) -> tuple[Evidence, str]:
     """Return recorded evidence, and the cause at that time."""
     value = json.loads(path.read_text())
     settings = Settings()
-    prerequisites = [Prerequisite(*item) for item in value.get("prerequisites", [])]
+    prerequisites = [Prerequisite(**item) for item in value.get("prerequisites", [])]
     evidence = Evidence(
         Job(Identity(*value["identity"]), value["workload"], value["pods"], prerequisites=prerequisites),
         records(settings),

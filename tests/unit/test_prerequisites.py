@@ -65,3 +65,86 @@ def test_forged_names_are_not_read() -> None:
     assert prerequisites_of(training("x", **{KEYS.after: names}), KEYS.after) == {"prepare": "ok"}
     forged = waiting(**{KEYS.ended_before: json.dumps({"tune/\x1b[31mred": "failed"})})
     assert judge(forged, ends_of([training("tune-0", "tune", "Complete")], KEYS), KEYS)[0].failed_jobs == ()
+
+
+def first(end: str | None, size: int) -> dict[str, Any]:
+    """Return the first job of a sweep, which states the number of its jobs."""
+    return training("tune-0", "tune", end, **{KEYS.sweep_size: str(size)})
+
+
+def done(number: int) -> dict[str, Any]:
+    return training(f"tune-{number}", "tune", "Complete")
+
+
+def state(obj: dict[str, Any], *others: dict[str, Any]) -> str:
+    """Return the state of `tune`, and its description."""
+    (one,) = judge(obj, ends_of(others, KEYS), KEYS)
+    return f"{one.state}: {one}"
+
+
+def test_sweep_whose_apply_was_interrupted_has_not_ended() -> None:
+    lacking = "missing: tune-2 of the sweep tune does not exist"
+    assert state(waiting(), first("Complete", 3), done(1)) == lacking
+    assert state(waiting(), first("Complete", 2), done(1)) == "met: tune has succeeded"
+    assert state(waiting(), first("Complete", 3), training("tune-1", "tune")) == "waiting: tune has not ended"
+    # The first job was not created yet.
+    assert state(waiting(), done(1), done(2)) == "missing: tune-0 of the sweep tune does not exist"
+    # An older gpuctl did not write the number.
+    assert state(waiting(), done(0), done(2)) == "missing: tune-1 of the sweep tune does not exist"
+    assert state(waiting(), first("Complete", 5)) == "missing: tune-1 and 3 more jobs of the sweep tune do not exist"
+    for condition in ("any", "failed"):
+        other = waiting(**{KEYS.after: json.dumps({"tune": condition})})
+        assert state(other, first("Failed", 2)) == "missing: tune-1 of the sweep tune does not exist"
+
+
+def test_jobs_of_a_sweep_that_were_removed_count_if_their_end_was_seen() -> None:
+    running = training("tune-3", "tune")
+    _, obj = recorded(waiting(), first("Complete", 4), done(1), done(2), running)
+    assert json.loads(obj["metadata"]["annotations"][KEYS.ended_before]) == {"tune/*": {"jobs": 4, "ended": "0-2"}}
+    assert state(obj, done(3)) == "met: tune has succeeded"
+    assert state(obj, done(2), running) == "waiting: tune has not ended"
+    # It was not seen to end, and may be about to be replaced.
+    assert state(obj, first("Complete", 4), done(1)) == "missing: tune-3 of the sweep tune does not exist"
+    # It runs again, and is deleted then.
+    _, obj = recorded(obj, first("Complete", 4), training("tune-1", "tune"), done(2), done(3))
+    assert state(obj, first("Complete", 4), done(2)) == "missing: tune-1 of the sweep tune does not exist"
+
+
+def test_shorter_sweep_does_not_wait_for_the_jobs_it_no_longer_has() -> None:
+    failed = training("tune-2", "tune", "Failed")
+    found, obj = recorded(waiting(), first("Complete", 3), done(1), failed)
+    assert found == "unmet"
+    assert state(obj, first("Complete", 2), done(1)) == "met: tune has succeeded"
+    assert state(obj, first("Complete", 2), done(1), failed).startswith("unmet")
+
+
+def test_job_of_a_sweep_with_a_name_of_its_own_has_no_number() -> None:
+    for name in ("best", "tune-01", "tune-1000", "tune--1"):
+        assert state(waiting(), training(name, "tune", "Complete")) == "met: tune has succeeded"
+
+
+def test_forged_numbers_of_sweeps_are_limited() -> None:
+    for size in ("0", "-1", "1001", "9" * 5000, "1e3", "\u0661"):
+        assert state(waiting(), training("tune-0", "tune", "Complete", **{KEYS.sweep_size: size})).startswith("met")
+    for size in (True, -1, 1001, 10**30, "3", None):
+        obj = waiting(**{KEYS.ended_before: json.dumps({"tune/*": {"jobs": size, "ended": "0-2"}})})
+        assert state(obj, done(0)) == "met: tune has succeeded"
+    for ended in ("0-99999999", "1-0", "0,0,1", "x", "9" * 5000):
+        obj = waiting(**{KEYS.ended_before: json.dumps({"tune/*": {"jobs": 2, "ended": ended}})})
+        assert state(obj, done(0)) == "missing: tune-1 of the sweep tune does not exist"
+
+
+def test_record_of_many_sweeps_stays_readable() -> None:
+    """Every other job has ended: the longest lists."""
+    names = [f"sweep-{number:056}" for number in range(100)]
+    jobs = [
+        training(f"{name}-{number}", name, "Complete" if number % 2 else None)
+        for name in names
+        for number in range(100)
+    ]
+    obj = training("evaluate", **{KEYS.after: json.dumps(dict.fromkeys(names, "ok"))})
+    patch = release_patch(obj, judge(obj, ends_of(jobs, KEYS), KEYS), KEYS, "2026-01-01T00:00:00Z")
+    assert patch is not None
+    text = patch["metadata"]["annotations"][KEYS.ended_before]
+    assert len(text) <= 16 * 1024
+    assert len(json.loads(text)) > 20

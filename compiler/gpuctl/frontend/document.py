@@ -15,12 +15,13 @@ class Document:
     """A valid document: its kind, its model, and the positions of its fields.
 
     ``overlay``: the changes by a profile or an option; None without any. ``first``: of a job of a sweep, the document
-    of the sweep's first job, which may be this one; they share their positions. The linker sets ``namespace`` (of a
+    of the sweep's first job, which may be this one; they share their positions. ``sweep_size``: the number of jobs of
+    the sweep, 0 without one. The linker sets ``namespace`` (of a
     workload, with the default filled in) and ``gpu_types`` (spelled as the pool declares them, the preferred ones
     first).
     """
 
-    __slots__ = ("_root", "chunk", "first", "gpu_types", "index", "kind", "model", "namespace", "overlay")
+    __slots__ = ("_root", "chunk", "first", "gpu_types", "index", "kind", "model", "namespace", "overlay", "sweep_size")
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class Document:
         index: int,
         overlay: Overlay | None = None,
         first: Document | None = None,
+        sweep_size: int = 0,
     ) -> None:
         self.namespace = ""
         self.gpu_types: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class Document:
         self.index = index
         self.overlay = overlay
         self.first = first
+        self.sweep_size = sweep_size
         self._root: YamlNode | None = None
 
     @property

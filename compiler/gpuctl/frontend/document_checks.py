@@ -31,6 +31,7 @@ from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.language.sweep_block import longest_sweep_name
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.language.workload import Workload
 
@@ -106,10 +107,10 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     longest, reason = longest_name(document, model, settings)
+    if document.sweep_size:
+        longest, numbered = longest_sweep_name(document.sweep_size, longest)
+        reason = f"{numbered}, and {reason}"
     name = document.written_name
-    suffix = model.job.name.removeprefix(name)
-    if suffix:
-        longest, reason = longest - len(suffix), f"its jobs are called NAME-0 to NAME-N, and {reason}"
     length = len(name)
     if length > longest:
         shorter = name[:longest].rstrip("-")

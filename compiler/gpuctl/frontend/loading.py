@@ -129,12 +129,13 @@ def _bind(raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: d
     if bound is None:
         return
     if bound.model is not None:
-        document = Document(bound.kind, bound.model, raw.chunk, raw.number, overlay)
+        size = len(bound.jobs)
+        document = Document(bound.kind, bound.model, raw.chunk, raw.number, overlay, sweep_size=size)
         loaded.documents.append(document)
         if bound.jobs:
             document.first = document
         for model in bound.jobs[1:]:
-            loaded.documents.append(Document(bound.kind, model, raw.chunk, raw.number, overlay, document))
+            loaded.documents.append(Document(bound.kind, model, raw.chunk, raw.number, overlay, document, size))
     elif bound.partial_model is not None:
         faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number, overlay)
         loaded.faulty.append(faulty)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +10,12 @@ from pydantic import ValidationError
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.model_errors import report_model_errors
+from gpuctl.frontend.templates import references
 from gpuctl.language.names import is_dns_1035_label
-from gpuctl.language.sweep_block import Combination, Sweep, described
+from gpuctl.language.sweep_block import Combination, Sweep, described, longest_sweep_name
 from gpuctl.language.workload import TEMPLATED_BLOCKS
 from gpuctl.objects.label_names import LABEL_MAX
+from gpuctl.objects.sweep_ends import job_name
 
 
 def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -34,17 +35,16 @@ def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:
     if not is_dns_1035_label(name):
         # The error for this name is the one to report.
         return [{**data, "sweep": combinations[0]}]
-    last = f"-{len(combinations) - 1}"
-    longest = LABEL_MAX - len(last)
+    # A longer name of a job is no name; what the job becomes may allow less (`document_checks`).
+    longest, reason = longest_sweep_name(len(combinations), LABEL_MAX)
     if len(name) > longest:
-        message = f"the name has {len(name)} characters; that of this sweep can have {longest}, because its jobs are "
-        message += f"called NAME-0 to NAME{last}"
+        message = f"the name has {len(name)} characters; that of this sweep can have {longest}, because {reason}"
         findings.at_path("GPU217", message, ("job", "name"), f"shorten it, such as to `{name[:longest].rstrip('-')}`")
         return []
     return [
         {
             **data,
-            "job": {**job, "name": f"{name}-{index}", "sweep": {"name": name, "values": combination}},
+            "job": {**job, "name": job_name(name, index), "sweep": {"name": name, "values": combination}},
             "sweep": combination,
         }
         for index, combination in enumerate(combinations)
@@ -63,9 +63,8 @@ def _combinations(findings: Findings, values: dict[str, Any] | None) -> list[Com
 
 def _report_unused(findings: Findings, data: dict[str, Any], combination: Combination) -> None:
     """Warn about each parameter that no template refers to."""
-    used = set()
-    for text in _texts([data[place] for place in TEMPLATED_BLOCKS if place in data]):
-        used.update(re.findall(r"\{\{[ \t]*sweep[ \t]*\.\s*([A-Za-z0-9_-]+)\s*\}\}", text))
+    texts = _texts([data[place] for place in TEMPLATED_BLOCKS if place in data])
+    used = {path[1] for text in texts for path in references(text) if path[0] == "sweep"}
     if used - combination.keys():
         # A misspelt reference is an error of its own.
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath
@@ -64,6 +64,17 @@ def without_references(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_references(item) for key, item in value.items()}
     return value
+
+
+def references(text: str) -> Iterator[list[str]]:
+    """Yield the path of each reference in a text, such as ``["sweep", "lr"]``."""
+    for match in re.finditer(_MENTION, text):
+        if match[1] in ROOTS:
+            yield _path(match)
+
+
+def _path(match: re.Match[str]) -> list[str]:
+    return [match[1], *(step.strip() for step in match[2].strip().split("."))]
 
 
 def _nearest_root(root: str) -> str | None:
@@ -176,17 +187,16 @@ class _Expander:
         return self.reference(path, match)
 
     def reference(self, path: FieldPath, match: re.Match[str]) -> str:
-        root, rest = match[1], match[2].strip()
-        steps = [step.strip() for step in rest.split(".")]
-        for step in steps:
+        steps = _path(match)
+        for step in steps[1:]:
             if not re.match(_STEP, step):
                 what = (
                     ": templates have no filters or expressions"
-                    if re.search(r"[^A-Za-z0-9_.\s-]", rest)
+                    if re.search(r"[^A-Za-z0-9_.\s-]", match[2].strip())
                     else " is not a field's path"
                 )
                 self.fail(path, match[0], f"`{shorten(match[0])}`{what}", "write `{{{{` for a literal `{{`")
-        return self.lookup(path, match[0], [root, *steps])
+        return self.lookup(path, match[0], steps)
 
     def lookup(self, path: FieldPath, written: str, steps: list[str]) -> str:
         """Return the text of the field at the end of the steps."""

@@ -11,9 +11,8 @@ from gpuctl.language.display_text import first_few
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Check, JobName, Scalar, Text, UserKeys
 from gpuctl.language.spelling import fold, nearest
+from gpuctl.objects.sweep_ends import MOST_SWEEP_JOBS, job_name
 
-MOST_JOBS = 1000
-"""Maximum number of jobs of a sweep."""
 _MOST_PRODUCTS = 100_000
 INCLUDE, EXCLUDE = "include", "exclude"
 _PARALLELISM = frozenset({"parallelism", "maxparallel", "parallel"})
@@ -141,8 +140,8 @@ class Sweep(Block):
         products = math.prod(len(values) for values in self._lists().values())
         found = self.combinations if products <= _MOST_PRODUCTS else []
         number = len(found) if products <= _MOST_PRODUCTS else products
-        if number > MOST_JOBS:
-            message = f"the sweep has {number:,} jobs, and can have {MOST_JOBS:,}"
+        if number > MOST_SWEEP_JOBS:
+            message = f"the sweep has {number:,} jobs, and can have {MOST_SWEEP_JOBS:,}"
             hint = "use fewer values, or an `array`, whose program computes its values from GPUCTL_ARRAY_INDEX"
             raise field_error("GPU225", message, hint, ("sweep",))
         if not found and products and self._lists():
@@ -155,6 +154,15 @@ class Sweep(Block):
             if combination in found[:first]:
                 message = "this entry of `include` is already a combination of the sweep"
                 raise field_error("GPU226", message, "remove it", ("sweep", INCLUDE, index))
+
+
+def longest_sweep_name(jobs: int, longest: int) -> tuple[int, str]:
+    """Return the maximum length of the name of a sweep, and the reason.
+
+    :param longest: maximum length of the name of a job.
+    """
+    last = job_name("", jobs - 1)
+    return longest - len(last), f"its jobs are called {job_name('NAME', 0)} to NAME{last}"
 
 
 def described(values: Combination) -> str:

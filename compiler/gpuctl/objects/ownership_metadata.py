@@ -20,6 +20,7 @@ from gpuctl.objects.label_names import (
     SCALES_TO_ZERO,
     STOP_AFTER,
     SWEEP,
+    SWEEP_SIZE,
     URL,
 )
 from gpuctl.release import __version__
@@ -67,11 +68,12 @@ class Records(NamedTuple):
     after: str
     ended_before: str
     released: str
+    sweep_size: str
 
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
         own = (self.hash, self.lowered_by, self.lowered_from, self.applied_by, self.paused, self.request, self.idle)
-        later = (self.pause_reason, self.last_used, self.ended_before, self.released)
+        later = (self.pause_reason, self.last_used, self.ended_before, self.released, self.sweep_size)
         return key in (*own, *later, PART_OF, HELD_QUEUE, FINISHED_INDEXES)
 
     def is_lasting(self, key: str) -> bool:
@@ -86,7 +88,7 @@ def records(settings: Domain) -> Records:
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     more = ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
     of_notebooks = (STOP_AFTER, MAX_LIFETIME, "pause-reason", "last-used")
-    of_prerequisites = (SWEEP, AFTER, ENDED_BEFORE, RELEASED)
+    of_prerequisites = (SWEEP, AFTER, ENDED_BEFORE, RELEASED, SWEEP_SIZE)
     return Records(*map(settings.label, (*names, *more, *of_notebooks, URL, *of_prerequisites)))
 
 

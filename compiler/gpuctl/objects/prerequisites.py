@@ -3,8 +3,9 @@
 A training that waits is a suspended Job or JobSet. Kueue owns ``spec.suspend`` of jobs in its queues; there an
 admission gate holds it back. The service or ``gpuctl apply --wait`` releases the training, once: the time is recorded
 on it, so that a later suspension is a pause. Ends of prerequisites are recorded on it as well, because a prerequisite
-may be removed by its ttl before the others have ended. Failed jobs of sweeps are recorded too, as ``SWEEP/JOB``:
-`gpuctl rerun` deletes a job before it creates it again, and the other jobs alone may all have succeeded.
+may be removed by its ttl before the others have ended. Jobs of sweeps that have ended are recorded too, those that
+have failed as ``SWEEP/JOB``: `gpuctl rerun` deletes a job before it creates it again, and the other jobs alone may all
+have succeeded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ from typing import Any, Literal, NamedTuple
 from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.queueing import is_held, queue_of
+from gpuctl.objects.sweep_ends import (
+    Outcome,
+    SweepEnds,
+    SweepRecord,
+    job_name,
+    read_record,
+    stated_size,
+    updated_record,
+)
 from gpuctl.objects.workload_state import end_state
 
 ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
@@ -24,7 +34,6 @@ ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
 GATE = "gpuctl/after"
 OK, ANY, FAILED = "ok", "any", "failed"
 CONDITIONS = (OK, ANY, FAILED)
-Outcome = Literal["ok", "failed"]
 State = Literal["met", "waiting", "missing", "unmet"]
 _JOB_NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _LONGEST = 16 * 1024
@@ -35,18 +44,19 @@ _MOST_JOBS = 50
 class Ends(dict[tuple[str, str], "Outcome | None"]):
     """Namespace and name of a job or sweep -> how it ended; None if it has not ended.
 
-    ``sweeps``: namespace and name of a sweep -> its jobs, and how they ended.
+    ``sweeps``: namespace and name of a sweep -> the ends of its jobs.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.sweeps: dict[tuple[str, str], dict[str, Outcome | None]] = {}
+        self.sweeps: dict[tuple[str, str], SweepEnds] = {}
 
 
 class Prerequisite(NamedTuple):
     """A job to wait for, and its state: met, waiting, missing (no such job), or unmet (it ended otherwise).
 
-    ``failed_jobs``: those of a sweep.
+    Of a sweep: ``is_sweep`` is True, ``failed_jobs`` are the jobs that have failed, ``absent_jobs`` those that do not
+    exist and were not seen to end (the state is missing if only they are left), ``record`` is what to record.
     """
 
     name: str
@@ -54,8 +64,15 @@ class Prerequisite(NamedTuple):
     state: State
     outcome: Outcome | None = None
     failed_jobs: tuple[str, ...] = ()
+    absent_jobs: tuple[str, ...] = ()
+    record: SweepRecord = SweepRecord()
+    is_sweep: bool = False
 
     def __str__(self) -> str:
+        if self.state == "missing" and self.absent_jobs:
+            first, others = self.absent_jobs[0], len(self.absent_jobs) - 1
+            names = f"{first} and {others} more jobs" if others > 1 else " and ".join(self.absent_jobs)
+            return f"{names} of the sweep {self.name} {'do' if others else 'does'} not exist"
         if self.state == "missing":
             return f"{self.name} does not exist"
         ended = {"ok": "has succeeded", "failed": "has failed", None: "has not ended"}[self.outcome]
@@ -118,19 +135,46 @@ def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
         exists, outcome = (namespace, name) in ends, ends.get((namespace, name))
         if not exists and seen.get(name) in (OK, FAILED):
             exists, outcome = True, "ok" if seen[name] == OK else "failed"
-        jobs = ends.sweeps.get((namespace, name), {})
-        failed = _failed_jobs(name, jobs, seen)
-        if jobs and failed and outcome == "ok":
-            outcome = "failed"
-        found.append(Prerequisite(name, condition, _state(condition, outcome, exists=exists), outcome, failed))
+        sweep = ends.sweeps.get((namespace, name))
+        if sweep is not None:
+            found.append(_judge_sweep(name, condition, outcome, sweep, seen))
+            continue
+        record = read_record(seen.get(_record_key(name)))
+        state = _state(condition, outcome, exists=exists)
+        found.append(Prerequisite(name, condition, state, outcome, record=record))
     return found
 
 
-def _failed_jobs(sweep: str, jobs: Mapping[str, Outcome | None], seen: Mapping[str, Any]) -> tuple[str, ...]:
+def _judge_sweep(
+    name: str, condition: str, outcome: Outcome | None, ends: SweepEnds, seen: Mapping[str, Any]
+) -> Prerequisite:
+    """Return a sweep with its state.
+
+    :param outcome: how the jobs ended that exist; None if one has not.
+    :param seen: the record of the training that waits.
+    """
+    record = updated_record(read_record(seen.get(_record_key(name))), ends, name)
+    failed, absent = _failed_jobs(name, ends, record, seen), record.absent(ends.jobs, name)
+    if absent:
+        left: State = "waiting" if outcome is None else "missing"
+        return Prerequisite(name, condition, left, None, failed, absent, record, is_sweep=True)
+    if failed and outcome == "ok":
+        outcome = "failed"
+    state = _state(condition, outcome, exists=True)
+    return Prerequisite(name, condition, state, outcome, failed, (), record, is_sweep=True)
+
+
+def _record_key(sweep: str) -> str:
+    """Return the key of a sweep's record in the annotation: no job has this name."""
+    return f"{sweep}/*"
+
+
+def _failed_jobs(sweep: str, ends: SweepEnds, record: SweepRecord, seen: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the jobs of a sweep that have failed, and those that had failed when they were last seen."""
     names = (key.removeprefix(f"{sweep}/") for key in seen if key.startswith(f"{sweep}/"))
-    recorded = {name for name in names if re.fullmatch(_JOB_NAME, name)}
-    return tuple(sorted({name for name, outcome in jobs.items() if outcome == "failed"} | recorded - jobs.keys()))
+    recorded = {name for name in names if re.fullmatch(_JOB_NAME, name) and record.may_have(name, sweep)}
+    failed = {name for name, outcome in ends.jobs.items() if outcome == "failed"}
+    return tuple(sorted(failed | recorded - ends.jobs.keys()))
 
 
 def _state(condition: str, outcome: Outcome | None, *, exists: bool) -> State:
@@ -157,9 +201,13 @@ def ends_of(mains: Iterable[Object], keys: Records) -> Ends:
         outcome = _outcome(obj)
         found[namespace, name] = outcome
         if keys.sweep in labels_of(obj):
-            found.sweeps.setdefault((namespace, labels_of(obj)[keys.sweep]), {})[name] = outcome
-    for place, jobs in found.sweeps.items():
-        both = [*jobs.values(), *([found[place]] if place in found else [])]
+            sweep = labels_of(obj)[keys.sweep]
+            ends = found.sweeps.setdefault((namespace, sweep), SweepEnds())
+            ends.jobs[name] = outcome
+            if name == job_name(sweep, 0):
+                ends.size = stated_size(obj, keys.sweep_size)
+    for place, ends in found.sweeps.items():
+        both = [*ends.jobs.values(), *([found[place]] if place in found else [])]
         found[place] = None if None in both else "failed" if "failed" in both else "ok"
     return found
 
@@ -183,6 +231,9 @@ def release_patch(obj: Object, states: Iterable[Prerequisite], keys: Records, no
     seen |= {one.name: one.outcome for one in states if one.outcome}
     failed = [f"{one.name}/{job}" for one in states for job in one.failed_jobs]
     seen |= dict.fromkeys(failed[:_MOST_JOBS], FAILED)
+    for one in states:
+        more = {**seen, _record_key(one.name): one.record.as_json()}
+        seen = more if one.record.size and len(json.dumps(more)) <= _LONGEST else seen
     record = json.dumps(seen, sort_keys=True)
     annotations: dict[str, Any] = {keys.ended_before: record} if seen or before else {}
     if not all(one.state == "met" for one in states):

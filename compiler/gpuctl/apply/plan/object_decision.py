@@ -72,7 +72,7 @@ def decide(target: Target, live: Object | None, options: DecisionOptions) -> Ste
         return existing_claim(target, live)
     _refuse_others(target, live, options)
     if _is_kept(target, live, options):
-        return _with_address(kept_step(key, live, target.title, options), target.desired, live, options)
+        return _with_records(kept_step(key, live, target.title, options), target.desired, live, options)
     if key.kind in POSTED:
         return _workload(target, live, options)
     return _in_place(target, live, options)
@@ -177,17 +177,18 @@ def kept_step(key: Key, live: Object, title: str, options: DecisionOptions) -> S
     return joined_to_set(Step("unchanged", key, f"{why}{OR_RELOWER}", live=live, title=title), live, options)
 
 
-def _with_address(step: Step, desired: Object, live: Object, options: DecisionOptions) -> Step:
-    """Let a workload that stays unchanged get the address of its new route."""
-    key = options.keys.url
-    have, want = annotations_of(live).get(key), annotations_of(desired).get(key)
-    if have == want or want is None:
-        return step
-    step.action, step.method = "update", "patch"
-    step.changes = [*step.changes, FieldOutcome(f"metadata.annotations[{key}]", have, want)]
-    metadata = (step.desired or {}).get("metadata") or {"uid": live["metadata"]["uid"]}
-    step.desired = {"metadata": {**metadata, "annotations": {key: want}}}
-    step.reason = f"has another address; {step.reason}"
+def _with_records(step: Step, desired: Object, live: Object, options: DecisionOptions) -> Step:
+    """Let a workload that stays unchanged get the address of its new route, and the new number of jobs of its sweep."""
+    keys = options.keys
+    for key, reason in ((keys.url, "has another address"), (keys.sweep_size, "its sweep has another number of jobs")):
+        have, want = annotations_of(live).get(key), annotations_of(desired).get(key)
+        if have == want or want is None:
+            continue
+        step.action, step.method = "update", "patch"
+        step.changes = [*step.changes, FieldOutcome(f"metadata.annotations[{key}]", have, want)]
+        metadata = (step.desired or {}).get("metadata") or {"uid": live["metadata"]["uid"]}
+        step.desired = {"metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), key: want}}}
+        step.reason = f"{reason}; {step.reason}"
     return step
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from gpuctl.apply.plan.object_decision import dry_run_copy
@@ -16,6 +17,7 @@ from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotatio
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES, Ends, ends_of, is_waiting, judge, prerequisites_of
 from gpuctl.objects.queueing import queue_of
+from gpuctl.objects.sweep_ends import job_name, with_stated_size
 
 _NO_GATE = "invalid"
 """A name that no admission gate can have: it lacks a domain."""
@@ -23,13 +25,16 @@ _CREATING = ("create", "replace")
 
 
 def order_by_prerequisites(plan: Plan, keys: Records) -> None:
-    """Let each training be written after its prerequisites in the plan: an old run of them must not release it."""
+    """Let each training be written after its prerequisites in the plan: an old run of them must not release it.
+
+    New jobs of a sweep come after the first one states the new number of jobs.
+    """
     steps = [step for step in plan.steps if step.key.kind in TRAININGS and step.desired is not None]
     named: dict[tuple[str, str], list[Step]] = {}
     for step in steps:
         for name in _names(step, keys):
             named.setdefault((step.key.namespace, name), []).append(step)
-    waiting = [step for step in steps if _prerequisites(step, keys)]
+    waiting = [step for step in steps if _prerequisites(step, keys) or _is_added(step, keys)]
     # No way without a circle is longer; the linker rejects circles.
     for _ in waiting:
         moved = False
@@ -37,6 +42,9 @@ def order_by_prerequisites(plan: Plan, keys: Records) -> None:
             before = [
                 other for name in _prerequisites(step, keys) for other in named.get((step.key.namespace, name), ())
             ]
+            if _is_added(step, keys):
+                first = job_name(labels_of(_main(step))[keys.sweep], 0)
+                before += [one for one in named.get((step.key.namespace, first), ()) if one.action == "update"]
             turn = 1 + max((other.turn for other in before), default=-1)
             moved, step.turn = moved or turn > step.turn, max(turn, step.turn)
         if not moved:
@@ -56,14 +64,21 @@ def check_prerequisites(session: Session, plan: Plan, keys: Records) -> None:
                 raise
             plan.notes.append(f"whether the jobs to wait for exist in {namespace} is unknown: {error.message}")
             continue
-        planned = {step.key.name: step for step in plan.steps if step.key.namespace == namespace}
-        renewed = {step.key.name for step in planned.values() if step.action in (*_CREATING, "delete", "prune")}
-        ends = ends_of((obj for obj in live if obj["metadata"]["name"] not in renewed), keys)
-        fresh = [step for step in planned.values() if step.action in _CREATING and step.key.kind in TRAININGS]
-        ends |= {(namespace, name): None for step in fresh for name in _names(step, keys)}
+        ends = ends_of(_after_plan(live, plan, namespace, keys), keys)
         for step in waiting:
             if step.key.namespace == namespace:
                 _report(plan, step, ends, keys)
+
+
+def _after_plan(live: Iterable[Object], plan: Plan, namespace: str, keys: Records) -> Iterator[Object]:
+    """Yield the trainings of a namespace as they are after the plan."""
+    steps = {step.key: step for step in plan.steps if step.key.namespace == namespace and step.key.kind in TRAININGS}
+    for obj in live:
+        step = steps.get(key_of(obj))
+        if step is None or step.action not in (*_CREATING, "delete", "prune"):
+            stated = annotations_of(step.desired).get(keys.sweep_size) if step is not None and step.desired else None
+            yield with_stated_size(obj, keys.sweep_size, int(stated)) if stated else obj
+    yield from (step.desired for step in steps.values() if step.action in _CREATING and step.desired is not None)
 
 
 def check_admission_gates(session: Session, plan: Plan, keys: Records) -> None:
@@ -98,13 +113,13 @@ def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
     deleted = {step.key for step in leaving}
     for namespace in sorted({step.key.namespace for step in leaving}):
         live = if_allowed(partial(_trainings, session, namespace), [])
-        for obj in live:
-            if key_of(obj) in deleted or not is_waiting(obj, keys):
-                continue
-            for name in prerequisites_of(obj, keys.after):
-                if (namespace, name) in gone:
+        left = [obj for obj in live if key_of(obj) not in deleted]
+        ends = ends_of(left, keys)
+        for obj in left:
+            for one in judge(obj, ends, keys) if is_waiting(obj, keys) else ():
+                if (namespace, one.name) in gone and (one.state == "missing" or one.absent_jobs):
                     plan.notes.append(
-                        f"{labels_of(obj).get('app')} in {namespace} waits for {name}, and would not start"
+                        f"{labels_of(obj).get('app')} in {namespace} waits for {one.name}, and would not start"
                     )
 
 
@@ -128,9 +143,19 @@ def _prerequisites(step: Step, keys: Records) -> dict[str, str]:
 
 def _names(step: Step, keys: Records) -> list[str]:
     """Return the name of a training and of its sweep."""
-    obj = step.live if step.desired is None or "kind" not in step.desired else step.desired
-    labels = labels_of(obj) if obj is not None else {}
+    labels = labels_of(_main(step))
     return [labels[key] for key in ("app", keys.sweep) if key in labels]
+
+
+def _main(step: Step) -> Object:
+    """Return the object that a step writes; of a patch, the live one."""
+    obj = step.live if step.desired is None or "kind" not in step.desired else step.desired
+    return obj if obj is not None else {"metadata": {}}
+
+
+def _is_added(step: Step, keys: Records) -> bool:
+    """Return True for a step that creates a job of a sweep."""
+    return step.action == "create" and keys.sweep in labels_of(_main(step))
 
 
 def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
@@ -139,7 +164,11 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
     where, title = step.key.namespace, step.title or str(step.key)
     expired = {other.key.name for other in plan.steps if other.expired and other.key.namespace == where}
     for one in states:
-        if one.state == "missing" and one.name not in expired:
+        if one.state == "missing" and one.absent_jobs:
+            again = f"apply the document of {one.name} again"
+            again += f", or {JobHint('rerun', one.absent_jobs[0], where)} if a ttl has removed it"
+            plan.notes.append(f"{title} does not start: {one}; {again}")
+        elif one.state == "missing" and one.name not in expired:
             near = nearest(one.name, sorted(name for namespace, name in ends if namespace == where))
             hint = f"did you mean {near}?" if near else "add its document, or remove the name"
             plan.errors.append(f"{title} would wait for ever: there is no job {one.name} in {where}; {hint}")

@@ -43,9 +43,10 @@ def plan_rerun(
         )
     ended = end_state(workload)
     if is_waiting(workload, keys):
+        others = first_few(prerequisites_of(workload, keys.after))
         raise NotRerunnable(
-            f"{title} in {key.namespace} has not run yet: it waits for {first_few(prerequisites_of(workload, keys.after))}",
-            f"{JobHint('why', key.name, key.namespace)} shows what is left; without `job.after` it starts at once",
+            f"{title} in {key.namespace} has not run yet: it waits for {others}",
+            f"{JobHint('why', key.name, key.namespace)} shows what is left; applied without `job.after`, it starts",
         )
     if ended is None:
         raise NotRerunnable(

@@ -34,6 +34,7 @@ def _note_moved_values(plan: Plan, settings: Settings) -> None:
         place = _place(step.live, settings) if step.live is not None and step.deletes else None
         if place is not None and step.live is not None:
             former[place] = labels_of(step.live).get("app", step.key.name)
+    moved: dict[tuple[str, str], list[str]] = {}
     for step in plan.steps:
         if step.desired is None or step.action not in ("create", "replace"):
             continue
@@ -42,7 +43,16 @@ def _note_moved_values(plan: Plan, settings: Settings) -> None:
         if place is not None and before is not None and before != name:
             values = sweep_values(step.desired, settings.label(SWEEP_VALUES))
             shown = shorten(", ".join(f"{key}={value}" for key, value in values.items()))
-            plan.notes.append(f"{name} in {place[0]} has the values of the former {before}, and starts anew: {shown}")
+            text = f"{name} in {place[0]} has the values of the former {before}, and starts anew: {shown}"
+            moved.setdefault(place[:2], []).append(text)
+    for (namespace, sweep), texts in sorted(moved.items()):
+        plan.notes += texts[:_FEW]
+        if len(texts) > _FEW:
+            plan.notes.append(f"{len(texts) - _FEW} more jobs of the sweep {sweep} in {namespace} start anew this way")
+        plan.notes.append(
+            f"the jobs of the sweep {sweep} keep their numbers if new combinations are appended to `include`, or, "
+            "without `include`, new values to the first parameter"
+        )
 
 
 def _place(obj: Object, settings: Settings) -> _Place | None:

@@ -26,10 +26,11 @@ def waiting(evidence: Evidence) -> Finding | None:
         return Finding("dependency-failed", text, numbers, _how_to_meet(unmet[0], evidence), told)
     missing = [one for one in states if one.state == "missing"]
     if missing:
-        names = first_few(one.name for one in missing)
-        message = f"it waits for {names}, which {'does' if len(missing) == 1 else 'do'} not exist"
-        fix = f"`gpuctl rerun {missing[0].name} -n {job.identity.namespace}` or apply its document; otherwise {_DROP}"
-        return Finding("dependency-missing", message, numbers, fix, told)
+        names = first_few(name for one in missing for name in one.absent_jobs or (one.name,))
+        several = len(missing) > 1 or len(missing[0].absent_jobs) > 1
+        sweep = f" of the sweep {missing[0].name}" if missing[0].absent_jobs and len(missing) == 1 else ""
+        message = f"it waits for {names}{sweep}, which {'do' if several else 'does'} not exist"
+        return Finding("dependency-missing", message, numbers, _how_to_create(missing[0], evidence), told)
     left = [one for one in states if one.state == "waiting"]
     if not left:
         message = "its prerequisites are met, and it has not been started yet"
@@ -37,9 +38,19 @@ def waiting(evidence: Evidence) -> Finding | None:
         return Finding("waiting-for-jobs", message, numbers, fix, told)
     others = f"; {len(states) - len(left)} of {len(states)} prerequisites are met" if len(states) > 1 else ""
     fix = f"`gpuctl why {left[0].name} -n {job.identity.namespace}` shows what that job does"
+    if left[0].is_sweep:
+        fix = f"`gpuctl get jobs --sweep {left[0].name} -n {job.identity.namespace}` lists the jobs of that sweep"
     return Finding(
         "waiting-for-jobs", f"it waits for {first_few(one.name for one in left)}{others}", numbers, fix, told
     )
+
+
+def _how_to_create(one: Prerequisite, evidence: Evidence) -> str:
+    where = evidence.job.identity.namespace
+    if one.absent_jobs:
+        again = f"`gpuctl rerun {one.absent_jobs[0]} -n {where}` if a ttl or a user has removed it"
+        return f"apply the document of {one.name} again, or {again}; otherwise {_DROP}"
+    return f"`gpuctl rerun {one.name} -n {where}` or apply its document; otherwise {_DROP}"
 
 
 def _how_to_meet(one: Prerequisite, evidence: Evidence) -> str:
