@@ -275,6 +275,48 @@ def test_revision_has_the_files_of_its_commit(repository: Path) -> None:
     assert archive(compiled(repository)) != on_disk
 
 
+def at_commit(repository: Path) -> gpuctl.Compilation:
+    git(repository, "add", "-A")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "next")
+    revision = read_revision("HEAD", [str(repository / "jobs")])
+    return gpuctl.compile(revision.sources, platform=revision.platform)
+
+
+@pytest.mark.parametrize("local", ["../link", "../outer/inner", "../outer/back/src", "../link/configs"])
+def test_links_to_directories_are_followed_on_disk_and_at_a_commit(repository: Path, local: str) -> None:
+    (repository / "link").symlink_to("src")
+    (repository / "outer").mkdir()
+    (repository / "outer" / "inner").symlink_to("../link")
+    (repository / "outer" / "back").symlink_to("..")
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local=local, more=""), "src/.gitignore": "*.log"})
+    write(repository, **{"src/a.log": "", "src/configs/a.log": ""})
+    on_disk = archive(compiled(repository))
+    assert "a.log" not in members(on_disk)
+    assert members(on_disk).keys() & {"train.py", "7b.yaml"}
+    assert archive(at_commit(repository)) == on_disk
+
+
+@pytest.mark.parametrize("target", ["{root}/src", "loop", "../repository/src", "src/train.py", "nothing"])
+def test_links_that_are_no_directory_of_the_repository_are_refused_alike(repository: Path, target: str) -> None:
+    """An absolute link leads elsewhere on another machine."""
+    (repository / "loop").symlink_to(target.format(root=repository))
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="../loop", more="")})
+    told = error(compiled(repository))
+    assert told[:2] == ("GPU236", "there is no directory `../loop` beside this file")
+    assert error(at_commit(repository)) == told
+
+
+def test_size_of_files_at_a_commit_is_limited_before_they_are_read(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_archive, "_MOST_BYTES", 2048)
+    write(repository, **{"src/model.bin": b"x" * 4096})
+    told = error(compiled(repository))
+    assert told[0] == "GPU432"
+    assert "The largest files: model.bin (4 KiB), train.py" in told[1]
+    assert error(at_commit(repository)) == told
+
+
 def test_copies_of_a_sweep_are_limited(repository: Path) -> None:
     write(repository, **{"src/model.bin": random.Random(1).randbytes(800 * 1024)})
     text = DOCUMENT.format(local="../src", more="") + "sweep: {seed: [%s]}\n"

@@ -54,11 +54,15 @@ class CodeArchive(NamedTuple):
 
 
 class _CodeFile(NamedTuple):
-    """A file or link to pack: its path in the directory, its entry, and its content or target."""
+    """A file or link to pack: its path in the directory, its entry, and its content or target.
+
+    ``size``: bytes, also before the content is read.
+    """
 
     path: str
     entry: TreeEntry
-    data: bytes
+    size: int
+    data: bytes = b""
 
 
 def pack(tree: CodeTree, local: str) -> CodeArchive:
@@ -95,8 +99,9 @@ def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
     start = len(directory) + 1 if directory else 0
     walked = ((path[start:], entry) for path, entry in _Walk(tree, directory).files() if path != tree.file)
     found = dict(islice(walked, _MOST_FILES + 1))
-    total = sum(entry.size for entry in found.values())
-    unread = [_CodeFile(path, entry, b"") for path, entry in found.items()]
+    sizes = tree.sizes([posixpath.join(directory, path) for path in found])
+    unread = [_CodeFile(path, entry, sizes[posixpath.join(directory, path)]) for path, entry in found.items()]
+    total = sum(file.size for file in unread)
     if len(found) > _MOST_FILES:
         raise _too_large(local, f"more than {_MOST_FILES:,} files", unread, "Some of the largest")
     if total > _MOST_BYTES:
@@ -104,11 +109,12 @@ def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
     for path in sorted(found):
         _check(local, path, found[path])
     contents = tree.read_all([posixpath.join(directory, path) for path in found])
-    files = [(path, found[path], contents[posixpath.join(directory, path)]) for path in sorted(found)]
-    for path, entry, data in files:
-        if entry.kind == "link":
-            _check_link(local, path, data)
-    return [_CodeFile(path, entry._replace(size=len(data)), data) for path, entry, data in files]
+    read = ((path, found[path], contents[posixpath.join(directory, path)]) for path in sorted(found))
+    files = [_CodeFile(path, entry, len(data), data) for path, entry, data in read]
+    for file in files:
+        if file.entry.kind == "link":
+            _check_link(local, file.path, file.data)
+    return files
 
 
 class _Walk:
@@ -194,8 +200,8 @@ def _check_link(local: str, path: str, data: bytes) -> None:
 
 
 def _too_large(local: str, size: str, files: Sequence[_CodeFile], which: str = "The largest files") -> CodeProblem:
-    largest = sorted(files, key=lambda file: (-file.entry.size, file.path))[:_LARGEST]
-    named = ", ".join(f"{visible(shorten(file.path))} ({_size(file.entry.size)})" for file in largest)
+    largest = sorted(files, key=lambda file: (-file.size, file.path))[:_LARGEST]
+    named = ", ".join(f"{visible(shorten(file.path))} ({_size(file.size)})" for file in largest)
     return CodeProblem(
         "GPU432",
         f"`{local}` has {size}; an archive holds {_size(MAX_PACKED)}. {which}: {named}",

@@ -72,11 +72,8 @@ def _local(document: Document, model: Job, code: Code) -> Iterator[Diagnostic]:
     if code.path is not None and posixpath.normpath(code.path) not in {".", *found.directories}:
         message = f"`{code.local}` has no directory `{code.path}`"
         yield document.diagnostic(Severity.ERROR, "GPU236", message, ("code", "path"), "name one of its directories")
-    if document.first is not None:
-        # The jobs of a sweep are called NAME-0 to NAME-N.
-        jobs = int(document.name.rpartition("-")[2]) + 1
-        if jobs * len(found.data) > _MOST_OF_SWEEP:
-            size, most = f"{len(found.data) / 1024:,.0f} KiB", f"{_MOST_OF_SWEEP // 2**20} MiB"
-            message = f"each job of a sweep has its own copy of the code, and copies of {size} are more than {most}"
-            hint = "fetch the code with `code: {git: URL, ref: COMMIT}`, or make the sweep smaller"
-            yield document.diagnostic(Severity.ERROR, "GPU432", message, path, hint)
+    if document.sweep_size * len(found.data) > _MOST_OF_SWEEP:
+        size, most = f"{len(found.data) / 1024:,.0f} KiB", f"{_MOST_OF_SWEEP // 2**20} MiB"
+        message = f"each job of a sweep has its own copy of the code, and copies of {size} are more than {most}"
+        hint = "fetch the code with `code: {git: URL, ref: COMMIT}`, or make the sweep smaller"
+        yield document.diagnostic(Severity.ERROR, "GPU432", message, path, hint)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.directory_listing import NotAFile, read_bytes
 
 EntryKind = Literal["file", "directory", "link", "other"]
+MOST_LINKS = 40
+"""Number of links that are followed. Linux reports a loop behind it."""
 
 
 class TreeEntry(NamedTuple):
-    """An entry of a directory. ``size``: bytes of a file."""
+    """An entry of a directory."""
 
     name: str
     kind: EntryKind
     is_executable: bool = False
-    size: int = 0
 
 
 class CodeTree(Protocol):
@@ -37,7 +39,15 @@ class CodeTree(Protocol):
     def entries(self, directory: str) -> list[TreeEntry] | None:
         """Return the entries of a directory, in any order; None if it is not a directory of the repository.
 
+        Relative links in its path are followed: absolute ones lead elsewhere on another machine.
+
         :raises OSError: it cannot be read.
+        """
+
+    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
+        """Return path -> size of files and links, bytes.
+
+        :raises OSError: one cannot be read.
         """
 
     def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
@@ -71,12 +81,19 @@ class DiskTree:
 
     def entries(self, directory: str) -> list[TreeEntry] | None:
         """Return the entries of a directory that is in the repository, also if a link leads to it."""
-        path = self._path(directory)
-        real = os.path.join(os.path.realpath(path), "")
-        if not os.path.isdir(real) or not real.startswith(os.path.join(self._root, "")):
+        path = without_links(directory, self._target)
+        if path is None or not os.path.isdir(self._path(path)):
             return None
-        with os.scandir(path) as found:
+        with os.scandir(self._path(path)) as found:
             return [_entry(item) for item in found]
+
+    def _target(self, path: str) -> str | None:
+        whole = self._path(path)
+        return os.readlink(whole).replace(os.sep, "/") if os.path.islink(whole) else None
+
+    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
+        """Return path -> size of files and links, bytes."""
+        return {path: os.lstat(self._path(path)).st_size for path in paths}
 
     def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return path -> content of files, and the targets of links."""
@@ -92,6 +109,29 @@ class DiskTree:
 
     def _path(self, path: str) -> str:
         return os.path.join(self._root, *path.split("/")) if path else self._root
+
+
+def without_links(path: str, target_of: Callable[[str], str | None]) -> str | None:
+    """Return a path with the targets of its links; None if it leaves the repository, or the links form a loop.
+
+    :param target_of: returns the target of a link; None for other paths.
+    """
+    done, left = "", path.split("/")[::-1] if path else []
+    links = 0
+    while left:
+        part = left.pop()
+        if part == ".." and not done:
+            return None
+        here = posixpath.normpath(posixpath.join(done, part))
+        target = target_of(here)
+        if target is None:
+            done = "" if here == "." else here
+            continue
+        links += 1
+        if links > MOST_LINKS or target.startswith("/"):
+            return None
+        left += target.split("/")[::-1]
+    return done
 
 
 def repository_of(start: str) -> str:
@@ -113,4 +153,4 @@ def _entry(item: os.DirEntry[str]) -> TreeEntry:
     found = item.stat(follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
         return TreeEntry(item.name, "other")
-    return TreeEntry(item.name, "file", bool(found.st_mode & stat.S_IXUSR), found.st_size)
+    return TreeEntry(item.name, "file", bool(found.st_mode & stat.S_IXUSR))

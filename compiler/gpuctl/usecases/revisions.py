@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import kind_of
-from gpuctl.frontend.code_tree import TreeEntry
+from gpuctl.frontend.code_tree import MOST_LINKS, TreeEntry, without_links
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
+from gpuctl.frontend.directory_listing import MAX_BYTES
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.source import SUFFIXES, Source, collect, decode
 from gpuctl.frontend.yaml_reader import read
@@ -27,7 +28,6 @@ from gpuctl.objects.hashed_names import LOWERED_FROM
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
-_MOST_LINKS = 40  # Linux's limit before it reports a loop.
 
 
 class Revision(NamedTuple):
@@ -172,10 +172,12 @@ class _Tree:
             if target not in seen and target is not None:
                 seen.add(target)
                 real[path] = target
-        contents = _contents(self.blobs[target] for target in real.values())
+        sizes = _sizes(self.blobs[target] for target in real.values())
+        contents = _contents(blob for blob, size in sizes.items() if size <= MAX_BYTES)
         sources = []
         for path in sorted(real):
-            text = decode(self._name(path), contents[self.blobs[real[path]]])
+            # One more byte than the limit, as of a file on disk.
+            text = decode(self._name(path), contents.get(self.blobs[real[path]], bytes(MAX_BYTES + 1)))
             if isinstance(text, str):
                 sources.append(Source(self._name(path), text, chosen[path], None, _CommitTree(self, real[path])))
             else:
@@ -185,11 +187,10 @@ class _Tree:
     def _follow(self, path: str, problems: list[Diagnostic]) -> str | None:
         """Return the file that a link leads to, or the file itself; None for a link to a directory."""
         here = path
-        for _ in range(_MOST_LINKS):
-            blob = self.blobs.get(here)
-            if blob is None or not blob.is_link:
+        for _ in range(MOST_LINKS):
+            text = self.target(here)
+            if text is None:
                 break
-            text = _contents([blob])[blob].decode("utf-8", "surrogateescape")
             here = posixpath.normpath(posixpath.join(posixpath.dirname(here), text))
         if here in self.blobs and not self.blobs[here].is_link:
             return here
@@ -199,6 +200,11 @@ class _Tree:
             hint = "what it meant at that revision is not known: replace it by the file"
             problems.append(Diagnostic(Severity.ERROR, "GPU001", message, SourceSpan(name, 1, 1, 1, 1), hint=hint))
         return None
+
+    def target(self, path: str) -> str | None:
+        """Return the target of a link; None for other paths."""
+        blob = self.blobs.get(path)
+        return _contents([blob])[blob].decode("utf-8", "surrogateescape") if blob is not None and blob.is_link else None
 
     def _name(self, path: str) -> str:
         return f"{path}@{self.short}"
@@ -211,16 +217,35 @@ class _CommitTree:
         self._tree = tree
         self.file = path
         self.cache: dict[Any, Any] = {}
+        self._targets: dict[str, str | None] = {}
 
     def entries(self, directory: str) -> list[TreeEntry] | None:
         """Return the entries of a directory; None if the commit has no such directory."""
-        found = self._tree.folders.get(directory)
+        path = without_links(directory, self._target)
+        found = self._tree.folders.get(path) if path is not None else None
         return None if found is None else list(found.values())
+
+    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
+        """Return path -> size of files and links, bytes."""
+        blobs = self._blobs(paths)
+        sizes = _sizes(blobs.values())
+        return {path: sizes[blob] for path, blob in blobs.items()}
 
     def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return path -> content of files, and the targets of links."""
-        contents = _contents({self._tree.blobs[path] for path in paths})
-        return {path: contents[self._tree.blobs[path]] for path in paths}
+        blobs = self._blobs(paths)
+        contents = _contents(set(blobs.values()))
+        return {path: contents[blob] for path, blob in blobs.items()}
+
+    def _blobs(self, paths: Sequence[str]) -> dict[str, _Blob]:
+        folders = {folder: without_links(folder, self._target) or "" for folder in map(posixpath.dirname, paths)}
+        real = {path: posixpath.join(folders[posixpath.dirname(path)], posixpath.basename(path)) for path in paths}
+        return {path: self._tree.blobs[real[path]] for path in paths}
+
+    def _target(self, path: str) -> str | None:
+        if path not in self._targets:
+            self._targets[path] = self._tree.target(path)
+        return self._targets[path]
 
 
 def _platform(
@@ -334,20 +359,42 @@ def _is_chosen(path: str, inputs: Sequence[str]) -> bool | None:
     return None
 
 
+def _sizes(blobs: Iterable[_Blob]) -> dict[_Blob, int]:
+    """Return the sizes of files, bytes. Source: git-cat-file(1), batch output."""
+    sizes: dict[_Blob, int] = {}
+    for repository, wanted in _by_repository(blobs).items():
+        listed = "".join(f"{blob.id}\n" for blob in wanted).encode()
+        output = _run(repository, ["cat-file", "--batch-check"], listed)
+        for blob, line in zip(wanted, output.splitlines(), strict=True):
+            words = line.split()
+            if len(words) != 3:
+                raise _lacks(blob)
+            sizes[blob] = int(words[2])
+    return sizes
+
+
+def _lacks(blob: _Blob) -> RevisionError:
+    return RevisionError(f"git lacks the file {blob.id}: fetch the repository with its contents")
+
+
+def _by_repository(blobs: Iterable[_Blob]) -> dict[Path, list[_Blob]]:
+    found: dict[Path, list[_Blob]] = {}
+    for blob in blobs:
+        found.setdefault(blob.repository, []).append(blob)
+    return found
+
+
 def _contents(blobs: Iterable[_Blob]) -> dict[_Blob, bytes]:
     """Return the contents of files. Source: git-cat-file(1), batch output."""
-    by_repository: dict[Path, list[_Blob]] = {}
-    for blob in blobs:
-        by_repository.setdefault(blob.repository, []).append(blob)
     contents: dict[_Blob, bytes] = {}
-    for repository, wanted in by_repository.items():
+    for repository, wanted in _by_repository(blobs).items():
         output = _run(repository, ["cat-file", "--batch"], "".join(f"{blob.id}\n" for blob in wanted).encode())
         position = 0
         for blob in wanted:
             end = output.index(b"\n", position)
             words = output[position:end].split()
             if len(words) != 3:
-                raise RevisionError(f"git lacks the file {blob.id}: fetch the repository with its contents")
+                raise _lacks(blob)
             size = int(words[2])
             contents[blob] = output[end + 1 : end + 1 + size]
             position = end + 1 + size + 1
