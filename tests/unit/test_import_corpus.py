@@ -1,6 +1,6 @@
 """The corpus of `tests/imports`: files of other tools, and the documents and ledgers that `gpuctl import` makes of them.
 
-Each case has one input, ``args``, ``expected.yaml`` (standard output) and ``expected.ledger``: the exit code, each line's
+Each case has one input, ``args``, maybe ``platform.yaml``, ``expected.yaml`` (standard output) and ``expected.ledger``: the exit code, each line's
 outcome, and what is missing. ``IMPORTS=accept pytest tests/unit/test_import_corpus.py`` writes what comes out now.
 """
 
@@ -26,7 +26,7 @@ CASES = sorted(path.name for path in CORPUS.iterdir())
 ACCEPT = os.environ.get("IMPORTS") == "accept"
 # Keys of YAML whose values are on other lines.
 _STRUCTURE = r"[ -]*[\w.-]+:\s*[|{\[]?\s*\Z|[ -]*[|>]?\s*\Z|---\Z|[ \]}]*\Z"
-_EXPECTED = ("args", "expected.yaml", "expected.ledger")
+_EXPECTED = ("args", "expected.yaml", "expected.ledger", "platform.yaml")
 
 
 def _input(case: str) -> str:

@@ -69,6 +69,13 @@ class Draft:
         else:
             items.append(value)
 
+    def remove(self, path: str) -> None:
+        """Remove a field, if it is set."""
+        blocks, _, name = path.rpartition(".")
+        data = self.get(blocks)
+        if isinstance(data, dict):
+            data.pop(name, None)
+
     def get(self, path: str) -> Any:
         """Return the value of a field, None if it is not set."""
         data: Any = self._data
@@ -101,6 +108,13 @@ def _field(key: str, value: Any, comment: str, pad: str) -> Iterator[str]:
     flow = _flow(value)
     if flow is not None and len(pad) + len(key) + 2 + len(flow) <= _WIDEST:
         yield f"{pad}{_key(key)}: {flow}{comment}"
+        return
+    if isinstance(value, list) and value and all(isinstance(item, dict) and item for item in value):
+        yield f"{pad}{_key(key)}:{comment}"
+        for item in value:
+            lines = [line for name, part in item.items() for line in _field(name, part, "", pad + "    ")]
+            yield f"{pad}  - {lines[0][len(pad) + 4 :]}"
+            yield from lines[1:]
         return
     first, *rest = emit_object({key: value}).rstrip("\n").split("\n")
     yield f"{pad}{first}{comment}"

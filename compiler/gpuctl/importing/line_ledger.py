@@ -59,6 +59,10 @@ class LineLedger:
         shown = visible(redact(shorten(" ".join(text.split()), 100)))
         self._entries.append(LedgerEntry(line, max(line, last), shown, outcome, field, note))
 
+    def extend(self, other: LineLedger) -> None:
+        """Add the entries of another ledger of the source."""
+        self._entries += other._entries
+
     def entries(self) -> list[LedgerEntry]:
         """Return the entries in the order of the source."""
         return in_source_order(self._entries)

@@ -53,4 +53,4 @@ def convert_node_script(
         on_every_node=True,
     )
     srun = SrunOptions(draft, ledger, keeps_image=True)
-    ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun).convert(ledger)
+    ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun).convert().write(ledger)

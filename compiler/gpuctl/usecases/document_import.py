@@ -14,12 +14,15 @@ from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unread
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import import_source
 
+_NEEDS_JOBSET = "GPU429"
+
 
 class ImportedFile(NamedTuple):
     """The import of one file.
 
-    ``documents``: their texts, [] if something is missing or wrong. ``diagnostics`` are those of the documents, whose
-    texts are in ``sources``. ``problem``: why the file cannot be imported.
+    ``documents``: their texts, [] if something is missing or wrong; a document that only needs JobSet in the cluster
+    is printed with that error. ``diagnostics`` are those of the documents, whose texts are in ``sources``. ``problem``:
+    why the file cannot be imported.
     """
 
     file: str
@@ -32,9 +35,14 @@ class ImportedFile(NamedTuple):
     problem: ImportFailure | None = None
 
     @property
+    def is_valid(self) -> bool:
+        """True if there are documents without errors."""
+        return bool(self.documents) and all(item.severity is not Severity.ERROR for item in self.diagnostics)
+
+    @property
     def is_complete(self) -> bool:
-        """True if there are documents, and each line of the file is in them."""
-        return bool(self.documents) and count_of(self.entries, Outcome.DROPPED) == 0
+        """True if there are documents without errors, and each line of the file is in them."""
+        return self.is_valid and count_of(self.entries, Outcome.DROPPED) == 0
 
 
 def import_file(source: Source, given: Given, tool: str | None, platform: str | None) -> ImportedFile:
@@ -56,7 +64,7 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     name = "the imported document" if len(documents) == 1 else "the imported documents"
     directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
     result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)
-    if not result.ok:
+    if any(item.severity is Severity.ERROR and item.code != _NEEDS_JOBSET for item in result.diagnostics):
         documents = []
     # Notes are about output for a cluster.
     diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]

@@ -73,7 +73,7 @@ def command(
         sys.stdout.write("---\n".join(documents))
         print_remarks(results, allow_dropped=allow_dropped)
     is_done = not found.diagnostics and all(
-        result.is_complete or (allow_dropped and result.documents) for result in results
+        result.is_complete or (allow_dropped and result.is_valid) for result in results
     )
     return 0 if is_done else 1
 

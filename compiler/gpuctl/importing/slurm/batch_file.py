@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, directive_words, read_options
 
@@ -18,13 +17,16 @@ class BatchFile(NamedTuple):
     """A batch script.
 
     ``interpreter``: the program and options of its first line. ``options``: those that count, the last of each name.
-    ``body``: the text from the first command on; ``first_line`` is its line, from 1.
+    ``body``: the text from the first command on; ``first_line`` is its line, from 1. ``parts``: the options of each
+    part of a heterogeneous job but the first; the second one begins at ``part_line``.
     """
 
     interpreter: list[str]
     options: dict[str, SlurmOption]
     body: str
     first_line: int
+    parts: list[dict[str, SlurmOption]]
+    part_line: int
 
     @property
     def is_shell(self) -> bool:
@@ -33,23 +35,22 @@ class BatchFile(NamedTuple):
 
 
 def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
-    """Split a batch script. Directives without effect are added to the ledger.
-
-    :raises Unreadable: the script describes several jobs in one.
-    """
+    """Split a batch script. Directives without effect are added to the ledger."""
     lines = text.split("\n")
     interpreter = ["bash"]
-    options: dict[str, SlurmOption] = {}
+    parts: list[dict[str, SlurmOption]] = [{}]
+    part_line = 1
     start = len(lines)
     for index, line in enumerate(lines):
         if index == 0 and line.startswith("#!"):
             interpreter = _interpreter(line)
             ledger.mapped(1, line, "environment.command")
         elif re.match(_HETEROGENEOUS, line):
-            message = "a heterogeneous job has components with options of their own"
-            raise Unreadable(index + 1, message, "split the file at this line, and import each part")
+            parts.append({})
+            part_line = part_line if len(parts) > 2 else index + 1
+            ledger.mapped(index + 1, line, "roles")
         elif re.match(r"#SBATCH(?=\s)", line):
-            _add(options, index + 1, line, ledger)
+            _add(parts[-1], index + 1, line, ledger)
         elif line.strip() and not line.lstrip().startswith("#"):
             start = index
             break
@@ -57,7 +58,7 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
         if re.match(r"#SBATCH(?=\s)", line):
             ledger.mapped(index + 1, line, None, "Slurm ignores options below the first command")
             lines[index] = ""
-    return BatchFile(interpreter, options, "\n".join(lines[start:]), start + 1)
+    return BatchFile(interpreter, parts[0], "\n".join(lines[start:]), start + 1, parts[1:], part_line)
 
 
 def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLedger) -> None:

@@ -21,7 +21,7 @@ class BodyFacts(NamedTuple):
     """Numbers of a job. ``tasks``: processes on each node.
 
     ``index_line``: a line of shell that computes the index of an array. ``on_every_node``: the other tool also runs the
-    script on every node.
+    script on every node. ``undivided``: why steps on several groups of nodes are not roles, "" if there are none.
     """
 
     nodes: int
@@ -31,6 +31,7 @@ class BodyFacts(NamedTuple):
     interpreter: list[str]
     index_line: str | None
     on_every_node: bool = False
+    undivided: str = ""
 
 
 class BodyState:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.importing.line_ledger import LineLedger, Outcome
@@ -40,6 +42,13 @@ class BodyRemarks:
         self._remarks[line, last] = _Remark(outcome, field, notes)
         self._covered.update(range(line, last + 1))
 
+    def take(self, other: BodyRemarks) -> None:
+        """Add the remarks about another part of the script."""
+        for (line, last), remark in other._remarks.items():
+            for note in remark.notes or (None,):
+                self.add(line, last, remark.outcome, remark.field, note)
+        self._lost.update(other._lost)
+
     def dropped(self, line: int, last: int, note: str) -> None:
         """Add lines that are not in the document, or do not work there."""
         self.add(line, last, Outcome.DROPPED, None, note)
@@ -52,16 +61,20 @@ class BodyRemarks:
         """Return True if there is a remark about each of the lines."""
         return self._covered.issuperset(lines)
 
-    def write(self, ledger: LineLedger) -> None:
-        """Write the remarks into a ledger."""
+    def write(self, ledger: LineLedger, fields: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write the remarks into a ledger.
+
+        :param fields: field of a remark -> the field of the ledger.
+        """
         for (line, variable), reason in self._lost.items():
             ledger.dropped(line, variable, reason)
         for (line, last), remark in self._remarks.items():
             text = "\n".join(self._lines[line - self._first_line : last - self._first_line + 1])
             note = "; ".join(remark.notes) or None
+            field = fields.get(remark.field or "", remark.field)
             if remark.outcome is Outcome.DROPPED:
                 ledger.dropped(line, text, note or "", last=last)
             elif remark.outcome is Outcome.CHANGED:
-                ledger.changed(line, text, remark.field, note or "", last=last)
+                ledger.changed(line, text, field, note or "", last=last)
             else:
-                ledger.mapped(line, text, remark.field, note, last=last)
+                ledger.mapped(line, text, field, note, last=last)

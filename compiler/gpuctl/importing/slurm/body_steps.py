@@ -39,10 +39,14 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         body.remarks.dropped(line, last, note)
     program = command.program[place:]
     prefix = ""
-    if body.facts.nodes > 1 and step.host not in (None, "$(MASTER_ADDR)"):
+    is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
+    if body.facts.undivided and command.background and step.host is None:
+        is_elsewhere = not step.is_everywhere(body.facts.nodes)
+    if body.facts.nodes > 1 and is_elsewhere and srun.role is None:
         note = "a step on other nodes is a role: write `roles`, with a program for each group of nodes"
-        body.remarks.dropped(line, last, note)
-    if step.is_first_node_only(body.facts.nodes):
+        reason = f" ({body.facts.undivided})" if body.facts.undivided else ""
+        body.remarks.dropped(line, last, note + reason)
+    if step.is_first_node_only(body.facts.nodes) and srun.role is None:
         body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
         prefix = '[ "$NODE_RANK" != 0 ] || '
     else:

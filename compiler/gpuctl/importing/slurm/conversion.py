@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
@@ -12,7 +13,9 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
+from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, take_parts
 from gpuctl.importing.slurm.job_options import CONTAINERS, JobOptions
+from gpuctl.importing.slurm.role_bodies import import_roles
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables
@@ -45,11 +48,15 @@ def import_batch_script(source: Source, given: Given) -> Imported:
         missing.append(Missing("--partition", f"{job.partition.value}=POOL", job.partition.line, reason))
     elif given.pool is not None:
         draft.set("resources.pool", given.pool)
+    # The script of a heterogeneous job does not say which part has GPUs.
+    body = "" if batch.parts else batch.body
     allocation = Allocation(batch.options, given, draft, ledger)
-    allocation.take(batch.body, batch.first_line)
+    allocation.take(body, batch.first_line)
+    parts = take_parts(batch, given, allocation, draft, ledger)
+    missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
     srun.take([batch.options[name] for name in sorted(CONTAINERS & set(batch.options))])
-    _body(batch, job.array, given.workdir, allocation, draft, ledger, srun)
+    _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun)
     if given.workdir is not None:
         draft.set("environment.workdir", given.workdir)
     if given.image is not None:
@@ -84,6 +91,7 @@ def _body(
     array: ArrayRange | None,
     workdir: str | None,
     allocation: Allocation,
+    parts: Sequence[RolePart],
     draft: Draft,
     ledger: LineLedger,
     srun: SrunOptions,
@@ -99,8 +107,9 @@ def _body(
         return
     partition = batch.options.get("partition")
     shift = _index_line(array)
+    nodes = sum(part.nodes for part in parts) or allocation.nodes
     facts = SlurmFacts(
-        nodes=allocation.nodes,
+        nodes=nodes,
         tasks=allocation.tasks,
         cpus_per_task=allocation.cpus_per_task,
         partition=partition.value if partition is not None else None,
@@ -109,16 +118,26 @@ def _body(
         renames_index=shift is None,
     )
     replaced = replace_variables(batch.body, facts)
+    if parts:
+        replaced = replaced._replace(text=separate_steps(replaced.text))
     body = BodyFacts(
-        nodes=allocation.nodes,
+        nodes=nodes,
         tasks=allocation.tasks,
         gpus=allocation.gpus,
         first_line=batch.first_line,
         interpreter=batch.interpreter,
         index_line=shift,
     )
-    ScriptBody(batch.body, replaced, body, draft, srun).convert(ledger)
-    if draft.get("environment.command") is None:
+    script = ScriptBody(batch.body, replaced, body, draft, srun)
+    undivided = import_roles(batch.body, replaced, script.statements, body, draft, ledger, srun.keeps_image, parts)
+    if undivided is not None and parts:
+        message = "a heterogeneous job has parts with options of their own, and it is not known which steps they run"
+        hint = "split the file at this line, and import each part"
+        raise Unreadable(batch.part_line, message, f"{undivided}: {hint}" if undivided else hint)
+    if undivided is not None:
+        script.facts = script.body.facts = body._replace(undivided=undivided)
+        script.convert().write(ledger)
+    if draft.get("environment.command") is None and draft.get("roles") is None:
         raise Unreadable(batch.first_line, "the script starts no program", "name a batch script with a command")
 
 

@@ -75,7 +75,7 @@ _LETTERS["b"] = "begin"
 _OLD_NAMES = {"share": "oversubscribe", "workdir": "chdir", "tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
 _NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
 # `srun --wait 60` and `-K` differ from those of sbatch.
-_OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status"}
+_OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status", "r": "relative"}
 
 
 class SlurmOption(NamedTuple):
@@ -148,7 +148,7 @@ def _short(word: str, following: str | None, line: int, srun: bool) -> Iterator[
         if name is None:
             yield SlurmOption(letter, letters or None, f"-{letter}{letters}", line, known=False)
             return
-        if name in _WITH_VALUE and not (srun and letter in _OF_SRUN):
+        if name in _WITH_VALUE:
             if letters:
                 yield SlurmOption(name, letters.removeprefix("="), f"-{letter}{letters}", line)
             elif following is not None:

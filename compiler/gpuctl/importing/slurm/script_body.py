@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Unreadable
-from gpuctl.importing.line_ledger import LineLedger, Outcome
+from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
+from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import LAUNCHERS, assigned_names, is_harmless_on_every_node, reason_to_drop
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import read_options
 from gpuctl.importing.slurm.script_edits import as_argument, is_mentioned
-from gpuctl.importing.slurm.shell_values import constant_of, word_value, words_of
+from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced, lines_with
 from gpuctl.importing.slurm.srun_options import SrunOptions
@@ -33,14 +34,30 @@ _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
 _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _FUNCTION = r"(?m)^[ \t]*(?:function[ \t]+)?[\w-]+[ \t]*\(\)"
+_PRINTS = r"[ \t]*(?:echo|printf)\b"
 _NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
 
 
 class ScriptBody:
-    """Converts a body, and adds its lines to the ledger."""
+    """Converts a body.
 
-    def __init__(self, body: str, replaced: Replaced, facts: BodyFacts, draft: Draft, srun: SrunOptions) -> None:
+    :param addresses: variables of the pods with the addresses of roles.
+    :param known: further variables that are not the submitting shell's.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        replaced: Replaced,
+        facts: BodyFacts,
+        draft: Draft,
+        srun: SrunOptions,
+        addresses: Iterable[str] = (),
+        known: Iterable[str] = (),
+    ) -> None:
         self.body = BodyState(body, replaced.text, facts, draft)
+        self.body.values.update({name: Value(f"$({name})") for name in addresses})
+        self.known = frozenset([*addresses, *known])
         self.text = replaced.text
         self.replaced = replaced
         self.facts = facts
@@ -62,8 +79,8 @@ class ScriptBody:
             raise Unreadable(facts.first_line, message, "`bash -n FILE` names the place") from None
         self.has_srun = any(command.name == "srun" for command in self._commands())
 
-    def convert(self, ledger: LineLedger) -> None:
-        """Set the command, the variables and the directory of the document."""
+    def convert(self) -> BodyRemarks:
+        """Set the command, the variables and the directory of the document. Return what there is to note."""
         for command in self._commands():
             self.assigned.update(assigned_names(command))
         self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
@@ -73,7 +90,9 @@ class ScriptBody:
         self._arguments()
         self._foreign_variables()
         words = self._single_program()
-        self._replacements(self.text if words is None else " ".join(words))
+        result = self.body.edits.result() if words is None else " ".join(words)
+        self._lost_hosts(result)
+        self._replacements(self.text if words is None else result)
         if words is not None:
             self.draft.set(COMMAND, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
         elif self.kept:
@@ -82,7 +101,7 @@ class ScriptBody:
             line, last = self._line(statement.start), self._line(statement.end - 1)
             if not self.remarks.has_all(range(line, last + 1)):
                 self._note(statement, COMMAND)
-        self.remarks.write(ledger)
+        return self.remarks
 
     def _commands(self) -> Iterator[BodyCommand]:
         for statement in self.statements:
@@ -233,6 +252,7 @@ class ScriptBody:
     def _foreign_variables(self) -> None:
         """Note variables of the shell that submits, which a container does not have."""
         known = _SET_IN_SHELL.union(self.assigned, self.replaced.hosts, self.draft.get("environment.env") or ())
+        known |= self.known
         known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.text))
         for number, text in enumerate(self.text.split("\n"), self.facts.first_line):
             if number in self.removed or text.lstrip().startswith("#"):
@@ -241,6 +261,16 @@ class ScriptBody:
                 if name not in known and not name.startswith("SLURM"):
                     note = "a container does not have this variable of the shell that submits: write its value"
                     self.remarks.lost(number, f"${name}", note)
+
+    def _lost_hosts(self, result: str) -> None:
+        """Note the lines that use names of nodes, if the result still has them."""
+        for name in self.replaced.hosts:
+            used = re.compile(rf"\$\{{?#?!?{name}\b")
+            if not any(used.search(line) for line in result.split("\n") if not re.match(_PRINTS, line)):
+                continue
+            for number, line in enumerate(self.text.split("\n"), self.facts.first_line):
+                if number not in self.removed and used.search(line) and not re.match(_PRINTS, line):
+                    self.remarks.lost(number, f"${name}", _NO_HOSTS)
 
     def _replacements(self, result: str) -> None:
         """Note the lines with replaced variables, if the result has the new ones."""

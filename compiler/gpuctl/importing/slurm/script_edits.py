@@ -18,6 +18,10 @@ class ScriptEdits:
         """Replace a part."""
         self._edits.append((start, end, new))
 
+    def blank(self, start: int, end: int) -> None:
+        """Remove a part, but for its line breaks."""
+        self.replace(start, end, "\n" * self.text.count("\n", start, end))
+
     def remove(self, start: int, end: int) -> None:
         """Remove a statement: its whole lines if nothing else is there, else write ``:``, which does nothing."""
         text = self.text
@@ -61,8 +65,8 @@ def as_argument(script: str, variables: frozenset[str]) -> str:
 
     :param variables: those of the container.
     """
-    script = re.sub(r"\n{3,}", "\n\n", script.strip("\n")) + "\n"
     script = "\n".join(line.rstrip() for line in script.split("\n"))
+    script = re.sub(r"\n{3,}", "\n\n", script.strip("\n")) + "\n"
     script = script.replace("$$", "$$$$")
     script = re.sub(r"\$\(([A-Za-z_]\w*)\)", lambda m: f"${m[0]}" if m[1] in variables else m[0], script)
     return re.sub(_TEMPLATE, "{{{{", script)

@@ -40,10 +40,18 @@ _DROPPED = {
     "container-mount-home": "mount the directory in `storage.workdirs`",
     "container-save": "images are built outside of the cluster",
 }
+# Options of steps on other nodes.
+_OF_ROLES = {
+    **dict.fromkeys(("exclude", "het-group", "nodelist", "overlap", "relative"), "roles"),
+    **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), "roles[].nodes"),
+    **dict.fromkeys(("gpus-per-node", "gpus-per-task", "gres"), "roles[].resources.gpu"),
+    "cpus-per-task": "roles[].resources.cpu",
+    "mem": "roles[].resources.memory",
+}
 
 
 class SrunStep(NamedTuple):
-    """The numbers of nodes and tasks of an `srun`, None if it does not name them."""
+    """The numbers of nodes and tasks of an `srun`, None if it does not name them. ``host``: the nodes that it names."""
 
     nodes: int | None
     tasks: int | None
@@ -54,14 +62,22 @@ class SrunStep(NamedTuple):
         """Return True if it runs on one node of several."""
         return nodes > 1 and (self.nodes == 1 or (self.tasks == 1 and self.nodes is None))
 
+    def is_everywhere(self, nodes: int) -> bool:
+        """Return True if it runs on all nodes."""
+        return self.nodes in (None, nodes) and (self.tasks is None or self.tasks >= nodes)
+
 
 class SrunOptions:
-    """Adds the options of `srun` to a document and its ledger."""
+    """Adds the options of `srun` to a document and its ledger.
 
-    def __init__(self, draft: Draft, ledger: LineLedger, *, keeps_image: bool) -> None:
+    :param role: the role of the nodes on which all steps run, "" if these are all nodes. None: there are no roles.
+    """
+
+    def __init__(self, draft: Draft, ledger: LineLedger, *, keeps_image: bool, role: str | None = None) -> None:
         self.draft = draft
         self.ledger = ledger
         self.keeps_image = keeps_image
+        self.role = role
         self.image_line: int | None = None
         """The line of an image that the script computes."""
         self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
@@ -79,6 +95,8 @@ class SrunOptions:
                 self.ledger.dropped(option.line, option.text, "srun has no such option")
             elif action is not None:
                 action(option, option.value or "")
+            elif self.role is not None and option.name in _OF_ROLES:
+                self._of_role(option)
             elif option.name == "nodelist" and option.value == "$(MASTER_ADDR)":
                 self.ledger.mapped(option.line, option.text, None, "the first node has `NODE_RANK` 0")
             elif option.name in ("nodes", "ntasks", "ntasks-per-node"):
@@ -93,8 +111,14 @@ class SrunOptions:
             whole_number(values.get("nodes")),
             whole_number(values.get("ntasks")),
             whole_number(values.get("ntasks-per-node")),
-            values.get("nodelist"),
+            values.get("nodelist", values.get("relative")),
         )
+
+    def _of_role(self, option: SlurmOption) -> None:
+        if self.role:
+            self.ledger.mapped(option.line, option.text, _OF_ROLES[option.name], f"the role `{self.role}`")
+        else:
+            self.ledger.mapped(option.line, option.text, "resources.nodes")
 
     def _image(self, option: SlurmOption, value: str) -> None:
         if self.keeps_image:

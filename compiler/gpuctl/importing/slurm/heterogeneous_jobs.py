@@ -1,0 +1,87 @@
+"""Heterogeneous jobs: parts with resources of their own, which become roles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given, Missing
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.allocation import Allocation
+from gpuctl.importing.slurm.batch_file import BatchFile
+from gpuctl.importing.slurm.body_syntax import statements_of
+from gpuctl.importing.slurm.job_options import ALLOCATION
+from gpuctl.importing.slurm.script_edits import ScriptEdits
+
+_OF_EACH = ("gpu", "cpu", "memory")
+
+
+class RolePart(NamedTuple):
+    """A part of a heterogeneous job. ``tasks`` and ``gpus``: of each node; ``resources``: of a role."""
+
+    nodes: int
+    tasks: int
+    gpus: int
+    resources: dict[str, Any]
+    missing: Sequence[Missing] = ()
+
+
+def take_parts(batch: BatchFile, given: Given, first: Allocation, draft: Draft, ledger: LineLedger) -> list[RolePart]:
+    """Return the parts of a job, [] if it has only one. Their options are added to the ledger.
+
+    :param first: the allocation of the first part, which is in the document.
+    """
+    if not batch.parts:
+        return []
+    found = [_part(first, draft)]
+    for options in batch.parts:
+        scratch = Draft("training", "", "")
+        allocation = Allocation(options, given, scratch, ledger)
+        allocation.take("", 1)
+        found.append(_part(allocation, scratch))
+        kind = scratch.get("resources.gpu-type")
+        if kind is not None and draft.get("resources.gpu-type") is None and not first.gpus:
+            draft.set("resources.gpu-type", kind)
+        elif kind not in (None, draft.get("resources.gpu-type")):
+            option = next(iter(options.values()))
+            ledger.dropped(option.line, f"{kind}", "all roles have the GPU type of `resources.gpu-type`")
+        for option in options.values():
+            if option.name in ALLOCATION:
+                continue
+            same = batch.options.get(option.name)
+            if same is not None and same.value == option.value:
+                ledger.mapped(option.line, option.text, None, f"it equals line {same.line}")
+            else:
+                ledger.dropped(option.line, option.text, "it is about one part of the job, and roles have one job")
+    return found
+
+
+def _part(allocation: Allocation, draft: Draft) -> RolePart:
+    resources = {name: draft.get(f"resources.{name}") for name in _OF_EACH}
+    resources = {name: value for name, value in resources.items() if value is not None}
+    resources["gpu"] = allocation.gpus
+    return RolePart(allocation.nodes, allocation.tasks, allocation.gpus, resources, allocation.missing)
+
+
+def separate_steps(text: str) -> str:
+    """Return a script in which each step of ``srun --het-group=0 A : --het-group=1 B`` is a command in the background.
+
+    It has the same lines.
+    """
+    edits = ScriptEdits(text)
+    try:
+        statements = statements_of(text)
+    except NotUnderstood:
+        return text
+    for statement in statements:
+        command = statement.single
+        if command is None or command.name != "srun":
+            continue
+        colons = [word for word in command.program if text[word.start : word.end] == ":"]
+        for word in colons:
+            edits.replace(word.start, word.end, "& srun")
+        if colons and not statement.background:
+            edits.replace(statement.ends_at, statement.ends_at, " & wait")
+    return edits.result()

@@ -1,0 +1,328 @@
+"""The steps of a batch script that run on different nodes, as the roles of a training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.line_ledger import LineLedger, Outcome
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
+from gpuctl.importing.slurm.body_remarks import BodyRemarks
+from gpuctl.importing.slurm.body_syntax import Statement
+from gpuctl.importing.slurm.command_rules import assigned_names
+from gpuctl.importing.slurm.heterogeneous_jobs import RolePart
+from gpuctl.importing.slurm.script_body import ScriptBody
+from gpuctl.importing.slurm.script_edits import ScriptEdits
+from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, memory_of, whole_number
+from gpuctl.importing.slurm.slurm_variables import Replaced
+from gpuctl.importing.slurm.srun_options import SrunOptions
+from gpuctl.importing.slurm.step_groups import Division, PlacedStep, StepGroup, divide
+from gpuctl.importing.slurm.step_loops import StepLoop
+from gpuctl.importing.slurm.step_places import JobShape, NoPlace
+from gpuctl.language.names import nearest_dns_label
+
+_FIELD = "roles"
+_LONGEST_NAME = 20
+_NUMBER = r"\$\{?NNODES\b\}?|\bNNODES\b(?=[^\n()]*\)\))"
+_FIRST = r"\$\{?MASTER_ADDR\b\}?"
+_QUOTED = r"'[^']*'"
+_STARTERS = r"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|singularity|apptainer|stdbuf|time)\Z"
+_ENTRY = r"\.(?:run|main|cli|server|__main__)\Z"
+_JOBSET = "the platform needs JobSet: `training: {backend: jobset}`"
+_OF_JOB = ("environment.workdir", "job.master_port")
+
+
+class RoleBodies:
+    """Converts a script with several programs."""
+
+    def __init__(
+        self, replaced: Replaced, statements: Sequence[Statement], division: Division, facts: BodyFacts, draft: Draft
+    ) -> None:
+        self.replaced = replaced
+        self.statements = statements
+        self.division = division
+        self.facts = facts
+        self.draft = draft
+        self.is_one = len(division.groups) == 1
+        self.names = _names(division.groups)
+        first = next((place for place, group in enumerate(division.groups) if group.first == 0), None)
+        self.first_role = None if first is None else self.names[first]
+        self.line_of = BodyState(replaced.text, replaced.text, facts, draft).line
+
+    def convert(self, body: str, ledger: LineLedger, *, keeps_image: bool, parts: Sequence[RolePart] = ()) -> None:
+        """Set the roles of the document, and add the lines of the script to the ledger."""
+        remarks = BodyRemarks(body, self.facts.first_line)
+        drafts: list[Draft] = []
+        for place, group in enumerate(self.division.groups):
+            part = parts[group.component] if group.component is not None else None
+            scratch = Draft("training", "", "")
+            role = "" if self.is_one else self.names[place]
+            srun = SrunOptions(scratch, ledger, keeps_image=keeps_image, role=role)
+            script = self._script(place)
+            facts = self.facts._replace(nodes=group.nodes)
+            if part is not None:
+                facts = facts._replace(tasks=part.tasks, gpus=part.gpus)
+            addresses = [f"{self._prefix(index)}_ADDR" for index in range(len(self.names))]
+            loops = [step.loop.name for step in group.steps if step.loop is not None]
+            remarks.take(ScriptBody(body, script, facts, scratch, srun, addresses, loops).convert())
+            drafts.append(scratch)
+        self._remarks(remarks)
+        remarks.write(ledger, {} if self.is_one else {COMMAND: f"{_FIELD}[].command"})
+        self._merge(drafts, parts)
+
+    def _script(self, place: int) -> Replaced:
+        """Return the script with the statements of one group. It has the same lines."""
+        group = self.division.groups[place]
+        edits = ScriptEdits(self.replaced.text)
+        keeps_ends = len(group.steps) + len(group.others) > 1
+        own = group.statements | (self.division.ends if keeps_ends else frozenset())
+        if place == 0:
+            own |= self.division.small.difference(self.division.depends)
+        special = self.division.ends | self.division.small
+        special |= {index for other in self.division.groups for index in other.statements}
+        for index in special - own:
+            edits.blank(self.statements[index].start, self._end(index))
+        for step in group.steps:
+            end = self._ampersand(step.end)
+            if not keeps_ends:
+                edits.blank(step.end, end)
+            if step.loop is not None:
+                statement = self.statements[step.statement]
+                edits.blank(statement.start, step.command.start)
+                edits.replace(step.start, step.end, _with_rank(self.replaced.text[step.start : step.end], step.loop))
+                edits.blank(end, statement.end)
+        kept = edits.result()
+        lines = {number for number, line in enumerate(kept.split("\n")) if line.strip()}
+        changes = [change for change in self.replaced.changes if change.line in lines]
+        return Replaced(self._addresses(kept, place, group), changes, self.replaced.hosts)
+
+    def _end(self, index: int) -> int:
+        """Return the end of a statement with its `&`."""
+        statement = self.statements[index]
+        return max(statement.end, self._ampersand(statement.ends_at))
+
+    def _ampersand(self, at: int) -> int:
+        """Return the offset behind a separator of commands, or the offset itself."""
+        match = re.compile(r"[ \t]*[&;]").match(self.replaced.text, at)
+        return match.end() if match is not None else at
+
+    def _addresses(self, text: str, place: int, group: StepGroup) -> str:
+        """Replace the names of nodes, and the number of all nodes, in a group's script."""
+        for name in self.replaced.hosts:
+            for index, other in enumerate(self.division.groups):
+                if other.first is not None and (index != place or other.first != 0):
+                    text = text.replace(f"${{{name}[{other.first}]}}", f"${self._prefix(index)}_ADDR")
+        own = " ".join(self.replaced.text[step.start : step.end] for step in group.steps)
+        if self.first_role is None and re.search(_FIRST, re.sub(_QUOTED, "", own)):
+            raise NoPlace("a step uses the address of the first node, and it is not known which step runs there")
+        if self.first_role is not None and group.first != 0:
+            address = f"${self._prefix(self.names.index(self.first_role))}_ADDR"
+            text = _outside_quotes(_FIRST, address, text)
+        return _outside_quotes(_NUMBER, str(sum(item.nodes for item in self.division.groups)), text)
+
+    def _prefix(self, place: int) -> str:
+        return f"GPUCTL_{self.names[place].upper().replace('-', '_')}"
+
+    def _remarks(self, remarks: BodyRemarks) -> None:
+        """Note which role each step is, and what ends the training."""
+        if self.is_one:
+            self._one_remark(remarks)
+            return
+        needs: str | None = _JOBSET
+        for name, group in zip(self.names, self.division.groups, strict=True):
+            for index in sorted(group.statements):
+                line, last = self._lines(index)
+                note = f"it is the role `{name}`, on {group.nodes} node{'s' if group.nodes > 1 else ''} of its own"
+                remarks.add(line, last, Outcome.CHANGED, _FIELD, f"{note}; {needs}" if needs else note)
+                needs = None
+        for index, statement in enumerate(self.statements):
+            names = {name for command in statement.commands for name in assigned_names(command)}
+            if self.first_role is not None and "MASTER_ADDR" in names and statement.commands[0].name == "export":
+                address = f"{self._prefix(self.names.index(self.first_role))}_ADDR"
+                note = f"each role has the address of its own first node; that of the job is `{address}`"
+                remarks.add(*self._lines(index), Outcome.CHANGED, None, note)
+        for index in sorted(self.division.ends | self.division.small):
+            line, last = self._lines(index)
+            is_left = index in self.division.ends or index in self.division.depends
+            if remarks.has_all(range(line, last + 1)) and not is_left:
+                continue
+            word = self.statements[index].commands[0].name if self.statements[index].commands else ""
+            if index in self.division.depends:
+                later, earlier = (self.names[place] for place in self.division.depends[index])
+                note = f"`{later}` starts when the pods of `{earlier}` are ready"
+                remarks.add(line, last, Outcome.CHANGED, f"{_FIELD}[].dependsOn", note)
+            elif word == "sleep":
+                remarks.add(line, last, Outcome.CHANGED, _FIELD, "all roles start together")
+            else:
+                note = "it ends when all roles have ended"
+                if self.division.primary:
+                    note = "it ends with the roles of `primary`"
+                remarks.add(line, last, Outcome.MAPPED, "primary" if self.division.primary else _FIELD, note)
+
+    def _one_remark(self, remarks: BodyRemarks) -> None:
+        """Note the loop that starts the same step on all nodes, and what waits for it."""
+        [group] = self.division.groups
+        line, last = self._lines(group.steps[0].statement)
+        note = f"each of the {group.nodes} nodes runs its step; a node's number is `NODE_RANK`"
+        remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
+        for index in self.division.ends | self.division.small:
+            line, last = self._lines(index)
+            remarks.add(line, last, Outcome.MAPPED, COMMAND)
+
+    def _lines(self, index: int) -> tuple[int, int]:
+        statement = self.statements[index]
+        return self.line_of(statement.start), self.line_of(statement.end - 1)
+
+    def _merge(self, drafts: Sequence[Draft], parts: Sequence[RolePart]) -> None:
+        """Set what the roles have in common in the job, and what differs in each role.
+
+        :raises NoPlace: a value of the job differs.
+        """
+        draft = self.draft
+        common = {path: {scratch.get(path) for scratch in drafts} - {None} for path in _OF_JOB}
+        for path, values in common.items():
+            if len(values) > 1:
+                raise NoPlace(f"`{path}` is one value, and the steps have several")
+        for path, values in common.items():
+            if values:
+                draft.set(path, values.pop())
+        shared = _shared_variables(drafts)
+        for name, value in shared.items():
+            draft.set_item("environment.env", name, value, None)
+        for scratch in drafts:
+            image = scratch.get("environment.image")
+            if image is not None and draft.get("environment.image") is None:
+                draft.set("environment.image", image)
+            for mount in scratch.get("storage.workdirs") or []:
+                if mount not in (draft.get("storage.workdirs") or []):
+                    draft.append("storage.workdirs", mount)
+        if self.is_one:
+            statement = self.statements[self.division.groups[0].steps[0].statement]
+            line, last = self.line_of(statement.start), self.line_of(statement.end - 1)
+            draft.set(COMMAND, drafts[0].get(COMMAND), line, last=last)
+            return
+        draft.remove("resources.nodes")
+        draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")
+        for place, (group, scratch) in enumerate(zip(self.division.groups, drafts, strict=True)):
+            role: dict[str, Any] = {"name": self.names[place]}
+            if group.nodes > 1:
+                role["nodes"] = group.nodes
+            earlier = {before for after, before in self.division.depends.values() if after == place}
+            if earlier:
+                role["dependsOn"] = [self.names[before] for before in sorted(earlier)]
+            image = scratch.get("environment.image")
+            if image not in (None, draft.get("environment.image")):
+                role["image"] = image
+            role["command"] = scratch.get(COMMAND)
+            own = {key: text for key, text in (scratch.get("environment.env") or {}).items() if key not in shared}
+            if own:
+                role["env"] = own
+            resources = dict(parts[group.component].resources) if group.component is not None else {}
+            for step in group.steps:
+                resources |= _step_resources(step)
+            shared_amounts = {"gpu": 0, **(draft.get("resources") or {})}
+            different = {key: item for key, item in resources.items() if item != shared_amounts.get(key)}
+            if different:
+                role["resources"] = different
+            draft.append(_FIELD, role, self._lines(min(group.statements))[0])
+        if self.division.primary:
+            draft.set("primary", [self.names[place] for place in self.division.primary])
+
+
+def import_roles(
+    body: str,
+    replaced: Replaced,
+    statements: Sequence[Statement],
+    facts: BodyFacts,
+    draft: Draft,
+    ledger: LineLedger,
+    keeps_image: bool,
+    parts: Sequence[RolePart] = (),
+) -> str | None:
+    """Set the roles of a script that divides its nodes. Return why it has none; "" if it needs none, None if set."""
+    shape = JobShape(facts.nodes, facts.tasks, replaced.hosts, [part.nodes for part in parts])
+    state = BodyState(body, replaced.text, facts, draft)
+    try:
+        division = divide(state, statements, shape)
+        if division is None:
+            return ""
+        if facts.index_line is not None or draft.get("array") is not None:
+            return "the runs of an array have one program"
+        own = LineLedger()
+        bodies = RoleBodies(replaced, statements, division, facts, draft)
+        bodies.convert(body, own, keeps_image=keeps_image, parts=parts)
+    except NoPlace as error:
+        return str(error)
+    ledger.extend(own)
+    return None
+
+
+def _with_rank(program: str, loop: StepLoop) -> str:
+    """Replace the number of a loop in the program of its step by the rank of the node."""
+    if not loop.is_number:
+        return program
+    rank = "$NODE_RANK" if loop.first == 0 else f"$((NODE_RANK + {loop.first}))"
+    return _outside_quotes(rf"\$\{{?{loop.name}\b\}}?", rank, program)
+
+
+def _shared_variables(drafts: Sequence[Draft]) -> dict[str, str]:
+    first, *others = [scratch.get("environment.env") or {} for scratch in drafts]
+    return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
+
+
+def _outside_quotes(pattern: str, new: str, text: str) -> str:
+    """Replace a pattern outside of single quotation marks, whose text another shell reads."""
+    return re.sub(rf"{_QUOTED}|(?P<found>{pattern})", lambda m: new if m["found"] is not None else m[0], text)
+
+
+def _step_resources(step: PlacedStep) -> dict[str, Any]:
+    """Return the resources of each node that the options of a step name."""
+    values = {option.name: option.value or "" for option in step.options}
+    tasks = whole_number(values.get("ntasks-per-node")) or 1
+    found: dict[str, Any] = {}
+    if "gres" in values:
+        gpus = gpus_of_gres(values["gres"])[0]
+    elif "gpus-per-task" in values:
+        each = gpus_of(values["gpus-per-task"])
+        gpus = None if each is None else each._replace(number=each.number * tasks)
+    else:
+        gpus = gpus_of(values.get("gpus-per-node", ""))
+    if gpus is not None:
+        found["gpu"] = gpus.number
+    cpus = whole_number(values.get("cpus-per-task"))
+    if cpus:
+        found["cpu"] = cpus * tasks
+    memory = memory_of(values["mem"]) if "mem" in values else None
+    if memory:
+        found["memory"] = memory
+    return found
+
+
+def _names(groups: Sequence[StepGroup]) -> list[str]:
+    """Return a name for each group, after its program."""
+    found: list[str] = []
+    for group in groups:
+        name = _program_name(group.steps[0].program) if group.steps else "main"
+        unique, number = name, 2
+        while unique in found:
+            unique, number = f"{name[: _LONGEST_NAME - 3]}-{number}", number + 1
+        found.append(unique)
+    return found
+
+
+def _program_name(words: Sequence[str]) -> str:
+    program = words[0].rsplit("/", 1)[-1]
+    if program == "ray":
+        return "head" if "--head" in words else "worker"
+    files = [word.rsplit("/", 1)[-1] for word in words if re.search(r"\.(?:py|sh)\Z", word)]
+    modules = [re.sub(_ENTRY, "", after).rsplit(".", 1)[-1] for word, after in pairwise(words) if word == "-m"]
+    if re.match(_STARTERS, program):
+        names = files[:1] or modules[:1]
+        program = names[0].rsplit(".", 1)[0] if names else "main"
+        script = next((after.split() for word, after in pairwise(words) if word == "-c"), [])
+        if script and program == "main":
+            return _program_name(script)
+    return (nearest_dns_label(program, letter_first=True) or "main")[:_LONGEST_NAME].rstrip("-")

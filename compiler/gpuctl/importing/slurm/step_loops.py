@@ -1,0 +1,85 @@
+"""Loops that start one step on each of several nodes, as scripts for Ray do."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuctl.importing.slurm.body_syntax import Statement
+from gpuctl.importing.slurm.shell_values import Values
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.step_places import JobShape, NoPlace
+
+_NAME = r"(?P<name>[A-Za-z_]\w*)"
+_DO = r"[ \t]*;?\s*do\b"
+_FIRST = r"(?P<first>\d{1,4})"
+_STEP = r"(?:(?P=name)\+\+|\+\+(?P=name)|(?P=name)[ \t]*\+=[ \t]*1)"
+_FROM = rf"for[ \t]*\(\([ \t]*{_NAME}[ \t]*=[ \t]*{_FIRST}[ \t]*;"
+_TO = rf"[ \t]*(?P=name)[ \t]*(?P<sign><=?)(?P<last>[^;]+);[ \t]*{_STEP}[ \t]*\)\)"
+_LAST = r"(?P<last>\$\(\([^()]*\)\)|\"[^\"]+\"|[^\s;()]+)"
+_IN = rf"for[ \t]+{_NAME}[ \t]+in[ \t]+"
+_COUNTED = (
+    f"{_FROM}{_TO}{_DO}",
+    rf"{_IN}\$\([ \t]*seq[ \t]+(?:{_FIRST}[ \t]+)?{_LAST}[ \t]*\){_DO}",
+    rf"{_IN}\{{{_FIRST}\.\.(?P<last>\d{{1,4}})\}}{_DO}",
+)
+_EACH = rf"{_IN}\"?\$\{{(?P<hosts>\w+)\[@\](?::(?P<first>\d{{1,4}}))?\}}\"?{_DO}"
+
+
+class StepLoop(NamedTuple):
+    """A loop. ``first``: the index of its first node, or the first number; ``runs``: how often it runs.
+
+    ``is_number``: its variable is a number, not the name of a node. ``start`` and ``end``: the offsets of its body.
+    """
+
+    name: str
+    first: int
+    runs: int
+    is_number: bool
+    start: int
+    end: int
+
+
+def loop_of(text: str, statement: Statement, shape: JobShape, values: Values) -> StepLoop | None:
+    """Return the loop that a statement is; None if it is another construct.
+
+    :raises NoPlace: it is not known how often it runs.
+    """
+    written = text[statement.start : statement.end]
+    end = statement.start + len(written.rstrip()) - len("done")
+    if not written.rstrip().endswith("done"):
+        return None
+    for pattern in _COUNTED:
+        match = re.match(pattern, written)
+        if match is not None:
+            first = int(match["first"] or 1)
+            last = _number(match["last"], shape, values)
+            if last is None:
+                raise NoPlace(f"it is not known how often `{match[0].split(chr(10))[0]}` runs")
+            count = last - first + (0 if "sign" in match.groupdict() and match["sign"] == "<" else 1)
+            return _loop(match, first, count, True, statement.start, end)
+    match = re.match(_EACH, written)
+    if match is None or match["hosts"] not in shape.hosts:
+        return None
+    first = int(match["first"] or 0)
+    return _loop(match, first, shape.nodes - first, False, statement.start, end)
+
+
+def _loop(match: re.Match[str], first: int, count: int, is_number: bool, at: int, end: int) -> StepLoop:
+    if count < 1:
+        raise NoPlace("the loop runs on no node")
+    return StepLoop(match["name"], first, count, is_number, at + match.end(), end)
+
+
+def _number(written: str, shape: JobShape, values: Values) -> int | None:
+    """Return the value of a bound such as ``$N``, ``N - 1`` or ``$((N - 1))``."""
+    inner = re.match(r"\$\(\((.*)\)\)\Z", written.strip())
+    text = (inner[1] if inner is not None else written).strip().strip('"')
+    match = re.match(r"(\S+?)[ \t]*(?:-[ \t]*(\d{1,4}))?\Z", text)
+    if match is None:
+        return None
+    raw = match[1]
+    if re.match(r"[A-Za-z_]\w*\Z", raw):
+        raw = f"${raw}"
+    number = whole_number(shape.value(raw, values))
+    return None if number is None else number - int(match[2] or 0)
