@@ -70,6 +70,7 @@ JOB_ACTIONS: dict[str, tuple[str, str, str]] = {
     "resume": ("resume", "POST", "/resume"),
     "rollback": ("rollback", "POST", "/rollback"),
     "run": ("run", "POST", "/run"),
+    "scale": ("scale", "POST", "/scale"),
     "why": ("why", "GET", "/why"),
 }
 """Action -> words after `gpuctl`, HTTP method, path below the job's."""

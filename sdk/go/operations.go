@@ -767,6 +767,39 @@ func (c *Client) RunJobs(ctx context.Context, body NamesBody, options *RunJobsOp
 	return &answer, nil
 }
 
+// ScaleJobsOptions are the optional parameters of ScaleJobs.
+type ScaleJobsOptions struct {
+	// Namespace of the job; required if the name exists in several.
+	Namespace string
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+	Checkpoint bool
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
+	Queue bool
+	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+	Timeout *float64
+}
+
+// ScaleJobs: Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
+func (c *Client) ScaleJobs(ctx context.Context, nodes string, body NamesBody, options *ScaleJobsOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &ScaleJobsOptions{}
+	}
+	query := url.Values{}
+	query.Set("nodes", nodes)
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "queue", options.Queue)
+	set(query, "timeout", options.Timeout)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/scale", query: query, body: body, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // PauseJobsOptions are the optional parameters of PauseJobs.
 type PauseJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
@@ -923,6 +956,39 @@ func (c *Client) RunJob(ctx context.Context, jobID string, options *RunJobOption
 	set(query, "dryRun", options.DryRun)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/run"), query: query}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ScaleJobOptions are the optional parameters of ScaleJob.
+type ScaleJobOptions struct {
+	// Namespace of the job; required if the name exists in several.
+	Namespace string
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
+	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+	Checkpoint bool
+	// Create a job even if a quota is exhausted. It starts when the quota has room.
+	Queue bool
+	// Check everything and return what would be done. Nothing is written.
+	DryRun bool
+}
+
+// ScaleJob: Change the number of nodes of an elastic training. A change that restarts running work must be confirmed.
+func (c *Client) ScaleJob(ctx context.Context, jobID string, nodes string, options *ScaleJobOptions) (*PlanAnswer, error) {
+	if options == nil {
+		options = &ScaleJobOptions{}
+	}
+	query := url.Values{}
+	query.Set("nodes", nodes)
+	set(query, "namespace", options.Namespace)
+	set(query, "confirm", options.Confirm)
+	set(query, "checkpoint", options.Checkpoint)
+	set(query, "queue", options.Queue)
+	set(query, "dryRun", options.DryRun)
+	var answer PlanAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/scale"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

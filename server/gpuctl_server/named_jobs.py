@@ -18,6 +18,7 @@ from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.job_lookup import JobNotFound, find_job
 from gpuctl.reading.job_rows import Job, job_row, platform_keys
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl.usecases.scaling import scale_jobs
 from gpuctl.usecases.scheduled_runs import start_runs
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
@@ -68,6 +69,17 @@ def run_named_jobs(change: ChangeRequest, names: Sequence[str], namespace: str |
     """
     start = partial(start_runs, sees=visible_job_filter(change.caller))
     return _carried_out(change, "update", start, names, namespace, run)
+
+
+def scale_named_jobs(
+    change: ChangeRequest, names: Sequence[str], nodes: int, namespace: str | None, run: RunOptions
+) -> PlanAnswer:
+    """Change the number of nodes of elastic trainings.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
+    scale = partial(scale_jobs, sees=visible_job_filter(change.caller), nodes=nodes)
+    return _carried_out(change, "update", scale, names, namespace, run)
 
 
 def pause_named_jobs(

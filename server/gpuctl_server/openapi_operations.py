@@ -30,6 +30,7 @@ _NAMES = {
     "POST /quotas/delete": "deleteQuotas",
     "POST /jobs/rerun": "rerunJobs",
     "POST /jobs/run": "runJobs",
+    "POST /jobs/scale": "scaleJobs",
     "POST /jobs/pause": "pauseJobs",
     "POST /jobs/resume": "resumeJobs",
     "POST /fit": "fitDocuments",
@@ -68,7 +69,7 @@ _VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
 _ALIKE = frozenset(
     {
         *("planDocuments", "fitDocuments", "checkRight", "pauseJob", "resumeJob", "pauseJobs", "resumeJobs", "waitJob"),
-        *("waitJobs", "setNodeLabel", "setLabelOfNodes", "addNodes"),
+        *("waitJobs", "scaleJob", "scaleJobs", "setNodeLabel", "setLabelOfNodes", "addNodes"),
     }
 )
 """Operations with POST that are idempotent."""

@@ -21,7 +21,7 @@ from gpuctl.backend.pod_security import NOTEBOOK_GROUP, lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
 from gpuctl.backend.variables import lift_sources, lift_variables
-from gpuctl.frontend.platform_restrictions import GROUP_ENV, MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.platform_restrictions import ELASTIC_ENV, GROUP_ENV, MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.code_block import code_directory
@@ -32,6 +32,7 @@ from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import AFTER, CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
 from gpuctl.objects.pod_templates import group_templates
@@ -224,6 +225,8 @@ class LiftedWorkload:
             if self.obj["kind"] == "JobSet"
             else spec.get("backoffLimit", 0)
         )
+        if node_bounds(self.job) is not None:
+            retries = int(env.get("PET_MAX_RESTARTS") or 0)
         if retries and not is_array(self.job):
             job["retries"] = retries
         if "activeDeadlineSeconds" in self.pod:
@@ -267,6 +270,8 @@ class LiftedWorkload:
     def _variables(self) -> list[Data]:
         """Return the user's variables, which follow those of gpuctl."""
         ours = set(RESERVED_ENV | self.role_variables) if self.kind == "training" else set()
+        if node_bounds(self.job) is not None:
+            ours |= ELASTIC_ENV
         if self.torchrun_is_ours and self.kind == "training":
             ours.add("FORCE_TORCHRUN")
         if self.kind == "inference":
@@ -317,7 +322,8 @@ class LiftedWorkload:
             resources["network"] = self.network
         job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.job["spec"]
         if job.get("completionMode") == "Indexed" and not is_array(self.job):
-            resources["nodes"] = job["completions"]
+            bounds = node_bounds(self.job)
+            resources["nodes"] = job["completions"] if bounds is None else {"min": bounds.least, "max": bounds.most}
         if self.obj["kind"] == "LeaderWorkerSet":
             resources["nodes"] = job["leaderWorkerTemplate"]["size"]
         own = {"app": self.name, self.context.label("job-type"): self.kind}

@@ -13,6 +13,7 @@ from gpuctl.language.role_block import Role
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import hostfile_name
+from gpuctl.objects.elastic_jobs import format_range
 from gpuctl.objects.role_jobs import ROLE_VARIABLE
 
 RENDEZVOUS = "rendezvous"
@@ -25,8 +26,8 @@ INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-ind
 
 
 def is_jobset(context: Context, model: TrainingDocument) -> bool:
-    """Return True if a training becomes a JobSet: roles, or several nodes and ``training.backend: jobset``."""
-    return bool(model.roles) or (model.resources.nodes > 1 and context.settings.training_backend == "jobset")
+    """Return True if a training becomes a JobSet on this platform."""
+    return model.is_jobset(context.settings.training_backend)
 
 
 def host_name(context: Context, model: TrainingDocument, name: str, index: int, job: str = REPLICATED_JOB) -> str:
@@ -58,9 +59,11 @@ def environment(
     """Return the variables of a training's pods that precede the user's own. ``name``: name of its main object.
 
     PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that ``torchrun train.py``
-    works without options. torchrun sets WORLD_SIZE, RANK and LOCAL_RANK itself.
+    works without options. torchrun sets WORLD_SIZE, RANK and LOCAL_RANK itself. For an elastic training the number of
+    nodes is a range, as torchrun's ``--nnodes`` takes it.
     """
-    nodes, gpus = model.resources.nodes, model.resources.gpu
+    nodes, gpus, bounds = model.resources.max_nodes, model.resources.gpu, model.resources.node_range
+    count = nodes if bounds is None else format_range(bounds.min, bounds.max)
     cards = max(gpus, 1)
     address = host_name(context, model, name, 0, job) if nodes > 1 else "127.0.0.1"
     index = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
@@ -68,7 +71,7 @@ def environment(
     variables = [
         env_value("GPUCTL_JOB", model.job.name),
         env_value("GPUCTL_KIND", document.kind),
-        env_value("GPUCTL_NODES", nodes),
+        env_value("GPUCTL_NODES", count),
         env_value("GPUCTL_GPUS_PER_NODE", gpus),
     ]
     if model.schedule is not None:
@@ -80,19 +83,32 @@ def environment(
         variables.append(env_value("GPUCTL_EPOCHS", model.job.epochs))
     if model.job.batch_size is not None:
         variables.append(env_value("GPUCTL_BATCH_SIZE", model.job.batch_size))
-        variables.append(env_value("GPUCTL_GLOBAL_BATCH_SIZE", model.job.batch_size * cards * nodes))
+        if bounds is None:
+            variables.append(env_value("GPUCTL_GLOBAL_BATCH_SIZE", model.job.batch_size * cards * nodes))
     variables += [
         env_value("MASTER_ADDR", address),
         env_value("MASTER_PORT", model.job.master_port),
-        env_value("NNODES", nodes),
+        env_value("NNODES", count),
         {"name": "NODE_RANK", **rank},
         env_value("NPROC_PER_NODE", cards),
-        env_value("PET_NNODES", nodes),
-        {"name": "PET_NODE_RANK", **rank},
-        env_value("PET_NPROC_PER_NODE", cards),
-        env_value("PET_MASTER_ADDR", address),
-        env_value("PET_MASTER_PORT", model.job.master_port),
+        env_value("PET_NNODES", count),
     ]
+    if bounds is None:
+        variables += [
+            {"name": "PET_NODE_RANK", **rank},
+            env_value("PET_NPROC_PER_NODE", cards),
+            env_value("PET_MASTER_ADDR", address),
+            env_value("PET_MASTER_PORT", model.job.master_port),
+        ]
+    else:
+        # Pod 0 has the store of the rendezvous: a smaller number of nodes ends the pods with the greatest indexes.
+        variables += [
+            env_value("PET_NPROC_PER_NODE", cards),
+            env_value("PET_RDZV_BACKEND", "c10d"),
+            env_value("PET_RDZV_ENDPOINT", f"{address}:{model.job.master_port}"),
+            env_value("PET_RDZV_ID", model.job.name),
+            env_value("PET_MAX_RESTARTS", model.job.retries),
+        ]
     if needs_torchrun(model):
         variables.append(env_value("FORCE_TORCHRUN", "1"))
     return variables
@@ -104,7 +120,7 @@ def needs_torchrun(model: TrainingDocument) -> bool:
     if words is None or any(variable.name == "FORCE_TORCHRUN" for variable in model.environment.variables):
         return False
     deepspeed = any(word.partition("=")[0] == "--deepspeed" for word in words)
-    return model.resources.gpu > 1 or model.resources.nodes > 1 or deepspeed
+    return model.resources.gpu > 1 or model.resources.max_nodes > 1 or deepspeed
 
 
 def headless_service(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
@@ -125,7 +141,7 @@ def headless_service(context: Context, document: Document, model: TrainingDocume
 
 def needs_hostfile(model: TrainingDocument) -> bool:
     """Return True if DeepSpeed's launcher needs a list of hosts. ``model``: of one role, if there are any."""
-    return model.resources.nodes > 1 and uses_deepspeed(model.environment.argv)
+    return model.resources.max_nodes > 1 and uses_deepspeed(model.environment.argv)
 
 
 def hostfile(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
@@ -134,7 +150,7 @@ def hostfile(context: Context, document: Document, model: TrainingDocument, name
     for job, part in parts_by_job(model):
         if needs_hostfile(part):
             slots = max(part.resources.gpu, 1)
-            hosts = [host_name(context, part, name, index, job) for index in range(part.resources.nodes)]
+            hosts = [host_name(context, part, name, index, job) for index in range(part.resources.max_nodes)]
             data[job if model.roles else _HOSTFILE] = "".join(f"{host} slots={slots}\n" for host in hosts)
     return {
         "apiVersion": "v1",

@@ -19,6 +19,7 @@ from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
+from gpuctl.objects.elastic_jobs import COMPLETIONS_FOLLOW, MIN_PARALLELISM
 from gpuctl.objects.hashed_names import CHANGEABLE, LOWERED_FROM, SUFFIX, hashed_name, spec_digest
 
 
@@ -62,7 +63,7 @@ def lower_as(context: Context, document: Document, model: TrainingDocument, name
     if rendezvous.is_jobset(context, model):
         yield _job_set(context, document, model, name)
         return
-    if model.resources.nodes > 1:
+    if model.resources.max_nodes > 1:
         yield rendezvous.headless_service(context, document, model, name)
     if (schedule := model.schedule_block) is not None:
         yield _cron_job(context, document, model, name, schedule)
@@ -77,7 +78,9 @@ def lower_as(context: Context, document: Document, model: TrainingDocument, name
 
 def _cron_job(context: Context, document: Document, model: TrainingDocument, name: str, schedule: Schedule) -> Object:
     """Return a CronJob. Its runs have the labels of the job; only they are in a queue."""
-    run = {"labels": workload_labels(context, document, model)}
+    run: Object = {"labels": workload_labels(context, document, model)}
+    if elastic := _queue_range(context, model):
+        run["annotations"] = elastic
     labels = job_labels(context, document, model)
     spec: Object = {
         "schedule": schedule.cron,
@@ -99,15 +102,33 @@ def _cron_job(context: Context, document: Document, model: TrainingDocument, nam
 
 def _metadata(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
     labels = workload_labels(context, document, model)
-    return metadata(name, document.namespace, labels, job_annotations(context, model))
+    annotations = {**job_annotations(context, model), **_queue_range(context, model)}
+    return metadata(name, document.namespace, labels, annotations)
+
+
+def _queue_range(context: Context, model: TrainingDocument) -> dict[str, str]:
+    """Return the annotations with which Kueue may start an elastic training with fewer nodes.
+
+    Without a queue there are none: Kueue's webhook refuses to scale a running Job that has them.
+    """
+    bounds = model.resources.node_range
+    if bounds is None or context.settings.queue_of_job(model) is None:
+        return {}
+    return {MIN_PARALLELISM: str(bounds.min), COMPLETIONS_FOLLOW: "true"}
 
 
 def _job_spec(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
-    nodes, array = model.resources.nodes, model.array_block
+    nodes, array = model.resources.max_nodes, model.array_block
     spec: Object = _array_spec(model, array) if array is not None else {"backoffLimit": model.job.retries}
+    elastic = model.resources.node_range is not None
     if nodes > 1:
-        spec = {"backoffLimit": 0, "completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
-    else:
+        spec = _indexed_spec(nodes)
+    if elastic:
+        # After a failure, each pod may have failed once. The end of pod 0 is that of the training: torchrun ends on
+        # all nodes together, and a pod that only now finds room would train alone.
+        spec["backoffLimit"] = model.job.retries * nodes
+        spec["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+    if nodes == 1 or elastic:
         # With a limit of 0, a preemption by a more urgent job would otherwise fail the training at once.
         condition = {"type": "DisruptionTarget", "status": "True"}
         spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
@@ -138,7 +159,7 @@ def _array_spec(model: TrainingDocument, array: Array) -> Object:
 def _template(
     context: Context, document: Document, model: TrainingDocument, name: str, role: Role | None = None
 ) -> Object:
-    nodes = model.resources.nodes
+    nodes = model.resources.max_nodes
     pod: Object = {"restartPolicy": "Never"}
     if nodes > 1 and not rendezvous.is_jobset(context, model):
         pod["subdomain"] = name
@@ -186,7 +207,7 @@ def _job_set(context: Context, document: Document, model: TrainingDocument, name
     if model.roles:
         spec["replicatedJobs"] = _role_jobs(context, document, model, name)
     else:
-        job = _indexed_job(model.resources.nodes, _template(context, document, model, name))
+        job = {**_indexed_spec(model.resources.max_nodes), "template": _template(context, document, model, name)}
         spec["replicatedJobs"] = [{"name": rendezvous.REPLICATED_JOB, "replicas": 1, "template": {"spec": job}}]
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -196,14 +217,8 @@ def _job_set(context: Context, document: Document, model: TrainingDocument, name
     }
 
 
-def _indexed_job(nodes: int, template: Object) -> Object:
-    return {
-        "backoffLimit": 0,
-        "completionMode": "Indexed",
-        "completions": nodes,
-        "parallelism": nodes,
-        "template": template,
-    }
+def _indexed_spec(nodes: int) -> Object:
+    return {"backoffLimit": 0, "completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
 
 
 def _role_jobs(context: Context, document: Document, model: TrainingDocument, name: str) -> list[Object]:
@@ -215,7 +230,7 @@ def _role_jobs(context: Context, document: Document, model: TrainingDocument, na
         job: Object = {"name": role.name, "replicas": 1}
         if role.dependsOn:
             job["dependsOn"] = [{"name": other, "status": "Ready"} for other in role.dependsOn]
-        jobs.append({**job, "template": {"spec": _indexed_job(role.nodes, template)}})
+        jobs.append({**job, "template": {"spec": {**_indexed_spec(role.nodes), "template": template}}})
     # A problem of what the roles share is reported once.
     context.diagnostics[told:] = list(dict.fromkeys(context.diagnostics[told:]))
     return jobs

@@ -10,8 +10,6 @@ from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, TRAININGS, WORKLOADS, Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 
-MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
-"""The annotation with which a job lets Kueue start it with fewer pods."""
 KUEUE_COUNTS = "kueueCounts"
 """Key of an object with the total requests of its pods as Kueue counts them, by pod set, if known from another source.
 """

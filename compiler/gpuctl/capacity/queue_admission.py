@@ -16,7 +16,6 @@ from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.job_queues import (
     KUEUE_COUNTS,
-    MIN_PARALLELISM,
     first_priority,
     is_workload_of,
     queue_name,
@@ -41,6 +40,7 @@ from gpuctl.capacity.queue_state import (
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.elastic_jobs import MIN_PARALLELISM
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.selectors import selector_matches

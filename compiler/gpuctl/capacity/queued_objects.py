@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from gpuctl.capacity.incoming_pods import waiting_spec
-from gpuctl.capacity.job_queues import KUEUE_COUNTS, MIN_PARALLELISM
+from gpuctl.capacity.job_queues import KUEUE_COUNTS
 from gpuctl.capacity.kueue_configuration import kueue_configuration
 from gpuctl.capacity.kueue_entries import TOPOLOGY
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object
+from gpuctl.objects.elastic_jobs import MIN_PARALLELISM
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 
 _GROUP = "waiting.gpuctl/v1"

@@ -29,7 +29,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
         OverviewLine(("why", "logs", "wait"), "Why a job does not run; its logs; wait for it."),
         OverviewLine(("exec", "port-forward"), "Run a command in a pod; reach a job's port."),
         OverviewLine(("open", "pause", "resume"), "Reach a notebook; free a job's GPUs; resume it."),
-        OverviewLine(("run", "rerun"), "Start a scheduled run now; run a job again."),
+        OverviewLine(("run", "rerun", "scale"), "Start a run now; run again; change nodes."),
     ),
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; add them to pools; remove them."),),
     "GitOps": (OverviewLine(("build", "impact", "drift"), "Write manifests; impact of a change; drift."),),

@@ -135,8 +135,9 @@ def longest_name(document: Document, model: Job, settings: Settings) -> tuple[in
         return names.longest_name_with_roles({role.name: role.nodes for role in model.roles})
     array = model.array_block
     size = array.size if array is not None else 0
+    backend = "jobset" if model.is_jobset(settings.training_backend) else "job"
     return names.longest_job_name(
-        document.kind, model.resources.nodes, settings.training_backend, size, scheduled=model.schedule is not None
+        document.kind, model.resources.max_nodes, backend, size, scheduled=model.schedule is not None
     )
 
 
@@ -171,6 +172,8 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             hint = "remove it"
             if variable.name in _PORT_VARIABLES and model.kind == "training":
                 hint = f"remove it, and set `job.master_port: {variable.value or 29501}`"
+            if variable.name == "PET_MAX_RESTARTS":
+                hint = f"remove it, and set `job.retries: {variable.value or 3}`"
             yield document.diagnostic(ERROR, "GPU214", message, path, hint, key=True)
             continue
         path = ("environment", "env", variable.name)
@@ -272,9 +275,9 @@ def _beside_the_program(document: Document, model: TrainingDocument, settings: S
 
 def _schedule(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Report trainings that no CronJob can run."""
-    if model.schedule is None or model.resources.nodes == 1:
+    if model.schedule is None or model.resources.max_nodes == 1:
         return
-    if settings.training_backend == "jobset":
+    if model.is_jobset(settings.training_backend):
         message = "a training on several nodes is a JobSet on this platform, and Kubernetes cannot schedule a JobSet"
         hint = "have the platform set `training.backend: job`, or use one node"
         yield document.diagnostic(ERROR, "GPU224", message, ("schedule",), hint, key=True)
@@ -301,15 +304,25 @@ def _topology(document: Document, model: TrainingDocument, settings: Settings) -
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     if model.total_nodes > 1:
         yield from _topology(document, model, settings)
-    several = [part for part in model.parts if part.resources.nodes > 1]
+    several = [part for part in model.parts if part.resources.max_nodes > 1]
     for target, noun, place in model.storage.targets:
         if target == HOSTFILE_DIRECTORY and any(uses_deepspeed(part.environment.argv) for part in several):
             message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this {noun} is mounted too"
             hint = f"give it another `{'mountPath' if noun == 'workdir' else 'path'}`"
             yield document.diagnostic(ERROR, "GPU218", message, ("storage", *place, "path"), hint)
-    if model.roles or not several or settings.training_backend == "jobset":
+    if not several or model.is_jobset(settings.training_backend):
         return
-    if model.job.retries > 0:
+    elastic = model.resources.node_range is not None
+    if elastic and model.job.retries == 0:
+        yield document.diagnostic(
+            WARNING,
+            "GPU448",
+            "a lost node, and a smaller number of nodes, end this training: torchrun may not restart its program",
+            ("resources", "nodes"),
+            "write `job.retries: 3`, and let the program save its progress",
+            key=True,
+        )
+    if model.job.retries > 0 and not elastic:
         yield document.diagnostic(
             WARNING,
             "GPU412",

@@ -20,10 +20,12 @@ from gpuctl.frontend.command_lines import (
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job, nodes_of
+from gpuctl.language.training_document import TrainingDocument
 
 DEEPSPEED = frozenset({"deepspeed", "deepspeed.launcher.runner"})
 LLAMA_FACTORY = frozenset({"llamafactory-cli", "llama-factory-cli", "lmf"})
 _TORCHRUN = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_MPI = frozenset({"mpirun", "mpiexec"})
 _ACCELERATE = frozenset({"accelerate", "accelerate-launch", "accelerate.commands.launch"})
 _SERVERS = re.compile(r"vllm(\.|\Z)|sglang(\.|\Z)|text-generation-launcher|lmdeploy\Z|trtllm-serve|tritonserver")
 
@@ -80,10 +82,31 @@ def check_launchers(document: Document, model: Job) -> Iterator[Diagnostic]:
             message = "LLaMA-Factory's program is called `llamafactory-cli`"
             hint = "write `llamafactory-cli`, unless the image has it under this name"
             yield diagnostic_at(document, "GPU505", message, program.words[0], hint)
-        if nodes_of(model) > 1:
+        if model.kind == "training" and model.resources.node_range is not None:
+            yield from _elastic(document, model, program)
+        elif nodes_of(model) > 1:
             yield from _several_nodes(document, nodes_of(model), model.resources.gpu, program)
         if model.kind == "inference" and nodes_of(model) > 1 and not any(other.name == "ray" for other in programs):
             yield from _alone(document, program)
+
+
+def _elastic(document: Document, model: TrainingDocument, program: Program) -> Iterator[Diagnostic]:
+    """Report what keeps torchrun from following the number of nodes of an elastic training."""
+    name, nodes = program.name, model.resources.max_nodes
+    if name in DEEPSPEED | LLAMA_FACTORY | _MPI or _is_accelerate(program):
+        message = f"{program.head} starts a fixed number of nodes, and those of this training may change"
+        hint = f"start it with torchrun, which the PET_ variables make elastic, or write `resources.nodes: {nodes}`"
+        yield diagnostic_at(document, "GPU526", message, program.words[0], hint).as_error()
+        return
+    words = _launcher_words(program)
+    yield from _rendezvous(document, words)
+    given = option(words, "--nnodes") if name in _TORCHRUN else None
+    backend = option(words, "--rdzv_backend", "--rdzv-backend") if name in _TORCHRUN else None
+    for found, is_fixed in ((given, number), (backend, lambda text: text == "static" or None)):
+        if found is not None and is_fixed(found[1]) is not None:
+            message = f"`{found[1]}` makes the number of nodes fixed, and those of this training may change"
+            hint = "remove the option: torchrun reads the PET_ variables that gpuctl sets"
+            yield diagnostic_at(document, "GPU526", message, found[0], hint).as_error()
 
 
 def _alone(document: Document, program: Program) -> Iterator[Diagnostic]:
@@ -157,8 +180,10 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
         )
     if model.kind not in ("training", "inference"):
         return
-    nodes = nodes_of(model)
+    nodes, is_elastic = nodes_of(model), model.kind == "training" and model.resources.node_range is not None
     given = option(words, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines", "--num-machines")
+    if is_elastic:
+        return
     if given is not None and (count := number(given[1])) is not None and count != nodes:
         yield diagnostic_at(
             document,
@@ -202,7 +227,7 @@ def _accelerate_arguments(program: Program) -> Sequence[Word]:
 
 
 def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) -> Iterator[Diagnostic]:
-    if program.name in ("mpirun", "mpiexec"):
+    if program.name in _MPI:
         message = "mpirun reaches the other nodes by ssh, which few images have"
         yield diagnostic_at(document, "GPU506", message, program.words[0], "use torchrun, or an image with ssh keys")
     elif program.name in DEEPSPEED:

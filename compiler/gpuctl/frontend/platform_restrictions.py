@@ -38,6 +38,8 @@ RESERVED_ENV = frozenset(
         "PET_MASTER_PORT",
     }
 )
+ELASTIC_ENV = frozenset({"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_MAX_RESTARTS"})
+"""Variables that gpuctl sets in the pods of an elastic training only."""
 GROUP_ENV = frozenset({"MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK"})
 """Variables that gpuctl sets in the pods of an inference whose replicas span nodes."""
 LWS_ENV = frozenset({"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"})
@@ -48,7 +50,8 @@ def reserved_variables(model: Job) -> frozenset[str]:
     """Return the variables that gpuctl sets in the pods of a training; empty for other kinds."""
     if model.kind != "training":
         return frozenset()
-    return RESERVED_ENV.union(*(role.variable_names for role in model.roles))
+    elastic = ELASTIC_ENV if model.resources.node_range is not None else frozenset()
+    return RESERVED_ENV.union(elastic, *(role.variable_names for role in model.roles))
 
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"

@@ -62,7 +62,7 @@ def pod_count(model: Job, *, most: bool = False) -> int:
 def amount_of_pods(model: Job, each: Callable[[Job], Fraction]) -> Fraction:
     """Return an amount for all pods of a workload together, which the roles of a training may request differently."""
     if model.kind == "training":
-        return sum((each(part) * part.resources.nodes for part in model.parts), Fraction(0))
+        return sum((each(part) * part.resources.max_nodes for part in model.parts), Fraction(0))
     return each(model) * pod_count(model)
 
 

@@ -207,7 +207,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
     resources = model.resources
     pods, most = pod_count(model), pod_count(model, most=True)
     if model.kind == "training":
-        pods = most = resources.nodes  # Of one role, if there are any.
+        pods = most = resources.max_nodes  # Of one role, if there are any.
     settings = context.settings
     gpu = settings.gpu_of(resources)
     requests = pod_requests(pod)

@@ -35,8 +35,10 @@ VERSION = "v0.1"
 
 
 def nodes_of(model: Job) -> int:
-    """Return the number of nodes of a training, or of one replica of an inference; 1 for other kinds."""
-    return model.resources.nodes if model.kind in ("training", "inference") else 1
+    """Return the greatest number of nodes of a training, or that of one replica of an inference; 1 for other kinds."""
+    if model.kind == "training":
+        return model.resources.max_nodes
+    return model.resources.nodes if model.kind == "inference" else 1
 
 
 @cache

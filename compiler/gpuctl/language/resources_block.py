@@ -13,7 +13,7 @@ from gpuctl.language.fields import (
     GpuProfile,
     LabelValue,
     Memory,
-    PositiveCount,
+    Nodes,
     PositiveQuantity,
     RequiredLabelValue,
     Share,
@@ -21,6 +21,7 @@ from gpuctl.language.fields import (
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.network_block import Network
+from gpuctl.language.node_range import NodeRange
 from gpuctl.language.topology_block import Topology
 
 
@@ -111,9 +112,6 @@ class Resources(Block):
         return (self.gpu_type,) if self.gpu_type else ()
 
 
-Nodes = Annotated[PositiveCount, Field(le=10000)]
-
-
 class InferenceResources(Resources):
     """Resources of an inference, whose replicas can span nodes."""
 
@@ -129,12 +127,12 @@ class InferenceResources(Resources):
 class TrainingResources(Resources):
     """Resources of a training, which can span nodes."""
 
-    nodes: Nodes = Field(
+    nodes: Nodes | NodeRange = Field(
         1,
         description="Number of nodes. More than one starts that many pods with MASTER_ADDR, NODE_RANK and the PET_ "
-        "variables "
-        "that torchrun reads.",
-        examples=[2],
+        "variables that torchrun reads. `{min, max}` makes the training elastic: torchrun continues with the nodes "
+        "that there are, and `gpuctl scale` changes their number.",
+        examples=[2, {"min": 2, "max": 4}],
     )
     topology: DnsLabel | Topology | None = Field(
         None,
@@ -143,6 +141,16 @@ class TrainingResources(Resources):
         "for all; its flavors need a Topology with the label. Without a queue, the other pods follow the first one.",
         examples=["rack", {"preferred": "rack"}],
     )
+
+    @property
+    def max_nodes(self) -> int:
+        """The number of nodes; of an elastic training, the greatest."""
+        return self.nodes if isinstance(self.nodes, int) else self.nodes.max
+
+    @property
+    def node_range(self) -> NodeRange | None:
+        """The range of nodes of an elastic training; None for a fixed number."""
+        return None if isinstance(self.nodes, int) else self.nodes
 
     @property
     def topology_block(self) -> Topology | None:

@@ -45,7 +45,7 @@ class TrainingJob(JobBlock):
         None,
         description="Batch size of one card; the program reads GPUCTL_BATCH_SIZE, and GPUCTL_GLOBAL_BATCH_SIZE = "
         "batch_size x "
-        "GPUs x nodes.",
+        "GPUs x nodes. An elastic training has no such number: its program reads WORLD_SIZE.",
         examples=[8],
     )
     master_port: Port = Field(
@@ -57,7 +57,7 @@ class TrainingJob(JobBlock):
     retries: Annotated[Count, Field(le=1000)] = Field(
         0,
         description="How often a failed run is started again. On one node, preemption by a more urgent job does not "
-        "count.",
+        "count. In an elastic training, also how often torchrun restarts the program after the loss of a node.",
         examples=[2],
     )
     max_runtime: PositiveDuration | None = Field(
@@ -149,7 +149,17 @@ class TrainingDocument(Workload):
     @property
     def total_nodes(self) -> int:
         """The number of nodes of all roles together."""
-        return sum(part.resources.nodes for part in self.parts)
+        return sum(part.resources.max_nodes for part in self.parts)
+
+    def is_jobset(self, backend: str) -> bool:
+        """Return True if the training becomes a JobSet: roles, or a fixed number of several nodes.
+
+        The pods of an elastic training are not restarted together, and a JobSet cannot change their number.
+
+        :param backend: `training.backend` of the platform.
+        """
+        several = self.resources.max_nodes > 1 and self.resources.node_range is None
+        return bool(self.roles) or (several and backend == "jobset")
 
     @property
     def array_block(self) -> Array | None:
@@ -164,7 +174,7 @@ class TrainingDocument(Workload):
     @model_validator(mode="after")
     def _independent_runs(self) -> "TrainingDocument":
         array = self.array_block
-        if array is not None and self.resources.nodes > 1:
+        if array is not None and self.resources.max_nodes > 1:
             message = "the runs of an array are independent, and this training spans several nodes"
             raise field_error("GPU213", message, "remove `array`, or `resources.nodes`", ("array",))
         if array is not None and array.retries is not None and self.job.retries:
@@ -195,7 +205,7 @@ class TrainingDocument(Workload):
         conflicts: list[tuple[object, tuple[str, ...], str]] = [
             (self.array, ("array",), "the runs of an array are independent"),
             (self.schedule, ("schedule",), "Kubernetes cannot schedule a JobSet"),
-            (self.resources.nodes > 1, ("resources", "nodes"), "each role has its own `nodes`"),
+            (self.resources.max_nodes > 1, ("resources", "nodes"), "each role has its own `nodes`"),
             (self.resources.gpu_share, ("resources", "gpu-share"), "`gpu-share` asks for part of a card"),
         ]
         for value, path, reason in conflicts:
@@ -206,7 +216,7 @@ class TrainingDocument(Workload):
 
     @model_validator(mode="after")
     def _share_on_one_card(self) -> "TrainingDocument":
-        if self.resources.gpu_share is not None and self.resources.nodes > 1:
+        if self.resources.gpu_share is not None and self.resources.max_nodes > 1:
             raise field_error(
                 "GPU213",
                 "`gpu-share` asks for part of a card, and this training spans several nodes",

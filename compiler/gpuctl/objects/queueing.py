@@ -24,6 +24,7 @@ from gpuctl.objects.api_resources import (
     controller_of,
     labels_of,
 )
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates
@@ -129,13 +130,15 @@ def release(obj: Object) -> None:
 
 
 def forget_admission(obj: Object) -> None:
-    """Remove from the pod templates what Kueue wrote on admission.
+    """Remove what Kueue wrote on admission: from the pod templates, and the number of nodes of an elastic training.
 
     Kueue never starts an object that names a Workload other than the one Kueue creates for it. Node labels and
     tolerations of the flavor stay: see :func:`as_submitted`.
     """
     if not queue_of(obj):
         return
+    if (bounds := node_bounds(obj)) is not None and obj["kind"] == "Job":
+        obj["spec"] |= {"parallelism": bounds.most, "completions": bounds.most}
     for template, _ in pod_templates(obj):
         metadata = template.get("metadata") or {}
         for part in ("labels", "annotations"):

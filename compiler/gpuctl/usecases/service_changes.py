@@ -104,6 +104,20 @@ def start_runs_by_service(
     return ServiceChange(service, "/jobs/run", query, {"names": list(names)}, within).carry_out(callbacks)
 
 
+def scale_by_service(
+    service: ServiceClient,
+    names: Sequence[str],
+    nodes: int,
+    namespace: str | None,
+    run: RunOptions,
+    callbacks: RunCallbacks,
+) -> Plan:
+    """Change the number of nodes of elastic trainings through a service, as ``scale_jobs``."""
+    query = {"nodes": str(nodes), "namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
+    within = response_timeout(run, checkpoints=len(names))
+    return ServiceChange(service, "/jobs/scale", query, {"names": list(names)}, within).carry_out(callbacks)
+
+
 def roll_back_by_service(
     service: ServiceClient,
     callbacks: RunCallbacks,

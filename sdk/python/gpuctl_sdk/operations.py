@@ -806,6 +806,58 @@ class Operations(ABC):
         )
         return found
 
+    def scale_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        nodes: int,
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        queue: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
+
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
+        :param nodes: The number of nodes, within the range of the document.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                "/jobs/scale",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "nodes": nodes,
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "queue": queue,
+                        "timeout": timeout,
+                    }
+                ),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+            )
+        )
+        return found
+
     def pause_jobs(
         self,
         *,
@@ -974,6 +1026,46 @@ class Operations(ABC):
                 models.PlanAnswer,
                 query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
                 repeatable=False,
+            )
+        )
+        return found
+
+    def scale_job(
+        self,
+        job_id: str,
+        *,
+        nodes: int,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        queue: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed.
+
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param nodes: The number of nodes, within the range of the document.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
+        """
+        found: models.PlanAnswer = self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/scale",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "nodes": nodes,
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "queue": queue,
+                        "dryRun": dry_run,
+                    }
+                ),
             )
         )
         return found
@@ -3213,6 +3305,58 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def scale_jobs(
+        self,
+        *,
+        names: Sequence[str],
+        nodes: int,
+        dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        queue: bool | None = None,
+        timeout: float | None = None,
+    ) -> models.PlanAnswer:
+        """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
+
+        :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
+        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
+        :param nodes: The number of nodes, within the range of the document.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                "/jobs/scale",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "nodes": nodes,
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "queue": queue,
+                        "timeout": timeout,
+                    }
+                ),
+                body=given(
+                    {
+                        "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "names": list(names),
+                    }
+                ),
+            )
+        )
+        return found
+
     async def pause_jobs(
         self,
         *,
@@ -3381,6 +3525,46 @@ class AsyncOperations(ABC):
                 models.PlanAnswer,
                 query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
                 repeatable=False,
+            )
+        )
+        return found
+
+    async def scale_job(
+        self,
+        job_id: str,
+        *,
+        nodes: int,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+        checkpoint: bool | None = None,
+        queue: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> models.PlanAnswer:
+        """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed.
+
+        :param job_id: Id of a job, its name, or the name of one of its pods.
+        :param nodes: The number of nodes, within the range of the document.
+        :param namespace: Namespace of the job; required if the name exists in several.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
+        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param dry_run: Check everything and return what would be done. Nothing is written.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/scale",
+                models.PlanAnswer,
+                query=given(
+                    {
+                        "nodes": nodes,
+                        "namespace": namespace,
+                        "confirm": confirm,
+                        "checkpoint": checkpoint,
+                        "queue": queue,
+                        "dryRun": dry_run,
+                    }
+                ),
             )
         )
         return found

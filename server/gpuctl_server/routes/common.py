@@ -321,6 +321,7 @@ Queue = Annotated[
 Failed = Annotated[
     bool, Query(description="Run only failed trainings; of arrays, only the indexes that have not succeeded.")
 ]
+Nodes = Annotated[int, Query(ge=1, le=10000, description="The number of nodes, within the range of the document.")]
 Force = Annotated[bool, Query(description="End the pods without their grace period.")]
 ServiceStrategy = Annotated[
     Strategy | None,

@@ -1,4 +1,4 @@
-"""``/jobs``, changes: create, update, delete, pause, resume, rerun, roll back; and ``/recoveries``."""
+"""``/jobs``, changes: create, update, delete, pause, resume, rerun, scale, roll back; and ``/recoveries``."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from gpuctl_server.routes.common import (
     Failed,
     Force,
     Names,
+    Nodes,
     NoProbe,
     OnlyDryRun,
     Profile,
@@ -198,6 +199,24 @@ def run_jobs(
     return named_jobs.run_named_jobs(change, body.names, namespace, change.run_options(timeout, queue=queue))
 
 
+@router.post("/jobs/scale", response_model=PlanAnswer, openapi_extra=NAMES)
+def scale_jobs(
+    writer: Updates,
+    body: Names,
+    nodes: Nodes,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    checkpoint: Checkpoint = True,
+    queue: Queue = False,
+    timeout: Timeout = RunOptions.timeout,
+    dry_run: DryRun = False,
+) -> PlanAnswer:
+    """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed."""
+    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
+    run = change.run_options(timeout, queue=queue, checkpoint=checkpoint)
+    return named_jobs.scale_named_jobs(change, body.names, nodes, namespace, run)
+
+
 @router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
 def pause_jobs(
     writer: Updates,
@@ -309,6 +328,23 @@ def run(
     """Start a run of a scheduled training now."""
     change = writer.change(dry_run=dry_run, confirm=confirm)
     return named_jobs.run_named_jobs(change, [jobId], namespace, change.run_options(queue=queue))
+
+
+@router.post("/jobs/{jobId}/scale", response_model=PlanAnswer)
+def scale(
+    writer: Updates,
+    jobId: JobId,  # noqa: N803
+    dry_run: OnlyDryRun,
+    nodes: Nodes,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    checkpoint: Checkpoint = True,
+    queue: Queue = False,
+) -> PlanAnswer:
+    """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed."""
+    change = writer.change(dry_run=dry_run, confirm=confirm)
+    run = change.run_options(queue=queue, checkpoint=checkpoint)
+    return named_jobs.scale_named_jobs(change, [jobId], nodes, namespace, run)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)

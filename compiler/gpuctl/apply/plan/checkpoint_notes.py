@@ -9,6 +9,7 @@ from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.display_text import shorten
 from gpuctl.language.masking import redact
 from gpuctl.objects.api_resources import WORKLOADS, annotations_of
+from gpuctl.objects.elastic_jobs import SIZE_PATHS
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import TEMPLATE_PATHS
 from gpuctl.objects.workload_state import running_description
@@ -26,12 +27,14 @@ def note_checkpoints(plan: Plan, keys: Records) -> None:
 
 
 def _ends_work(step: Step) -> bool:
-    """Return True if a step ends running pods: with their workload, or one by one by a new template."""
+    """Return True if a step ends running pods, or restarts their program: with their workload, one by one by a new
+    template, or by another number of nodes.
+    """
     if step.deletes:
         return step.key.kind in WORKLOADS and step.running is not None
     if step.method != "put" or step.live is None or running_description(step.live) is None:
         return False
-    return any(change.path.startswith(TEMPLATE_PATHS) for change in step.changes)
+    return any(change.path.startswith(TEMPLATE_PATHS) or change.path in SIZE_PATHS for change in step.changes)
 
 
 def describe_checkpoint(text: str) -> str:

@@ -11,6 +11,7 @@ from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import SERVICES, Key, Object, annotations_of, key_of
+from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
 
@@ -103,9 +104,9 @@ def with_carried_fields(target: Target, live: Object, options: DecisionOptions, 
 
 
 def ignored_fields(target: Target, live: Object, options: DecisionOptions) -> tuple[str, ...]:
-    """Return the paths that an autoscaler or a pause sets: the number of replicas."""
+    """Return the paths that an autoscaler or a pause sets, the number of replicas, or a scaling: that of nodes."""
     if target.key.kind not in SERVICES:
-        return ()
+        return SIZE_PATHS if is_within_bounds(target.desired, live) else ()
     others = options.keys.paused in annotations_of(live) or target.key in options.autoscaled
     return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
 

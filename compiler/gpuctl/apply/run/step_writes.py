@@ -21,7 +21,6 @@ from gpuctl.objects.api_resources import (
     CREATED_ONCE,
     RESOURCES,
     WORKLOADS,
-    Key,
     Object,
     annotations_of,
     identity_of_shared,
@@ -120,7 +119,7 @@ class StepWrites:
         elif step.method == "put":
             returned = self._roll(step)
         if step.action == "update" and step.live is not None:
-            returned = self._untrack(step.key, step.live) or returned
+            returned = self._untrack(step, step.live) or returned
             if returned is not None:
                 _check_effect(step, returned)
         return "done"
@@ -168,15 +167,16 @@ class StepWrites:
         live = self.session.get(step.key)
         return live if live is not None and is_unchanged(step.live, live, self.keys) else None
 
-    def _untrack(self, key: Key, live: Object) -> Object | None:
-        """Remove the marks of a GitOps controller, and return the object; None without marks.
+    def _untrack(self, step: Step, live: Object) -> Object | None:
+        """Remove the marks of a GitOps controller from an object that is taken over, and return it; None without any.
 
         An apply does not remove them, because they were never its fields.
         """
         marks = tracking_marks(live)
-        if not marks:
+        removed = {change.path for change in step.changes if change.new is None}
+        if not any(f"metadata.{part}[{name}]" in removed for part, names in marks.items() for name in names):
             return None
-        return self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
+        return self.session.patch(step.key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
     def _roll(self, step: Step) -> Object | None:
         """Update a Deployment or StatefulSet, and return it; None if another run has done the same.

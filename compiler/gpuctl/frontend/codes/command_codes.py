@@ -198,4 +198,17 @@ COMMAND_CODES = (
         "kind: notebook\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: j:1\n"
         "  command: [jupyter, lab, --ip=0.0.0.0]\nnotebook:\n  stop_after: 2h  #!\n",
     ),
+    CodeRule(
+        "GPU526",
+        "error",
+        "launcher with a fixed number of nodes",
+        "The number of nodes of an elastic training (`resources.nodes: {min, max}`) changes while it runs. torchrun "
+        "follows it by the variables PET_NNODES and PET_RDZV_*. `deepspeed`, `accelerate launch`, `llamafactory-cli` "
+        "and `mpirun` start a number of nodes once, and so does torchrun with `--nnodes=4` or a static rendezvous.",
+        "Start the program with torchrun and without these options, or write a single number of nodes.",
+        "kind: training\nversion: v0.1\njob: {name: demo, retries: 3}\nenvironment:\n  image: app:1\n"
+        "  command: [torchrun, --nnodes=4, t.py]  #!\n"
+        "resources: {nodes: {min: 2, max: 4}, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
+        PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
+    ),
 )

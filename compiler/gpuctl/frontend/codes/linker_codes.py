@@ -414,4 +414,15 @@ LINKER_CODES = (
         "  command: [vllm, serve, /models/demo]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi}\n",
         PLATFORM + "inference: {backend: lws}\n",
     ),
+    CodeRule(
+        "GPU448",
+        "warning",
+        "elastic training without retries",
+        "When a node is lost, or the number of nodes becomes smaller, the processes on the other nodes fail. torchrun "
+        "restarts them, with the nodes that are left, at most `job.retries` times. The default is 0.",
+        "Write `job.retries`, and let the program continue from its last checkpoint.",
+        "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment: {image: app:1}\n"
+        "resources:\n  nodes: {min: 2, max: 4}  #!\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  pool: q\n",
+        PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
+    ),
 )

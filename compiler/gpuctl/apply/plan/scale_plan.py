@@ -1,0 +1,126 @@
+"""The plan to change the number of nodes of an elastic training."""
+
+from __future__ import annotations
+
+from gpuctl.apply.plan.gitops_tracking import tracked_by
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.compare import FieldOutcome
+from gpuctl.hints import JobHint
+from gpuctl.kube.api_errors import NotPossible
+from gpuctl.objects.api_resources import SERVICES, Object, key_of
+from gpuctl.objects.elastic_jobs import SIZE_PATHS, NodeBounds, max_restarts, node_bounds, node_count, with_nodes
+from gpuctl.objects.queueing import is_held, queue_of
+from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.workload_state import end_state, running_description
+
+
+class NotScalable(NotPossible):
+    """The number of nodes cannot be changed; nothing was changed."""
+
+
+def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> Plan:
+    """Plan to change the number of nodes of an elastic training.
+
+    :param has_kueue: the cluster has Kueue, so that a queue counts.
+    :raises NotScalable: the training is not elastic, has ended, may not have this number of nodes, or runs in a queue.
+    """
+    key = key_of(workload)
+    name = f"{title} in {key.namespace}"
+    bounds = _bounds_of(workload, name)
+    _check_state(workload, name)
+    if not bounds.least <= nodes <= bounds.most:
+        field = "min" if nodes < bounds.least else "max"
+        raise NotScalable(
+            f"{name} has {bounds.least} to {bounds.most} nodes, and not {nodes}: torchrun reads the range when it "
+            "starts",
+            f"set `resources.nodes.{field}` in its document and apply it, which replaces the job",
+        )
+    have = node_count(workload)
+    if have == nodes and workload["spec"].get("completions") == nodes:
+        return Plan([Step("unchanged", key, f"has {_nodes(nodes)} already", live=workload, title=title)])
+    is_suspended = bool(workload["spec"].get("suspend"))
+    if has_kueue and queue_of(workload) and not is_held(workload) and not is_suspended:
+        raise NotScalable(
+            f"{name} runs in Kueue's queue {queue_of(workload)}, which has reserved quota for {_nodes(have)}: Kueue "
+            "refuses another number until the job is suspended",
+            f"{JobHint('pause', key.name, key.namespace)} ends its pods; scale it then, and "
+            f"{JobHint('resume', key.name, key.namespace)} starts it from its last checkpoint",
+        )
+    step = Step(
+        "update",
+        key,
+        f"{_nodes(nodes)} instead of {have}",
+        desired=_sent(with_nodes(workload, nodes)),
+        live=workload,
+        method="put",
+        changes=[FieldOutcome(path, _size(workload, path), nodes) for path in SIZE_PATHS],
+        title=title,
+    )
+    plan = Plan([step])
+    running = running_description(workload)
+    if running is not None:
+        plan.confirm.append(f"scales {name} from {have} to {_nodes(nodes)} ({running}): {_effect(workload, nodes)}")
+    tracker = tracked_by(workload)
+    if tracker is not None:
+        plan.notes.append(
+            f"{key} is managed by {tracker}: its next sync sets the number of its manifest again, unless it ignores "
+            f"differences of {' and '.join(SIZE_PATHS)}"
+        )
+    return plan
+
+
+def _bounds_of(workload: Object, name: str) -> NodeBounds:
+    """Return the range of nodes of a live elastic training."""
+    if workload["kind"] in SERVICES:
+        raise NotScalable(
+            f"{name} is not a training: its document states the number of its replicas",
+            "`gpuctl set FILE service.replicas=3` changes it there, and applying the file scales the service",
+        )
+    bounds = node_bounds(workload)
+    if bounds is None:
+        raise NotScalable(
+            f"{name} has a fixed number of nodes",
+            "write `resources.nodes: {min: 2, max: 4}` in its document and apply it, which replaces the job",
+        )
+    if is_scheduled(workload):
+        raise NotScalable(
+            f"{name} has a schedule: each run starts with {_nodes(bounds.most)}",
+            "set `resources.nodes.max` in its document and apply it",
+        )
+    return bounds
+
+
+def _check_state(workload: Object, name: str) -> None:
+    ended, key = end_state(workload), key_of(workload)
+    if ended is not None:
+        again = f"{JobHint('rerun', key.name, key.namespace)} runs it again"
+        raise NotScalable(f"{name} has {'failed' if ended == 'failed' else 'finished'}", again)
+    if workload["metadata"].get("deletionTimestamp"):
+        raise NotScalable(f"{name} is being deleted")
+
+
+def _effect(workload: Object, nodes: int) -> str:
+    """Return what a running training loses by a change of its number of nodes."""
+    fewer = node_count(workload) - nodes
+    if fewer <= 0:
+        return "torchrun restarts its program on all nodes, from its last checkpoint"
+    ends = "ends 1 pod" if fewer == 1 else f"ends {fewer} pods"
+    if max_restarts(workload) == 0:
+        return f"{ends}, and then the training, because its `job.retries` is 0"
+    return f"{ends}; torchrun restarts its program on the other nodes, from its last checkpoint"
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"
+
+
+def _size(workload: Object, path: str) -> int | None:
+    size: int | None = workload["spec"].get(path.removeprefix("spec."))
+    return size
+
+
+def _sent(workload: Object) -> Object:
+    """Return a live object in the form in which it is sent."""
+    server = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
+    metadata = {key: value for key, value in workload["metadata"].items() if key not in server}
+    return {**{key: value for key, value in workload.items() if key != "status"}, "metadata": metadata}

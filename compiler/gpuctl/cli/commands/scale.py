@@ -1,0 +1,72 @@
+"""``gpuctl scale``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.apply.run.run_options import RunOptions
+from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.connection_options import changing_options, checkpoint_option
+from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.planning_options import platform_settings, queue_option
+from gpuctl.cli.options.reading_options import reading_options, reject_platform
+from gpuctl.cli.output.plan_results import finish
+from gpuctl.usecases.scaling import scale_jobs
+from gpuctl.usecases.service_changes import scale_by_service
+
+
+@click.command(
+    "scale",
+    short_help="Change the number of nodes of an elastic training.",
+    epilog="Example:\n\n  $ gpuctl scale pretrain --nodes 3",
+)
+@click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
+@click.option("--nodes", type=click.IntRange(1, 10000), metavar="N", help="The number of nodes.")
+@click.option("--replicas", metavar="N", hidden=True)
+@namespace_option("Namespace of the jobs.")
+@reading_options
+@checkpoint_option
+@queue_option
+@changing_options
+def command(
+    names: tuple[str, ...],
+    nodes: int | None,
+    replicas: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+    without_checkpoint: bool,
+    queue: bool,
+    yes: bool,
+    timeout: float,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Change the number of nodes of elastic trainings (`resources.nodes: {min, max}`), within their range.
+
+    torchrun restarts the program on the nodes that there are then, from its last checkpoint; the checkpoint command of
+    the document runs before. Fewer nodes end the pods with the greatest indexes. Quotas and room are checked first.
+
+    An apply of the document keeps the number. A training in a Kueue queue can be scaled while it waits or is paused.
+    Services are scaled in their documents: `gpuctl set FILE service.replicas=3`.
+    """
+    if replicas is not None:
+        raise click.UsageError(
+            "The replicas of a service are in its document: `gpuctl set FILE service.replicas="
+            f"{replicas}`, then `gpuctl apply -f FILE`"
+        )
+    if nodes is None:
+        raise click.UsageError("Name the number of nodes: --nodes N")
+    as_json = as_json or output == "json"
+    invocation = Invocation(kubeconfig, context, yes, as_json)
+    run = RunOptions(timeout, queue=queue, checkpoint=not without_checkpoint)
+    with service_change(invocation) as by_service:
+        if by_service is not None:
+            reject_platform(platform)
+            plan = scale_by_service(by_service.service, names, nodes, namespace, run, by_service.callbacks)
+    if by_service is None:
+        with cluster_change(invocation) as (session, callbacks):
+            plan = scale_jobs(session, names, namespace, platform_settings(platform), run, callbacks, nodes=nodes)
+    return finish(plan, as_json=as_json)

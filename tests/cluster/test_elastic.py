@@ -1,0 +1,78 @@
+"""Elastic trainings on the real control plane: their number of nodes, and partial admission by the real Kueue."""
+
+from __future__ import annotations
+
+from support.cluster_tools import Document, Place, training
+from support.queues import Queues
+
+OUTCOME = "gpuctl.test/outcome"
+
+
+def elastic(least: int = 1, most: int = 3, **changes: object) -> Document:
+    """Return an elastic training with one GPU on each node."""
+    job = {"retries": 3, **changes.pop("job", {})}  # type: ignore[dict-item]
+    return training(job=job, resources={"gpu": 1, "nodes": {"min": least, "max": most}}, **changes)
+
+
+def _sizes(place: Place) -> tuple[int, int]:
+    spec = place.get("Job", "train")["spec"]
+    return spec["parallelism"], spec["completions"]
+
+
+def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> None:
+    document = elastic()
+    place.apply(document, flags=("--wait",))
+    uid, pods = place.uid("Job", "train"), place.running("train", pods=3)
+    question = place.gpuctl("scale", "train", "--nodes", "2", code=2).err
+    assert "from 3 to 2 nodes (running for" in question
+    assert "ends 1 pod; torchrun restarts its program on the other nodes" in question
+    assert _sizes(place) == (3, 3)
+    done = place.gpuctl("scale", "train", "--nodes", "2", "--yes")
+    assert done.out.startswith("updated   job.batch/train")
+    assert "(2 nodes instead of 3)" in done.out
+    assert place.uid("Job", "train") == uid
+    left = place.until(lambda: len(place.pods("train")) == 2 and place.pods("train"), "the end of one pod")
+    assert left.items() <= pods.items()
+    assert place.get("Job", "train")["status"].get("failed") is None
+
+    assert place.apply(document).out.startswith("unchanged job.batch/train")
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
+    (row,) = place.gpuctl("get", "jobs", "train", "--jobs", "-o", "json").value["items"]
+    assert row["ready"] == "2/2"
+    up = place.gpuctl("scale", "train", "--nodes", "3", "--yes", "-o", "json").value
+    assert up["steps"][0]["changes"][0] == {"path": "spec.parallelism", "from": 2, "to": 3}
+    place.running("train", pods=3)
+    assert "has 3 nodes already" in place.gpuctl("scale", "train", "--nodes", "3").out
+    too_many = place.gpuctl("scale", "train", "--nodes", "4", "--yes", code=1).err
+    assert "has 1 to 3 nodes, and not 4" in too_many
+
+    # A finished pod 0 is the end of the training, also of pods that wait for room.
+    first = next(name for name in place.pods("train") if name.startswith("train-0-"))
+    place.patch("Pod", first, {"metadata": {"annotations": {OUTCOME: "complete"}}})
+    place.ended("train")
+    assert "`gpuctl rerun train" in place.gpuctl("scale", "train", "--nodes", "2", code=1).err
+
+
+def test_kueue_starts_fewer_nodes_and_a_paused_training_is_scaled(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    queues.team(gpus=2)
+    document = elastic()
+    place.apply(document)
+    place.running("train", pods=2)
+    assert _sizes(place) == (2, 2)
+    assert place.apply(document).out.startswith("unchanged job.batch/train")
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
+    refused = place.gpuctl("scale", "train", "--nodes", "1", "--yes", code=1).err
+    assert "has reserved quota for 2 nodes" in refused
+    assert f"`gpuctl pause train -n {place.namespace}`" in refused
+
+    place.gpuctl("pause", "train")
+    place.until(lambda: _sizes(place) == (3, 3), "Kueue to restore the number")
+    place.gpuctl("scale", "train", "--nodes", "1")
+    place.gpuctl("resume", "train")
+    place.running("train")
+    assert _sizes(place) == (1, 1)
+    place.patch("Pod", *place.pods("train"), {"metadata": {"annotations": {OUTCOME: "complete"}}})
+    place.ended("train")
+    place.gpuctl("rerun", "train", "--yes")
+    place.running("train", pods=2)
