@@ -248,6 +248,14 @@ type DocumentWarning struct {
 	Related   []RelatedPlace `json:"related"`
 }
 
+// ElasticNodes: The number of nodes of an elastic training, and its range.
+type ElasticNodes struct {
+	// Number of nodes that it should have now.
+	Current int64 `json:"current"`
+	Min     int64 `json:"min"`
+	Max     int64 `json:"max"`
+}
+
 // EventsAlike: An event, or several events with the same text.
 type EventsAlike struct {
 	Type    string `json:"type"`
@@ -570,12 +578,14 @@ type JobDescription struct {
 	AppliedBy *string      `json:"appliedBy"`
 	Resources JobResources `json:"resources"`
 	// The roles of a training; null for a job without roles.
-	Roles        []JobRole  `json:"roles"`
-	Metrics      JobMetrics `json:"metrics"`
-	CreatedAt    *string    `json:"createdAt"`
-	StartedAt    *string    `json:"startedAt"`
-	K8sResources JobObjects `json:"k8sResources"`
-	Images       []string   `json:"images"`
+	Roles []JobRole `json:"roles"`
+	// Number of nodes of an elastic training; null for other jobs.
+	Nodes        *ElasticNodes `json:"nodes"`
+	Metrics      JobMetrics    `json:"metrics"`
+	CreatedAt    *string       `json:"createdAt"`
+	StartedAt    *string       `json:"startedAt"`
+	K8sResources JobObjects    `json:"k8sResources"`
+	Images       []string      `json:"images"`
 	// Null for a job without a schedule.
 	Schedule *JobSchedule `json:"schedule"`
 	Pods     []JobPod     `json:"pods"`
@@ -602,12 +612,14 @@ type JobDetails struct {
 	AppliedBy *string      `json:"appliedBy"`
 	Resources JobResources `json:"resources"`
 	// The roles of a training; null for a job without roles.
-	Roles        []JobRole   `json:"roles"`
-	Metrics      *JobMetrics `json:"metrics"`
-	CreatedAt    *string     `json:"createdAt"`
-	StartedAt    *string     `json:"startedAt"`
-	K8sResources JobObjects  `json:"k8sResources"`
-	Images       []string    `json:"images"`
+	Roles []JobRole `json:"roles"`
+	// Number of nodes of an elastic training; null for other jobs.
+	Nodes        *ElasticNodes `json:"nodes"`
+	Metrics      *JobMetrics   `json:"metrics"`
+	CreatedAt    *string       `json:"createdAt"`
+	StartedAt    *string       `json:"startedAt"`
+	K8sResources JobObjects    `json:"k8sResources"`
+	Images       []string      `json:"images"`
 	// Null for a job without a schedule.
 	Schedule   *JobSchedule        `json:"schedule"`
 	Pods       []JobPod            `json:"pods"`

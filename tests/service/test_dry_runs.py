@@ -52,6 +52,10 @@ def writes(place: Place) -> dict[str, Write]:
         "resumeJobs": Write("POST", "/jobs/resume", {"names": ["still"]}, "would be resumed", here),
         "rerunJobs": Write("POST", "/jobs/rerun", {"names": ["over"]}, '"result": "planned"', here),
         "runJobs": Write("POST", "/jobs/run", {"names": ["nightly"]}, '"result": "planned"', here),
+        "scaleJobs": Write(
+            "POST", "/jobs/scale", {"names": ["elastic"]}, '"result": "planned"', {**here, "nodes": "1"}
+        ),
+        "scaleJob": Write("POST", "/jobs/elastic/scale", None, '"result": "planned"', {**here, "nodes": "1"}),
         "runJob": Write("POST", "/jobs/nightly/run", None, '"result": "planned"', here),
         "updateJob": Write("PUT", "/jobs/busy", changed, "would be replaced", {**here, "confirm": "true"}),
         "deleteJob": Write("DELETE", "/jobs/busy", None, "would be deleted", {**here, "force": "true"}),
@@ -95,7 +99,9 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
     served.call("POST", "/quotas", status=201, json=quota)
     over = training("over", job=outcome("complete"))
     nightly = training("nightly", schedule="0 2 29 2 *")
-    first = text_of(training("busy"), training("still"), over, nightly, inference("chat"), namespace=place.namespace)
+    elastic = training("elastic", job={"retries": 1}, resources={"nodes": {"min": 1, "max": 2}})
+    jobs = (training("busy"), training("still"), over, nightly, elastic, inference("chat"))
+    first = text_of(*jobs, namespace=place.namespace)
     served.call("POST", "/jobs", status=201, content=first, headers=YAML)
     second = sent(inference("chat", environment=image("v2")), namespace=place.namespace)
     query = {"namespace": place.namespace, "confirm": "true"}
@@ -160,7 +166,15 @@ def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPl
     [
         *(
             ("POST", path)
-            for path in ("/jobs", "/jobs/batch", "/jobs/x/pause", "/jobs/x/resume", "/jobs/x/rerun", "/jobs/x/run")
+            for path in (
+                "/jobs",
+                "/jobs/batch",
+                "/jobs/x/pause",
+                "/jobs/x/resume",
+                "/jobs/x/rerun",
+                "/jobs/x/run",
+                "/jobs/x/scale",
+            )
         ),
         *(("POST", path) for path in ("/apply", "/delete", "/jobs/delete", "/jobs/rerun", "/jobs/run", "/jobs/pause")),
         *(("POST", path) for path in ("/jobs/resume", "/pools/delete", "/quotas/delete")),

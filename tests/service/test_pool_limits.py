@@ -189,9 +189,10 @@ BY_NAME: dict[str, Ask] = {
     "resume": at("POST", "/jobs/{}/resume"),
     "rerun": at("POST", "/jobs/{}/rerun"),
     "run": at("POST", "/jobs/{}/run"),
+    "scale": at("POST", "/jobs/{}/scale?nodes=2"),
     "rollback": at("POST", "/jobs/{}/rollback", params={"namespace": SPACE, "to": "1"}),
 }
-for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/run", "/jobs/pause", "/jobs/resume"):
+for _path in ("/jobs/delete", "/jobs/rerun", "/jobs/run", "/jobs/pause", "/jobs/resume", "/jobs/scale?nodes=2"):
     BY_NAME[_path] = lambda name, path=_path: ("POST", path, {"json": {"names": [name]}})  # type: ignore[misc]
 
 

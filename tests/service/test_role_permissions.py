@@ -321,6 +321,9 @@ ROWS: dict[str, Row] = {
     # The job has not ended, so it cannot be run again.
     "runJob": Row(method("POST", "/jobs/{job}/run"), CHANGES_JOBS.replace("200", "409")),
     "rerunJob": Row(method("POST", "/jobs/{job}/rerun"), CHANGES_JOBS.replace("200", "409")),
+    # The job is not elastic.
+    "scaleJob": Row(method("POST", "/jobs/{job}/scale?nodes=2"), CHANGES_JOBS.replace("200", "409")),
+    "scaleJobs": Row(named("/jobs/scale?nodes=2"), CHANGES_JOBS.replace("200", "409")),
     "pauseJobs": Row(named("/jobs/pause"), CHANGES_JOBS),
     "resumeJobs": Row(named("/jobs/resume"), CHANGES_JOBS),
     "runJobs": Row(named("/jobs/run"), CHANGES_JOBS.replace("200", "409")),

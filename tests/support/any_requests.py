@@ -35,6 +35,7 @@ USERS = {"admin": ("admin", None, None), "anna": ("user", (TEAM,), None), "vera"
 POOL, QUOTA, USER = "fuzz-pool", "fuzz-quota", "fuzz-user"
 ENDED = "fuzz-done"
 SCHEDULED = "fuzz-nightly"
+ELASTIC = "fuzz-elastic"
 _HOME = {"namespace": TEAM}
 _PLACE = {"pool": "training-pool", "cpu": 1, "memory": "1Gi"}
 JOBS = (
@@ -44,6 +45,7 @@ JOBS = (
     compute("fuzz-web", job=_HOME, resources=_PLACE),
     training("fuzz-wide", job=_HOME, resources=_PLACE | {"nodes": 2, "gpu": 8}),
     training(SCHEDULED, job=_HOME, resources=_PLACE, schedule="0 2 29 2 *"),
+    training(ELASTIC, job=_HOME, resources=_PLACE | {"nodes": {"min": 1, "max": 2}}),
     training(ENDED, job=_HOME | outcome("complete"), resources=_PLACE),
 )
 """Jobs that there are beside those of the cluster, which are only pods."""
@@ -54,6 +56,7 @@ NAMES: dict[str, tuple[str | int, ...]] = {
     "jobId": (ENDED, *(job["job"]["name"] for job in JOBS), "sft-abcde", "foreign", "big-abcde", "broken", _LONG, "*"),
     "revision": (1, 1, 2, 999_999_999),
     "to": (1, 1, 2),
+    "nodes": (1, 2, 3),
     "poolName": (POOL, "training-pool", "npu-pool", "default", "POOL", _LONG),
     "nodeName": (*_NODES, "labels", "a.b", _LONG),
     "namespaceName": (TEAM, "default", "absent"),
@@ -157,7 +160,13 @@ SOUND: dict[str, st.SearchStrategy[Any]] = {
     "condition": st.sampled_from(("running", "done", "ready", "deleted")),
 }
 """Field of a body -> what it is that can be brought about."""
-NAMED = {"/jobs/rerun": ENDED, "/jobs/run": SCHEDULED, "/pools/delete": POOL, "/quotas/delete": USER}
+NAMED = {
+    "/jobs/rerun": ENDED,
+    "/jobs/run": SCHEDULED,
+    "/jobs/scale": ELASTIC,
+    "/pools/delete": POOL,
+    "/quotas/delete": USER,
+}
 """Path of several names -> one that exists and can be changed so."""
 _WAITS = 0.2
 """Seconds that a request may wait for a job."""

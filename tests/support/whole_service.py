@@ -155,6 +155,7 @@ class WholeTour:
             inference("serve", **SCALED),
             notebook("note"),
             training("wide", **SEVERAL),
+            training("elastic", resources={"nodes": {"min": 1, "max": 2}}),
             training("nightly", schedule={"cron": "0 2 29 2 *", "concurrency": "allow"}),
         )
         self.call("POST", "/plan", sent(*documents, namespace=TEAM))
@@ -199,6 +200,7 @@ class WholeTour:
             self.state(name, "running")
         self.call("POST", "/jobs/crash/rerun", confirm=True)
         self.call("POST", "/jobs/nightly/run", confirm=True)
+        self.call("POST", "/jobs/elastic/scale", nodes=1, confirm=True)
         for path in ("history", "history/1"):
             self.call("GET", f"/jobs/wide/{path}")
         self.call("POST", "/jobs/wide/rollback", confirm=True)
@@ -238,6 +240,7 @@ class WholeTour:
         self.state("crash", "failed")
         self.typed("rerun", "crash", "-n", TEAM, "--yes")
         self.typed("run", "nightly", "-n", TEAM, "--yes")
+        self.typed("scale", "elastic", "--nodes", "2", "-n", TEAM, "--yes")
         self.typed("apply", "-f", str(file), "--yes")
         self.typed("delete", "-f", str(file), "--yes")
         self._commands_of_keeper()

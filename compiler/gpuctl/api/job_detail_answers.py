@@ -11,6 +11,7 @@ from gpuctl.api.base_models import SharedModel
 from gpuctl.api.job_cause_answers import JobCause, job_cause
 from gpuctl.api.job_list_answers import JobRow, row_fields
 from gpuctl.language.masking import masked
+from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.describe_job import JobDetail, JobHistory, RepeatedEvent
 from gpuctl.reading.job_facts import JobFacts
@@ -86,6 +87,14 @@ class JobSchedule(SharedModel):
     runs: list[ScheduledRun] = Field(examples=[[]])
 
 
+class ElasticNodes(SharedModel):
+    """The number of nodes of an elastic training, and its range."""
+
+    current: int = Field(description="Number of nodes that it should have now.", examples=[3])
+    min: int = Field(examples=[2])
+    max: int = Field(examples=[4])
+
+
 class JobBasics(SharedModel):
     """A job from its own objects, without events and nodes."""
 
@@ -112,6 +121,9 @@ class JobBasics(SharedModel):
     resources: JobResources = Field(description="Requests of one pod; of the largest role, if the job has roles.")
     roles: list[JobRole] | None = Field(
         None, description="The roles of a training; null for a job without roles.", examples=[None]
+    )
+    nodes: ElasticNodes | None = Field(
+        None, description="Number of nodes of an elastic training; null for other jobs.", examples=[None]
     )
     metrics: JobMetrics | None = None
     created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
@@ -277,6 +289,7 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
         "applied_by": row.applied_by,
         "resources": JobResources.model_validate(facts.resources),
         "roles": [JobRole.model_validate(role) for role in facts.roles] or None,
+        "nodes": _nodes(facts.job),
         "created_at": row.created_at,
         "started_at": facts.started_at,
         "k8s_resources": JobObjects(
@@ -288,6 +301,15 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
         "schedule": _schedule(facts.job),
         "pods": [JobPod(**row_fields(pod), restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
     }
+
+
+def _nodes(job: Job) -> ElasticNodes | None:
+    workload = job.active or job.workload
+    bounds = None if workload is None else node_bounds(workload)
+    if workload is None or bounds is None:
+        return None
+    current = bounds.most if is_scheduled(workload) else node_count(workload)
+    return ElasticNodes(current=current, min=bounds.least, max=bounds.most)
 
 
 def _schedule(job: Job) -> JobSchedule | None:

@@ -14,6 +14,7 @@ from gpuctl.capacity.component_input import ComponentInput, without_unreported
 from gpuctl.capacity.components import Component, components
 from gpuctl.capacity.demand import Demand, model_demands
 from gpuctl.capacity.earliest_start import with_earliest_start
+from gpuctl.capacity.elastic_fit import fit_elastic
 from gpuctl.capacity.exhaustive_search import judge_component, verdict_without_placement, verdict_without_room
 from gpuctl.capacity.fit_with_queues import fit_queued_jobs, without_pods
 from gpuctl.capacity.independent_pods import needs_single_pod, with_independent_pods
@@ -42,6 +43,13 @@ def fit(
     :param with_running_pods: workloads whose new pods start while their old ones still run. The old pods of other
         workloads end first.
     """
+    return fit_elastic(objects, lambda given: _fit_fixed(snapshot, given, in_turn, with_running_pods))
+
+
+def _fit_fixed(
+    snapshot: Snapshot, objects: Sequence[Object], in_turn: Container[Key], with_running_pods: Container[Key]
+) -> list[Fit]:
+    """Judge workloads as if the numbers of nodes of elastic trainings were fixed."""
     cluster, demands = model_demands(snapshot, objects, in_turn, with_running_pods)
     admission_of_queues = admit_queued_jobs(snapshot, demands, objects)
 
@@ -62,7 +70,7 @@ def fit(
     if not single:
         return [with_independent_pods(one) for one in answers]
     fewer = [_with_one_pod(obj) if key_of(obj) in single else obj for obj in objects]
-    smaller = {one.demand.key: one for one in fit(snapshot, fewer, in_turn, with_running_pods)}
+    smaller = {one.demand.key: one for one in _fit_fixed(snapshot, fewer, in_turn, with_running_pods)}
     return [with_independent_pods(one, smaller.get(one.demand.key)) for one in answers]
 
 

@@ -275,6 +275,15 @@ class DocumentWarning(Answer):
     related: list[RelatedPlace]
 
 
+class ElasticNodes(Answer):
+    """The number of nodes of an elastic training, and its range."""
+
+    current: int
+    """Number of nodes that it should have now."""
+    min: int
+    max: int
+
+
 class EventsAlike(Answer):
     """An event, or several events with the same text."""
 
@@ -625,6 +634,8 @@ class JobDescription(Answer):
     resources: JobResources
     roles: list[JobRole] | None = None
     """The roles of a training; null for a job without roles."""
+    nodes: ElasticNodes | None = None
+    """Number of nodes of an elastic training; null for other jobs."""
     metrics: JobMetrics
     created_at: str | None = None
     started_at: str | None = None
@@ -658,6 +669,8 @@ class JobDetails(Answer):
     resources: JobResources
     roles: list[JobRole] | None = None
     """The roles of a training; null for a job without roles."""
+    nodes: ElasticNodes | None = None
+    """Number of nodes of an elastic training; null for other jobs."""
     metrics: JobMetrics | None = None
     created_at: str | None = None
     started_at: str | None = None
@@ -2061,6 +2074,7 @@ DeletedLabel.model_rebuild()
 Dependent.model_rebuild()
 DocumentCommit.model_rebuild()
 DocumentWarning.model_rebuild()
+ElasticNodes.model_rebuild()
 EventsAlike.model_rebuild()
 FitAnswer.model_rebuild()
 FitEnding.model_rebuild()

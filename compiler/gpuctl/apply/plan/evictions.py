@@ -193,6 +193,8 @@ def _add_result(
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
+    if answer.verdict in STARTS and answer.starts < answer.demand.pods and not answer.demand.independent:
+        plan.notes.append(f"{title} starts {answer.reason}")
     if answer.verdict == "fits-when-empty" or (answer.depends and answer.demand.in_turn):
         if not step.waits:
             step.waits.append(_wait(step, answer, options))

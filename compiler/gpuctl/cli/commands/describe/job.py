@@ -138,6 +138,8 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
         ("Resources", _requests(job)),
         ("Image", "\n".join(job.images)),
     ]
+    if job.nodes is not None:
+        facts.insert(5, ("Nodes", f"{job.nodes.current} of {job.nodes.min}-{job.nodes.max}"))
     if job.schedule is not None:
         zone = f" ({job.schedule.timezone})" if job.schedule.timezone else ""
         facts.insert(4, ("Schedule", job.schedule.cron + zone))
