@@ -101,7 +101,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
 CLUSTER_COMMANDS = {"diff", "drift", "apply", "create", "delete", "recover", "fit", "snapshot"}
 CLUSTER_COMMANDS |= {"history", "rollback"}
 CLUSTER_COMMANDS |= {"get", "describe", "query", "label", "add", "remove", "pause", "resume", "rerun", "logs", "why"}
-CLUSTER_COMMANDS |= {"exec", "port-forward", "open", "run", "serve", "usage", "wait"}
+CLUSTER_COMMANDS |= {"exec", "port-forward", "open", "run", "scale", "serve", "usage", "wait"}
 
 
 @pytest.fixture(autouse=True)

@@ -173,3 +173,14 @@ def test_waiting_training_in_a_queue_is_scaled() -> None:
     waiting["spec"]["suspend"] = True
     (step,) = plan_scale(waiting, "training/train", 2, has_kueue=True).steps
     assert step.action == "update"
+
+
+def test_flux_creates_an_elastic_training_once() -> None:
+    """Another apply would set the greatest number of nodes again."""
+    made = []
+    for nodes in ("{min: 2, max: 4}", "4"):
+        source = gpuctl.Source("job.yaml", DOCUMENT.replace("NODES", nodes).replace("RETRIES", "0"))
+        objects = gpuctl.compile(source, gitops="flux", job_names="hashed").objects
+        (annotations,) = [item["metadata"].get("annotations", {}) for item in objects if item["kind"] == "Job"]
+        made.append(annotations.get("kustomize.toolkit.fluxcd.io/ssa"))
+    assert made == ["IfNotPresent", None]

@@ -16,7 +16,7 @@ from support.pages import ROOT, assert_output, blocks, read
 DOCUMENT = "docs/gitops.md"
 NOT_RUN = {
     "kubectl apply -f application.yaml\n": "needs a cluster with Argo CD",
-    next(block.text for block in blocks(DOCUMENT) if "ignoreDifferences:" in block.text): "settings of Argo CD",
+    **{block.text: "settings of Argo CD" for block in blocks(DOCUMENT) if "ignoreDifferences:" in block.text},
     "gpuctl drift git:origin/main jobs cluster.yaml --fail -o markdown > drift.md\n": "needs a cluster",
     next(block.text for block in blocks(DOCUMENT) if "  ignore:" in block.text): "settings of the platform file",
 }

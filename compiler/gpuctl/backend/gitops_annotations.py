@@ -11,6 +11,7 @@ import json
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.objects.api_resources import CLAIM, CREATED_ONCE, SHARED_KINDS, Object
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.prerequisites import GATE, gates_of
 
 # Jobs cannot be changed in place: with stable names, controllers must delete and create them.
@@ -55,8 +56,9 @@ def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
     if kind == CLAIM:
         # The first version stays: a claim cannot shrink or change its class.
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled", "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}
-    if kind in _REPLACED and GATE in gates_of(obj):
-        # A training that waits for others is suspended here: another apply would suspend it again after its start.
+    if kind in _REPLACED and (GATE in gates_of(obj) or node_bounds(obj) is not None):
+        # A training that waits for others is suspended here: another apply would suspend it again after its start. That
+        # of an elastic training would set its greatest number of nodes again.
         return {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}
     if kind in SHARED_KINDS:
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled"}

@@ -67,7 +67,6 @@ COMMAND_HINTS: dict[str, str] = {
     "nodes": "`gpuctl get nodes` lists nodes.",
     "pools": "`gpuctl get pools` lists pools.",
     "quotas": "`gpuctl get quotas` lists quotas.",
-    "scale": "Set `service.replicas` in the document, and `gpuctl apply -f FILE`.",
     "edit": "`gpuctl set FILE PATH=VALUE` changes the document; `gpuctl apply -f FILE` applies it.",
     "log": "`gpuctl logs JOB` prints the logs of a job's pods.",
     "attach": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
