@@ -8,9 +8,13 @@ import pytest
 
 import gpuctl
 from gpuctl.apply.plan.scale_plan import NotScalable, plan_scale
+from gpuctl.apply.run.wait_running import is_up
+from gpuctl.language.settings import Settings
 from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, with_nodes
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.workload_state import recreatable
+from gpuctl.reading.status import job_status
 
 DOCUMENT = """\
 kind: training
@@ -184,3 +188,18 @@ def test_flux_creates_an_elastic_training_once() -> None:
         (annotations,) = [item["metadata"].get("annotations", {}) for item in objects if item["kind"] == "Job"]
         made.append(annotations.get("kustomize.toolkit.fluxcd.io/ssa"))
     assert made == ["IfNotPresent", None]
+
+
+def _pods(running: int, pending: int) -> list[dict[str, Any]]:
+    phases = ["Running"] * running + ["Pending"] * pending
+    return [{"metadata": {"name": str(number)}, "status": {"phase": phase}} for number, phase in enumerate(phases)]
+
+
+@pytest.mark.parametrize(
+    ("running", "word", "reason"),
+    [(4, "Running", ""), (3, "Running", "with 3 of 2-4 nodes"), (1, "Partially Running", "1 of 4 pods run; Pending")],
+)
+def test_training_runs_with_the_least_number_of_nodes(running: int, word: str, reason: str) -> None:
+    status = job_status(job(), _pods(running, 4 - running), records(Settings()))
+    assert (status.word, status.reason) == (word, reason)
+    assert is_up({**job(), "status": {"ready": running}}) is (running >= 2)

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import count_indexes, is_array
+from gpuctl.objects.elastic_jobs import node_bounds
 
 TEMPLATE_PATHS = (
     "spec.template.",
@@ -55,11 +56,19 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
 
 
 def needed_pods(workload: Object) -> list[tuple[Object, int]]:
-    """Return the pod templates of an object and how many pods of each must run at once for it to make progress: all of
-    them, of an array one.
+    """Return the pod templates of an object and how many pods of each must run at once for it to make progress."""
+    least = least_pods(workload)
+    return [(template, number if least is None else min(number, least)) for template, number in pod_templates(workload)]
+
+
+def least_pods(workload: Object) -> int | None:
+    """Return how many pods must run for a workload to make progress: one of an array, the least number of nodes of an
+    elastic training; None if it needs all.
     """
-    templates = pod_templates(workload)
-    return [(template, min(number, 1)) for template, number in templates] if is_array(workload) else templates
+    if is_array(workload):
+        return 1
+    bounds = node_bounds(workload)
+    return None if bounds is None else bounds.least
 
 
 def job_templates(jobset: Object) -> list[tuple[Object, int]]:
@@ -87,6 +96,12 @@ def pods_left(workload: Object) -> int:
 def replicas(workload: Object) -> int:
     """Return how many pods an object runs at once in full, including those that have succeeded."""
     return pods_left({**workload, "status": {}})
+
+
+def pods_to_start(workload: Object) -> int:
+    """Return how many pods must run before a workload counts as running; those that have succeeded count, too."""
+    least, every = least_pods(workload), replicas(workload)
+    return every if least is None else min(every, least)
 
 
 def _job_pods(spec: Object, status: Object | None = None) -> int:

@@ -15,6 +15,7 @@ from gpuctl.hints import STARTER, JobHint
 from gpuctl.language.display_text import first_few, visible
 from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
@@ -292,6 +293,9 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
         return Status("Running", _RUNNING, said) if running else _worst(pods) or Status("Pending", _PENDING, said)
     if up >= wanted:
         return Status("Running", _RUNNING)
+    bounds = node_bounds(workload)
+    if bounds is not None and up >= bounds.least:
+        return Status("Running", _RUNNING, f"with {up} of {bounds} nodes")
     if up:
         worst = _worst(pods)
         said = f"{up} of {wanted} pods run" + (f"; {refusal}" if refusal else f"; {worst.word}" if worst else "")

@@ -13,10 +13,9 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
-from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.pod_templates import replicas
+from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
@@ -317,7 +316,7 @@ class _Wait:
 
 
 def _holds(condition: str, workload: Object, job: Job) -> bool:
-    wanted = 1 if is_array(workload) else replicas(workload)
+    wanted = pods_to_start(workload)
     if condition == "done" or wanted == 0 or (workload.get("spec") or {}).get("suspend"):
         return False
     if condition == "ready":

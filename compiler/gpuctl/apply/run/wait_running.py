@@ -15,8 +15,8 @@ from gpuctl.kube.reflector import Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
-from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_scheduled
@@ -191,19 +191,14 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
 
 
 def is_up(obj: Object) -> bool:
-    """Return True if all pods of a workload are ready (of an array: one), or it needs none: finished, suspended, scaled
-    to 0, or scheduled.
+    """Return True if the pods that a workload needs are ready, or it needs none: finished, suspended, scaled to 0, or
+    scheduled.
     """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if end_state(obj) or spec.get("suspend") or is_scheduled(obj):
         return True
     if obj["kind"] == "Job":
-        wanted = (
-            1
-            if is_array(obj)
-            else min(spec.get("parallelism", 1), spec.get("completions") or spec.get("parallelism", 1))
-        )
-        return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= int(wanted)
+        return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= pods_to_start(obj)
     if obj["kind"] == "JobSet":
         replicated = status.get("replicatedJobsStatus") or []
         return bool(replicated) and all(item.get("ready") or item.get("succeeded") for item in replicated)
