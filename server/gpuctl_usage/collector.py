@@ -98,7 +98,7 @@ class Collector:
         self._clock = ServerClock(site.session)
         self._events = ClusterEvents(site.session, self._clock, maker)
         self._owners = Owners(site.session, maker)
-        self._claims = ClaimedDevices(site.session)
+        self._claims = ClaimedDevices(site.session, weights)
         self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
         self._open_quotas = OpenQuotas(weights, site.database.quotas_seen(site.cluster))
         self._listed: set[str] = set()

@@ -9,12 +9,12 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import Document, Place, compute, training
-from support.device_nodes import cards, device_nodes, offer
+from support.device_nodes import cards, device_nodes, offer, slices
 
 Object = dict[str, Any]
 POOL, TEMPLATE = "claims", "ResourceClaimTemplate"
-BIG, SMALL = "claims-h100", "claims-a100"
-"""A node with 2 cards of 80 GB, and a node with 4 cards of 40 GB."""
+BIG, SMALL, SLICED = "claims-h100", "claims-a100", "claims-mig"
+"""Nodes with 2 cards of 80 GB, with 4 cards of 40 GB, and with 3 MIG slices."""
 PLATFORM = (
     "gpu: {allocation: dra, products: {H100: [NVIDIA H100 80GB HBM3], A100: [NVIDIA A100-SXM4-40GB]}}\n"
     f"pools: [{{name: {POOL}, gpu-types: [H100, A100]}}]"
@@ -23,12 +23,13 @@ PLATFORM = (
 
 @pytest.fixture(scope="module")
 def nodes(plane: ControlPlane) -> Iterator[None]:
-    plane.add_nodes({SMALL: {"labels": {"runwhere.ai/pool": POOL}}})
+    plane.add_nodes({name: {"labels": {"runwhere.ai/pool": POOL}} for name in (SMALL, SLICED)})
     with device_nodes(plane, POOL, BIG, cards(2, "NVIDIA H100 80GB HBM3", "81559Mi")):
         offer(plane, SMALL, cards(4, "NVIDIA A100-SXM4-40GB", "40960Mi"))
+        offer(plane, SLICED, [*slices(2), *slices(1, profile="3g.40gb")])
         yield
-        plane.kubectl("delete", "resourceslice", f"{SMALL}-gpus")
-    plane.kubectl("delete", "node", SMALL)
+        plane.kubectl("delete", "resourceslice", f"{SMALL}-gpus", f"{SLICED}-gpus")
+    plane.kubectl("delete", "node", SMALL, SLICED)
 
 
 def job(name: str, gpus: int, **resources: Any) -> Document:
@@ -145,6 +146,25 @@ def test_cards_of_claims_are_counted(place: Place, nodes: None) -> None:
     place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
     assert "needs 1 DeviceClass/gpu.nvidia.com (memory >= 79Gi)" in why(place, "late")["message"]
     assert [item["job"] for item in why(place, "late")["numbers"]["heldBy"]] == ["Job/first"]
+
+
+def test_slices_are_claimed_and_counted(place: Place, nodes: None) -> None:
+    place.platform(PLATFORM)
+    two = job("two", 2, **{"gpu-profile": "1g.10gb"})
+    assert fit(place, two, 0)["verdict"] == "fits"
+    assert fit(place, job("three", 3, **{"gpu-profile": "1g.10gb"}), 1)["verdict"] == "never"
+    place.apply(two)
+    (pod,) = place.running("two")
+    assert node_of(place, pod) == SLICED
+    (row,) = place.gpuctl("get", "jobs", "-o", "json").value["items"]
+    assert row["gpu"] == 2
+    rows = {row["nodeName"]: row for row in place.anywhere("get", "nodes", "-o", "json").value["items"]}
+    assert [rows[SLICED][key] for key in ("gpuTotal", "gpuUsed", "gpuFree")] == [3, 2, 1]
+    place.apply(job("late", 1, **{"gpu-profile": "1g.10gb"}))
+    place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
+    assert "needs 1 DeviceClass/mig.nvidia.com (profile 1g.10gb)" in why(place, "late")["message"]
+    place.apply(job("other", 1, **{"gpu-profile": "3g.40gb"}))
+    place.running("other")
 
 
 def test_quota_limits_claims(place: Place, nodes: None) -> None:

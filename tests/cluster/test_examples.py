@@ -6,7 +6,7 @@ import kubernetes_schemas
 
 from control_plane import ControlPlane
 from support.cluster_tools import DOMAIN, Place
-from support.device_nodes import cards, device_nodes
+from support.device_nodes import cards, device_nodes, slices
 from support.pages import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -45,12 +45,12 @@ def _are_created_once(plane: ControlPlane, place: Place, directory: str, nodes: 
 def test_examples_of_devices_run(plane: ControlPlane, place: Place) -> None:
     path = str(EXAMPLES / "devices")
     # Their platform sets `gpu.allocation`, so they are in a directory of their own.
-    with device_nodes(plane, "device-pool", "gpu-d1", cards(4, "NVIDIA A100-SXM4-80GB", "80Gi")):
+    with device_nodes(plane, "device-pool", "gpu-d1", [*cards(3, "NVIDIA A100-SXM4-80GB", "80Gi"), *slices(7)]):
         try:
             created, again = (place.anywhere("apply", "-f", path, "--yes", "-o", "json") for _ in range(2))
             assert set(created.actions.values()) == {"create"}
             assert again.actions == dict.fromkeys(created.actions, "unchanged")
-            for name in ("qwen3-sft", "qwen3-14b"):
+            for name in ("qwen3-sft", "qwen3-14b", "small-experiments"):
                 place.anywhere("wait", name, "-n", "nlp", "--for", "running", "--timeout", "2m")
         finally:
             place.anywhere("delete", "-f", path, "--yes")

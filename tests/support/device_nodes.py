@@ -10,25 +10,28 @@ from typing import Any
 from control_plane import ControlPlane
 from support.cluster_tools import Document, Place, training
 
-GPU, CLASS = "nvidia.com/gpu", "gpu.nvidia.com"
+GPU, CLASS, SLICES = "nvidia.com/gpu", "gpu.nvidia.com", "mig.nvidia.com"
+_TYPE = f'device.attributes["{CLASS}"].type'
 
 
 @contextmanager
 def device_nodes(plane: ControlPlane, pool: str, node: str, gpus: int | list[dict[str, Any]]) -> Iterator[None]:
-    """Have a node of a pool whose driver offers GPUs as devices of a class that has an extended resource.
+    """Have a node of a pool whose driver offers GPUs as devices of a class that has an extended resource, and MIG slices
+    as devices of another class.
 
     :param gpus: the devices, or how many without attributes.
     """
     plane.add_nodes({node: {"labels": {"runwhere.ai/pool": pool}}})
     plane.wait_for_nodes()
-    selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
-    of_class = {"extendedResourceName": GPU, "selectors": [selector]}
-    create(plane, "DeviceClass", CLASS, of_class)
+    is_slice = f'device.driver == "{CLASS}" && has({_TYPE}) && {_TYPE} == "mig"'
+    is_card = f'device.driver == "{CLASS}" && (!has({_TYPE}) || {_TYPE} == "gpu")'
+    create(plane, "DeviceClass", CLASS, {"extendedResourceName": GPU, "selectors": [{"cel": {"expression": is_card}}]})
+    create(plane, "DeviceClass", SLICES, {"selectors": [{"cel": {"expression": is_slice}}]})
     offer(plane, node, [{"name": f"gpu-{number}"} for number in range(gpus)] if isinstance(gpus, int) else gpus)
     try:
         yield
     finally:
-        plane.kubectl("delete", "deviceclass", CLASS)
+        plane.kubectl("delete", "deviceclass", CLASS, SLICES)
         plane.kubectl("delete", "resourceslice", f"{node}-gpus")
         plane.kubectl("delete", "node", node)
 
@@ -38,6 +41,14 @@ def cards(number: int, product: str, memory: str) -> list[dict[str, Any]]:
     attributes = {"type": {"string": "gpu"}, "productName": {"string": product}}
     one = {"attributes": attributes, "capacity": {"memory": {"value": memory}}}
     return [{"name": f"gpu-{index}", **one} for index in range(number)]
+
+
+def slices(number: int, product: str = "NVIDIA A100-SXM4-80GB", profile: str = "1g.10gb") -> list[dict[str, Any]]:
+    """Devices as NVIDIA's driver describes MIG slices that exist already."""
+    named = {"type": "mig", "productName": product, "profile": profile, "parentUUID": "GPU-0"}
+    attributes = {name: {"string": value} for name, value in named.items()}
+    name = profile.replace(".", "")
+    return [{"name": f"gpu-9-mig-{name}-{index}", "attributes": attributes} for index in range(number)]
 
 
 def offer(plane: ControlPlane, node: str, devices: list[dict[str, Any]]) -> None:

@@ -123,6 +123,27 @@ def test_count_devices_per_node_without_partitions() -> None:
     assert found.offered == {"a": {"nvidia.com/gpu": 1}, "b": {"nvidia.com/gpu": 2}}
 
 
+def test_slices_created_on_demand_count_in_place_of_their_card() -> None:
+    """Cards 0 and 1 list a possible slice each; that of card 1 is allocated."""
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a", "generation": 1}}
+
+    def device(card: int, kind: str, name: str) -> Object:
+        attributes = {"type": {"string": kind}, "profile": {"string": "1g.10gb"}}
+        return {"name": name, "attributes": attributes, "consumesCounters": [{"counterSet": f"c{card}"}]}
+
+    devices = [device(card, kind, f"{kind}-{card}") for card in (0, 1) for kind in ("gpu", "mig")]
+    results = [{"driver": "gpu.nvidia.com", "pool": "a", "device": "mig-1"}]
+    users = [{"resource": "pods", "name": "p", "uid": "u"}]
+    claim = {"metadata": {}, "status": {"allocation": {"devices": {"results": results}}, "reservedFor": users}}
+    resources = frozenset({"nvidia.com/gpu", "nvidia.com/mig-1g.10gb"})
+    found = count_gpu_devices([], [{"spec": {**spec, "devices": devices}}], [claim], resources)
+    assert found.offered == {"a": {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 1}}
+    assert found.by_pod == {"u": {"nvidia.com/mig-1g.10gb": 1}}
+    assert count_gpu_devices([], [{"spec": {**spec, "devices": devices}}], [], resources).offered == {
+        "a": {"nvidia.com/gpu": 2}
+    }
+
+
 def test_faulty_gpus_are_not_free() -> None:
     found = one(node(gpus=7, capacity=8), pod("p", "n", container(7)))
     assert (found.gpu_total, found.gpu_free, found.broken_gpus) == (7, 0, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from gpuctl.language.settings import Settings
 from gpuctl_usage.facts import CapacityState, WorkloadKey
-from gpuctl_usage.gathering.claimed_devices import Device, claimed_gpus, whole_gpus
+from gpuctl_usage.gathering.claimed_devices import Device, Offer, claimed_gpus, offered_gpus
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
 from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
@@ -48,7 +48,21 @@ def typed(name: str, kind: str) -> Object:
     ],
 )
 def test_whole_gpus_offered_by_drivers(slices: list[Object], names: list[str]) -> None:
-    assert sorted(device.name for device in whole_gpus(slices)) == names
+    assert sorted(device.name for device in offered_gpus(slices)) == names
+
+
+def mig(name: str, profile: str, **more: Any) -> Object:
+    attributes = {"type": {"string": "mig"}, "gpu.nvidia.com/profile": {"string": profile}}
+    return {"name": name, "attributes": attributes, **more}
+
+
+def test_slices_have_the_resource_of_their_profile() -> None:
+    on_demand = mig("b", "3g.40gb", consumesCounters=[{}])
+    found = offered_gpus([resource_slice(mig("a", "1g.10gb+me"), on_demand, mig("c", "odd"))])
+    assert {device.name: offer for device, offer in found.items()} == {
+        "a": Offer("n1", "nvidia.com/mig-1g.10gb.me"),
+        "b": Offer("n1", "nvidia.com/mig-3g.40gb", on_demand=True),
+    }
 
 
 def claim(*devices: str, reserved: int = 1, **more: Any) -> Object:
@@ -57,24 +71,30 @@ def claim(*devices: str, reserved: int = 1, **more: Any) -> Object:
     return {"status": {"allocation": {"devices": {"results": results}}, "reservedFor": owners}}
 
 
-WHOLE = frozenset({Device(DRIVER, "n1", "gpu-0"), Device(DRIVER, "n1", "gpu-1")})
+SLICE = "nvidia.com/mig-1g.10gb"
+WHOLE = {
+    Device(DRIVER, "n1", "gpu-0"): DEVICES,
+    Device(DRIVER, "n1", "gpu-1"): DEVICES,
+    Device(DRIVER, "n1", "gpu-2-mig-1g.10gb"): SLICE,
+}
 
 
 @pytest.mark.parametrize(
     ("given", "whole", "gpus"),
     [
-        (claim("gpu-0", "gpu-1"), WHOLE, 2),
-        (claim("gpu-0", "gpu-1"), None, 2),
+        (claim("gpu-0", "gpu-1"), WHOLE, [DEVICES, DEVICES]),
+        (claim("gpu-0", "gpu-2-mig-1g.10gb"), WHOLE, [DEVICES, SLICE]),
+        (claim("gpu-0", "gpu-1"), None, [DEVICES, DEVICES]),
         (claim("gpu-0-mig-1g.10gb"), WHOLE, None),
         (claim("gpu-0-mig-1g.10gb"), None, None),
         (claim("gpu-0", shareID="x"), WHOLE, None),
         (claim("gpu-0", reserved=2), WHOLE, None),
-        (claim("gpu-0", adminAccess=True), WHOLE, 0),
-        ({"status": {}}, WHOLE, 0),
-        ({}, WHOLE, 0),
+        (claim("gpu-0", adminAccess=True), WHOLE, []),
+        ({"status": {}}, WHOLE, []),
+        ({}, WHOLE, []),
     ],
 )
-def test_claimed_gpus_of_a_claim(given: Object, whole: frozenset[Device] | None, gpus: float | None) -> None:
+def test_claimed_gpus_of_a_claim(given: Object, whole: dict[Device, str] | None, gpus: list[str] | None) -> None:
     assert claimed_gpus(given, whole) == gpus
 
 

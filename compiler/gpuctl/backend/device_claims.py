@@ -15,7 +15,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.role_views import pod_documents
-from gpuctl.language.device_drivers import least_memory, products_in
+from gpuctl.language.device_drivers import least_memory, products_in, profile_in
 from gpuctl.language.fields import least_memory_of
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
@@ -33,6 +33,7 @@ class LiftedClaim(NamedTuple):
     gpus: int
     types: Sequence[str] = ()
     memory: str | None = None
+    profile: str | None = None
 
 
 def selects_products(settings: Settings, gpu_types: Iterable[str]) -> bool:
@@ -88,6 +89,8 @@ def _spec(context: Context, document: Document, model: Job) -> Object | None:
         return None
     driver = context.settings.driver_of(resources)
     common: list[str] = []
+    if resources.gpu_profile is not None and driver is not None:
+        common.append(driver.has_profile(resources.gpu_profile))
     if resources.gpu_memory is not None and driver is not None:
         common.append(driver.has_memory(least_memory_of(resources.gpu_memory)))
     request: Object = {"deviceClassName": device_class}
@@ -134,6 +137,8 @@ def lift_claim(settings: Settings, pod: Object, templates: Iterable[Object]) -> 
 def _lift_option(settings: Settings, option: Object) -> LiftedClaim | None:
     classes = {device_class: vendor for vendor, device_class in reversed(settings.device_classes.items())}
     vendor = classes.get(option.get("deviceClassName", ""))
+    if option.get("deviceClassName") == settings.profile_class:
+        vendor = "nvidia"
     if vendor is None:
         return None
     result = LiftedClaim(vendor, option.get("count", 1))
@@ -142,6 +147,8 @@ def _lift_option(settings: Settings, option: Object) -> LiftedClaim | None:
         memory, products = least_memory(expression), products_in(expression)
         if memory is not None:
             result = result._replace(memory=f">={memory}")
+        elif (profile := profile_in(expression)) is not None:
+            result = result._replace(profile=profile)
         elif products is not None:
             types = [name for name, own in settings.products.items() if list(own) == products]
             result = result._replace(types=types[:1])

@@ -102,7 +102,7 @@ class LiftedWorkload:
         self._ours = ours
         self.claim = lift_claim(context.settings, self.pod, self._claim_templates())
         if self.claim is not None:
-            self.gpus = LiftedGpus(self.claim.vendor, self.claim.gpus)
+            self.gpus = LiftedGpus(self.claim.vendor, self.claim.gpus, self.claim.profile)
         self.network = lift_network(context, self.pod, self.container)
         self.rdma = context.settings.rdma if "rdma" in self.network else None
         self.beside = {

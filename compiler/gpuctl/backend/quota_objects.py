@@ -71,6 +71,8 @@ def hard_limits(context: Context, entry: QuotaEntry) -> dict[str, str]:
         listed = (profile for profiles in context.settings.profiles.values() for profile in profiles)
         for profile in dict.fromkeys([*named, *listed]):
             hard[f"requests.{resource_of(profile)}"] = str(named.get(profile, 0))
+        if context.settings.claims_slices or (named and context.settings.claims_devices):
+            hard[class_limit(context.settings.profile_class)] = str(sum(named.values()))
     return hard | job_limit(entry)
 
 

@@ -27,6 +27,9 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.spelling import fold, nearest
 
+_CARD_FIELDS = frozenset({"gpu-memory", "gpu-profile", "gpu-share"})
+"""Fields of resources, each of which selects or divides cards in its own way."""
+
 
 class BoundDocument(NamedTuple):
     """A document as a model.
@@ -89,7 +92,7 @@ def _bound(
     data = _data(findings, kind)
     defaulted = defaults is not None and kind in defaults
     if defaults is not None and defaulted:
-        data = merge(defaults[kind], data)
+        data = merge(_applicable(defaults[kind], data), data)
     if kind == "training" and ("sweep" in data or ("sweep",) in findings.bad):
         return _bound_sweep(findings, data)
     return _bound_data(
@@ -108,6 +111,19 @@ def _bound_data(findings: Findings, kind: str, data: dict[str, Any], *, has_refe
     if model is not None or kind not in WORKLOADS:
         return BoundDocument(kind, model)
     return BoundDocument(kind, None, partial_model(kind_shape(kind), data, findings.bad))  # type: ignore[arg-type]
+
+
+def _applicable(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults without those for cards that the job does not have, or describes by another field."""
+    of_cards = _CARD_FIELDS & (defaults.get("resources") or {}).keys()
+    if not of_cards:
+        return defaults
+    own = data.get("resources") or {}
+    pods = [merge(defaults["resources"], own), *(role.get("resources") or {} for role in data.get("roles") or ())]
+    if any(resources.get("gpu") for resources in pods) and not _CARD_FIELDS & own.keys():
+        return defaults
+    kept = {name: value for name, value in defaults["resources"].items() if name not in of_cards - own.keys()}
+    return defaults | {"resources": kept}
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

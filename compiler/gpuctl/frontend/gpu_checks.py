@@ -113,6 +113,11 @@ def _nominal_memory(document: Document, condition: str) -> Iterator[Diagnostic]:
 def check_allocation(document: Document, settings: Settings) -> Iterator[Diagnostic]:
     """Report a platform that claims devices on a Kubernetes without their API, and vendors with one class."""
     seen: dict[str, str] = {}
+    if settings.claims_devices and settings.profile_class in settings.device_classes.values():
+        message = f"`{settings.profile_class}` is the DeviceClass of MIG slices and of whole cards"
+        hint = "name the class of the slices, such as `mig.nvidia.com`, in `profileClass`"
+        field = "profileClass" if document.is_written(("gpu", "profileClass")) else "classes"
+        yield document.diagnostic(ERROR, "GPU218", message, ("gpu", field), hint)
     for vendor, device_class in settings.device_classes.items() if settings.claims_devices else ():
         earlier = seen.setdefault(device_class, vendor)
         if earlier != vendor:
@@ -139,11 +144,10 @@ def _gpu_profile(document: Document, model: Job, settings: Settings) -> Iterator
     elif (resources.gpu_vendor or settings.default_vendor) != "nvidia":
         vendor = resources.gpu_vendor or settings.default_vendor
         wrong = f"MIG profiles are of NVIDIA cards, and the job asks for {vendor}", "add `gpu-vendor: nvidia`"
+    elif resources.gpu_memory is not None and settings.claims_devices:
+        wrong = "`gpu-memory` selects whole cards, and `gpu-profile` names the memory of a slice", "keep one of them"
     if wrong is not None:
         yield document.diagnostic(ERROR, "GPU213", wrong[0], _PROFILE, wrong[1], key=True)
-        return
-    if settings.claims_devices:
-        yield _divided(document, "gpu-profile")
         return
     known = {*KNOWN_PROFILES, *(name for names in settings.profiles.values() for name in names)}
     if not resources.gpu_types and profile not in known:
@@ -175,13 +179,6 @@ def check_shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
     if memory is not None and shm is not None and shm > memory:
         message = f"shm ({resources.shm}) is larger than memory ({resources.memory}); it counts as memory"
         yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
-
-
-def _divided(document: Document, field: str) -> Diagnostic:
-    """Return the error of a field that divides a card, on a platform that claims whole cards."""
-    message = f"`{field}` divides cards of a device plugin, and the platform claims whole ones (DRA)"
-    hint = "remove it, or have the platform set `gpu.allocation: device-plugin`"
-    return document.diagnostic(ERROR, "GPU443", message, ("resources", field), hint, key=True)
 
 
 def _card(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -220,7 +217,9 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
         message = "`gpu-share` asks for part of a card, and the job asks for no card"
         yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
     elif settings.claims_devices:
-        yield _divided(document, "gpu-share")
+        message = "`gpu-share` divides cards of a device plugin, and the platform claims whole ones (DRA)"
+        hint = "remove it, or have the platform set `gpu.allocation: device-plugin`"
+        yield document.diagnostic(ERROR, "GPU443", message, path, hint, key=True)
     elif settings.sharing == "none":
         yield document.diagnostic(
             WARNING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
@@ -45,30 +45,51 @@ def check_quota(document: Document, model: QuotaDocument, settings: Settings) ->
 
 def _claimed_devices(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Warn once of limits on GPUs that pods claim (DRA): Kueue counts claims by its own table of DeviceClasses."""
-    if not (settings.claims_devices and settings.has_quota_queues):
+    if not settings.claims_devices:
         return
     entries: dict[tuple[str, ...], QuotaEntry] = {
         (model.entries_key, name): entry for name, entry in (model.users or model.namespace or {}).items()
     }
     if model.default is not None:
         entries["default",] = model.default
+    if not settings.has_quota_queues:
+        yield from _slices_together(document, entries)
+        return
     limited = (
         (*path, key)
         for path, entry in entries.items()
-        for key, limit in (("gpu", entry.gpu), ("gpu-types", entry.gpu_types))
+        for key, limit in (("gpu", entry.gpu), ("gpu-types", entry.gpu_types), ("gpu-profiles", entry.gpu_profiles))
         if limit is not None
     )
     path = next(limited, None)
     if path is None:
         return
     vendor = settings.default_vendor
+    device_class = settings.device_classes.get(vendor, "CLASS")
     resource = next(iter(settings.gpu_chips[vendor].values())).resource if vendor in settings.gpu_chips else "RESOURCE"
+    if path[-1] == "gpu-profiles":
+        device_class, resource = settings.profile_class, "the resource of one profile"
+    else:
+        resource = f"`{resource}`"
     message = "Kueue counts the GPUs that pods claim (DRA) only if its configuration lists their DeviceClass"
     hint = (
-        f"map `{settings.device_classes.get(vendor, 'CLASS')}` to `{resource}` in `resources.deviceClassMappings` of "
-        "Kueue's configuration; without it the limit has no effect"
+        f"map `{device_class}` to {resource} in `resources.deviceClassMappings` of Kueue's configuration; without it "
+        "the limit has no effect"
     )
     yield document.diagnostic(WARNING, "GPU433", message, path, hint, key=True)
+
+
+def _slices_together(document: Document, entries: Mapping[tuple[str, ...], QuotaEntry]) -> Iterator[Diagnostic]:
+    """Warn once of limits on several MIG profiles: a ResourceQuota counts claims by DeviceClass."""
+    for path, entry in entries.items():
+        if len(entry.gpu_profiles or {}) > 1:
+            total = sum((entry.gpu_profiles or {}).values())
+            message = (
+                f"a ResourceQuota counts claims by DeviceClass: the limit is {total} slices of all profiles together"
+            )
+            hint = "limit one profile, or accept the common limit"
+            yield document.diagnostic(WARNING, "GPU434", message, (*path, "gpu-profiles"), hint, key=True)
+            return
 
 
 def _entry(

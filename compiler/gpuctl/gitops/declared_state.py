@@ -220,9 +220,10 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
     cards = sum((value for name, value in requests.items() if name in settings.gpu_resources), Fraction(0))
     device_class = settings.device_class_of(resources)
     if device_class is not None:
-        gpus = Fraction(resources.gpu)
-        wanted[class_limit(device_class)] = gpus
-        cards += gpus
+        devices = Fraction(resources.gpu)
+        gpus = devices if resources.gpu_profile is None else None
+        wanted[class_limit(device_class)] = devices
+        cards += devices
     return JobDemand(
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,

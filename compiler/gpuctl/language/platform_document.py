@@ -157,6 +157,12 @@ class GpuBlock(Block):
         "`gpu.nvidia.com`, amd -> `gpu.amd.com`, intel -> `gpu.intel.com`.",
         examples=[{"nvidia": "gpu.nvidia.com"}],
     )
+    profileClass: ObjectName | None = Field(  # noqa: N815
+        None,
+        description="DeviceClass of MIG slices (`gpu-profile`), with `allocation: dra`. It has the slices of all "
+        "profiles: claims select one by the attribute `profile` of NVIDIA's driver. Default: `mig.nvidia.com`.",
+        examples=["mig.nvidia.com"],
+    )
     products: Annotated[dict[RequiredLabelValue, Annotated[list[NonEmpty], Field(min_length=1)]], UserKeys()] = Field(
         default_factory=empty_dict,
         description="GPU type -> product names that the driver reports (`productName` in ResourceSlices; Intel's: "

@@ -35,7 +35,8 @@ class QuotaEntry(Block):
         None,
         alias="gpu-profiles",
         description="MIG profile -> number of slices. Profiles that are not named have no limit, or 0 if the platform "
-        "lists them in `gpu.profiles`.",
+        "lists them in `gpu.profiles`. If pods claim slices (`gpu.allocation: dra`), the sum limits the slices of all "
+        "profiles together.",
         examples=[{"1g.10gb": 14}],
     )
     gpu_types: Annotated[dict[RequiredLabelValue, Count], UserKeys()] | None = Field(

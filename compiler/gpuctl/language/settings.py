@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gpuctl.language.device_drivers import DRIVERS, DeviceDriver
+from gpuctl.language.device_drivers import DRIVERS, MIG_CLASS, DeviceDriver
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, card_named, cards_of, chip_of
 from gpuctl.language.mig_profiles import slice_resources
@@ -318,6 +318,18 @@ class Settings:
         return {**{vendor: driver.device_class for vendor, driver in DRIVERS.items()}, **own}
 
     @property
+    def profile_class(self) -> str:
+        """DeviceClass of MIG slices: the platform's, or that of NVIDIA's driver."""
+        own = self._platform.gpu.profileClass if self._platform is not None else None
+        return own or MIG_CLASS
+
+    @property
+    def claims_slices(self) -> bool:
+        """True if the platform says that pods claim MIG slices: it lists their profiles, or names their class."""
+        gpu = self._platform.gpu if self._platform is not None else None
+        return self.claims_devices and gpu is not None and bool(gpu.profiles or gpu.profileClass)
+
+    @property
     def products(self) -> Mapping[str, Sequence[str]]:
         """GPU type -> product names by which claims select its cards."""
         return self._platform.gpu.products if self._platform is not None and self.claims_devices else {}
@@ -327,9 +339,11 @@ class Settings:
         return DRIVERS.get(resources.gpu_vendor or self.default_vendor)
 
     def device_class_of(self, resources: Resources) -> str | None:
-        """Return the DeviceClass that a job's pods claim GPUs of; None if they claim none."""
+        """Return the DeviceClass that a job's pods claim GPUs or MIG slices of; None if they claim none."""
         if resources.gpu == 0 or not self.claims_devices:
             return None
+        if resources.gpu_profile is not None:
+            return self.profile_class
         return self.device_classes.get(resources.gpu_vendor or self.default_vendor)
 
     def gpu_of(self, resources: Resources) -> Gpu | None:

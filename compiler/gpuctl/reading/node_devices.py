@@ -12,7 +12,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
 from gpuctl.language.device_drivers import WHOLE_CARDS
-from gpuctl.language.mig_profiles import profile_of
+from gpuctl.language.mig_profiles import is_profile, profile_of, resource_of
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
@@ -22,6 +22,11 @@ _DRIVERS = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu", "g
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 # k8s.io/api/resource/v1: prefix of a resource name that requests devices of a DeviceClass.
 _OF_A_CLASS = "deviceclass.resource.kubernetes.io/"
+
+_Key = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+_Counters = tuple[str, str, str]
+"""Driver, pool and name of a set of counters, from which the slices of a card are taken."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,10 @@ def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Ob
 def count_gpu_devices(
     classes: Iterable[Object], slices: Iterable[Object], claims: Iterable[Object], resources: frozenset[str]
 ) -> Devices:
-    """Count the devices of known GPU drivers, and of drivers that a DeviceClass maps to a GPU resource."""
+    """Count the devices of known GPU drivers, and of drivers that a DeviceClass maps to a GPU resource.
+
+    A MIG slice counts as one GPU of the resource of its profile.
+    """
     drivers = {driver: resource for driver, resource in _DRIVERS.items() if resource in resources}
     for item in classes:
         resource = item["spec"].get("extendedResourceName")
@@ -105,30 +113,73 @@ def count_gpu_devices(
         for match in filter(None, map(_DRIVER.search, expressions)):
             if resource in resources and profile_of(resource) is None:
                 drivers[match[1]] = resource
-    places: dict[tuple[str, str, str], tuple[str, str]] = {}
-    for spec in _newest(slices):
-        resource = drivers.get(spec["driver"])
-        if resource is None:
-            continue
-        for device in filter(_is_whole, spec.get("devices") or []):
-            node = device.get("nodeName") or spec.get("nodeName")
-            if node is not None:
-                places[spec["driver"], spec["pool"]["name"], device["name"]] = node, resource
+    claims = list(claims)
+    allocated = {_key_of(result) for claim in claims for result in _allocated(claim)}
+    places = _places(_newest(slices), drivers, allocated, resources)
     offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
     for node, resource in places.values():
         _add(offered, node, resource)
     for claim in claims:
         holders = for_requests if _EXTENDED in annotations_of(claim) else by_pod
-        status = claim.get("status") or {}
-        users = [item["uid"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"]
-        for result in ((status.get("allocation") or {}).get("devices") or {}).get("results") or []:
-            place = places.get((result.get("driver"), result.get("pool"), result.get("device")))
-            if place is None or result.get("adminAccess"):
-                continue
+        users = [item["uid"] for item in (claim.get("status") or {}).get("reservedFor") or [] if _is_pod(item)]
+        for place in filter(None, (places.get(_key_of(result)) for result in _allocated(claim))):
             # Pods that share a claim share its devices; count them once.
             for uid in users[:1]:
                 _add(holders, uid, place[1])
     return Devices(offered, by_pod, for_requests)
+
+
+def _places(
+    specs: Iterable[Object], drivers: Mapping[str, str], allocated: Collection[_Key], resources: Container[str]
+) -> dict[_Key, tuple[str, str]]:
+    """Return device -> node and resource, for whole GPUs and MIG slices.
+
+    A driver that creates slices on demand lists all possible slices of a card beside it (``consumesCounters``). Those
+    that are allocated count, in place of their card.
+    """
+    found: dict[_Key, tuple[str, str]] = {}
+    cards: dict[_Key, set[_Counters]] = {}
+    divided: set[_Counters] = set()
+    for spec in specs:
+        whole = drivers.get(spec["driver"])
+        for device in (spec.get("devices") or []) if whole is not None else []:
+            node = device.get("nodeName") or spec.get("nodeName")
+            resource = whole if _is_whole(device) else _slice_resource(device)
+            if node is None or resource is None or not (resource == whole or resource in resources):
+                continue
+            key = spec["driver"], spec["pool"]["name"], device["name"]
+            counters = {(*key[:2], str(item.get("counterSet"))) for item in device.get("consumesCounters") or []}
+            if resource == whole:
+                cards[key] = counters
+            elif counters and key in allocated:
+                divided |= counters
+            elif counters:
+                continue
+            found[key] = str(node), resource
+    return {key: place for key, place in found.items() if not cards.get(key, set()) & divided}
+
+
+def _slice_resource(device: Object) -> str | None:
+    """Return the extended resource of a MIG slice's profile; None for another device."""
+    attributes = (device.get("attributes") or {}).items()
+    named = {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
+    profile = str(named.get("profile"))
+    return resource_of(profile) if named.get("type") == "mig" and is_profile(profile) else None
+
+
+def _allocated(claim: Object) -> Iterator[Object]:
+    """Yield the devices that a claim holds, without those of admin access."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return (result for result in results if not result.get("adminAccess"))
+
+
+def _key_of(result: Object) -> _Key:
+    return str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
+
+
+def _is_pod(user: Object) -> bool:
+    return bool(user.get("resource") == "pods")
 
 
 def _requested(pod: Object) -> Iterator[str]:

@@ -1,13 +1,14 @@
 """GPUs that are offered and claimed by dynamic resource allocation (DRA).
 
 A driver's ResourceSlices list its devices; the status of a ResourceClaim lists the devices allocated to it. GPU drivers
-are recognized by their name, such as ``gpu.nvidia.com``. Whole GPUs are counted; the size of a partial GPU is unknown.
+are recognized by their name, such as ``gpu.nvidia.com``. Whole GPUs and MIG slices are counted; the size of another
+partial GPU is unknown. A MIG slice is the extended resource of its profile, so that it has the size of a plugin's.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,8 +16,9 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.device_drivers import WHOLE_CARDS
+from gpuctl.language.mig_profiles import is_profile, resource_of
 from gpuctl.objects.api_resources import Object
-from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests
+from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests, GpuWeights
 from gpuctl_usage.gathering.object_facts import PodFacts
 from gpuctl_usage.ttl_cache import TtlCache
 
@@ -38,15 +40,16 @@ class Device(NamedTuple):
 class ClaimedDevices:
     """Reads ResourceSlices and ResourceClaims; a cluster without the API has none."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, weights: GpuWeights) -> None:
         self._session = session
+        self._weights = weights
         self._version = ""
-        self._whole: frozenset[Device] | None = None
+        self._known: Mapping[Device, str] | None = None
         self._pods: dict[str, GpuRequests] = {}
         self._claims: TtlCache[str, Object | None] = TtlCache(_CLAIM_TTL)
 
     def offered(self) -> dict[str, float]:
-        """Return the number of whole GPUs that drivers offer on each node.
+        """Return the number of GPUs that drivers offer on each node. A MIG slice is a part of one.
 
         :raises ClusterError: the ResourceSlices cannot be read.
         """
@@ -58,11 +61,12 @@ class ClaimedDevices:
                     continue
                 raise
             self._version = version
-            nodes = whole_gpus(found.get("items") or [])
-            self._whole = frozenset(nodes)
+            devices = offered_gpus(found.get("items") or [])
+            self._known = {device: offer.resource for device, offer in devices.items()}
             counts: dict[str, float] = defaultdict(float)
-            for node in nodes.values():
-                counts[node] += 1
+            for offer in devices.values():
+                if not offer.on_demand:
+                    counts[offer.node] += self._weights.held_gpus(((offer.resource, 1.0),), {}) or 0.0
             return dict(counts)
         return {}
 
@@ -74,8 +78,8 @@ class ClaimedDevices:
         known = self._pods.get(facts.uid)
         if known is None:
             counts = [self._count(facts, name) for name in facts.claims]
-            total = sum(filter(None, counts))
-            known = ((UNSIZED_DEVICES, 1.0),) if None in counts else ((DEVICES, total),) if total else ()
+            total = sum((Counter(found) for found in counts if found is not None), Counter[str]())
+            known = ((UNSIZED_DEVICES, 1.0),) if None in counts else tuple((name, float(total[name])) for name in total)
             if known:
                 self._pods[facts.uid] = known
         return facts._replace(gpu_requests=(*facts.gpu_requests, *known), by_claim=facts.by_claim or bool(known))
@@ -84,7 +88,7 @@ class ClaimedDevices:
         """Forget a deleted pod."""
         self._pods.pop(facts.uid, None)
 
-    def _count(self, facts: PodFacts, name: str) -> float | None:
+    def _count(self, facts: PodFacts, name: str) -> list[str] | None:
         path = (
             f"/apis/resource.k8s.io/{self._version or _VERSIONS[0]}/namespaces/{facts.namespace}/resourceclaims/{name}"
         )
@@ -92,8 +96,8 @@ class ClaimedDevices:
             claim = self._claims.get(path, partial(self._asked, path))
         except ClusterError:
             # Unknown whether the claim has GPUs; it is read again at the next change of the pod.
-            return 0.0
-        return 0.0 if claim is None else claimed_gpus(claim, self._whole)
+            return []
+        return [] if claim is None else claimed_gpus(claim, self._known)
 
     def _asked(self, path: str) -> Object | None:
         try:
@@ -108,20 +112,31 @@ class ClaimedDevices:
         return found
 
 
-def whole_gpus(slices: Iterable[Object]) -> dict[Device, str]:
-    """Return the whole GPUs of the newest generation of each pool, with their nodes."""
+class Offer(NamedTuple):
+    """A device: its node, and the resource that it counts as. ``on_demand``: a slice that the driver creates when it is
+    allocated, and which is listed beside its card.
+    """
+
+    node: str
+    resource: str
+    on_demand: bool = False
+
+
+def offered_gpus(slices: Iterable[Object]) -> dict[Device, Offer]:
+    """Return the whole GPUs and MIG slices of the newest generation of each pool."""
     specs = [item.get("spec") or {} for item in slices]
     newest: dict[tuple[str, str], int] = {}
     for spec in specs:
         key, generation = _pool(spec)
         newest[key] = max(generation, newest.get(key, 0))
     return {
-        Device(*key, str(device.get("name"))): node
+        Device(*key, str(device.get("name"))): Offer(node, resource, resource != DEVICES and _is_on_demand(device))
         for spec in specs
         for key, generation in [_pool(spec)]
         if generation == newest[key] and _DRIVER.fullmatch(key[0])
         for device, node in _devices(spec)
-        if node and _is_whole(device)
+        for resource in [_resource(device)]
+        if node and resource is not None
     }
 
 
@@ -137,22 +152,35 @@ def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]
         yield own, str(own.get("nodeName") or spec.get("nodeName") or "")
 
 
-def _is_whole(device: Mapping[str, Any]) -> bool:
-    attributes = device.get("attributes") or {}
-    said = next((value.get("string") for name, value in attributes.items() if name.rpartition("/")[2] == "type"), None)
-    return said in WHOLE_CARDS if said is not None else not device.get("consumesCounters")
+def _resource(device: Mapping[str, Any]) -> str | None:
+    """Return the resource that a device counts as; None if its size is unknown."""
+    attributes = (device.get("attributes") or {}).items()
+    texts = {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
+    if "type" not in texts:
+        return None if _is_on_demand(device) else DEVICES
+    profile = str(texts.get("profile"))
+    if texts["type"] == "mig" and is_profile(profile):
+        return resource_of(profile)
+    return DEVICES if texts["type"] in WHOLE_CARDS else None
 
 
-def claimed_gpus(claim: Object, whole: frozenset[Device] | None) -> float | None:
-    """Return the number of GPUs of a claim; None if it has a partial GPU or is reserved for several pods.
+def _is_on_demand(device: Mapping[str, Any]) -> bool:
+    return bool(device.get("consumesCounters"))
 
-    :param whole: the devices that are whole GPUs; None if unknown.
+
+def claimed_gpus(claim: Object, known: Mapping[Device, str] | None) -> list[str] | None:
+    """Return the GPUs of a claim as resources; None if the size of one is unknown, or it is reserved for several pods.
+
+    :param known: the devices that are GPUs or MIG slices, with the resources that they count as; None if unknown.
     """
     status = claim.get("status") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
     ours = [item for item in results if _DRIVER.fullmatch(str(item.get("driver"))) and not item.get("adminAccess")]
+    found: list[str] = []
     for item in ours:
         device = Device(*(str(item.get(name)) for name in ("driver", "pool", "device")))
-        if item.get("shareID") or (device not in whole if whole is not None else "mig" in device.name):
+        resource = known.get(device) if known is not None else None if "mig" in device.name else DEVICES
+        if item.get("shareID") or resource is None:
             return None
-    return None if ours and len(status.get("reservedFor") or []) > 1 else float(len(ours))
+        found.append(resource)
+    return None if len(status.get("reservedFor") or []) > 1 and ours else found

@@ -292,6 +292,17 @@ LINKER_CODES = (
         f"{DRA}quota: {{backend: kueue}}\n",
     ),
     CodeRule(
+        "GPU434",
+        "warning",
+        "common limit on the MIG slices of several profiles",
+        "With `gpu.allocation: dra` pods claim MIG slices of a DeviceClass, and a ResourceQuota counts the devices of "
+        "a class, whatever their profile. The sum of `gpu-profiles` limits all slices together.",
+        "Limit one profile, or accept the common limit.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a:\n"
+        "    gpu-profiles: {1g.10gb: 4, 3g.40gb: 1}  #!\n",
+        DRA,
+    ),
+    CodeRule(
         "GPU442",
         "error",
         "two routes with one address",

@@ -14,6 +14,7 @@ from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders, smallest_change
 from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.language.display_text import first_few
+from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden_names import in_namespace
 from gpuctl.objects.role_jobs import role_of
@@ -241,9 +242,14 @@ def rollout(pending: PendingPods) -> Finding | None:
 
 
 def _counted_as(pending: PendingPods, resource: str) -> str:
-    """Return the extended resource that devices of a class of GPUs stand for; other resources unchanged."""
+    """Return the extended resource that devices of a class of GPUs stand for; other resources unchanged.
+
+    Slices of all profiles are GPUs alike, so the first profile stands for them.
+    """
     settings = pending.evidence.settings
     if is_device_class(resource):
+        if class_of(resource) == settings.profile_class:
+            return resource_of(KNOWN_PROFILES[0])
         for vendor, device_class in settings.device_classes.items():
             if device_class == class_of(resource) and vendor in settings.gpu_chips:
                 return next(iter(settings.gpu_chips[vendor].values())).resource
