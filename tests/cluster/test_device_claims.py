@@ -145,6 +145,9 @@ def test_cards_of_claims_are_counted(place: Place, nodes: None) -> None:
     place.apply(late)
     place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
     assert "needs 1 DeviceClass/gpu.nvidia.com (memory >= 79Gi)" in why(place, "late")["message"]
+    for flags in ((), ("--jobs",)):
+        rows = place.gpuctl("get", "jobs", *flags, "-o", "json").value["items"]
+        assert {row["name"]: row["gpu"] for row in rows} == {"first": 2, "late": 1}, "a waiting job requests its GPU"
     assert [item["job"] for item in why(place, "late")["numbers"]["heldBy"]] == ["Job/first"]
 
 
@@ -187,5 +190,12 @@ def test_quota_limits_claims(place: Place, nodes: None) -> None:
     assert (late["verdict"], late["certain"]) == ("fits-when-empty", True)
     assert "deviceclass.resource.k8s.io/devices would be 3 of 2" in str(late)
     assert fit(place, job("two", 1), 0)["verdict"] == "fits", "the claim of the replaced job is given back"
-    place.apply(job("late", 1))
+    refused = place.apply(job("late", 1), code=1)
+    key = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+    assert f"quota {quota}: {key} would be 3 of 2 (in use 2, needed 1); --queue creates it anyway" in refused.err
+    waits = place.apply(job("late", 1), flags=("--queue",))
+    assert f"asks 1 {key}, 0 free; held by training/two" in waits.out
     place.until(lambda: why(place, "late")["cause"] == "quota-exceeded", "the controller's event")
+    # The claim that the quota refused is not given back, and that of `two` is.
+    assert "would be 3 of 2" in place.apply(job("late", 1, **{"gpu-memory": "1Gi"}), flags=("--yes",), code=1).err
+    place.apply(job("two", 1), flags=("--yes",))

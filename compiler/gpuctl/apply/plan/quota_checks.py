@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, QuotaWaitOptions, add_quota_waits, add_refused_waits
 from gpuctl.apply.state.live_state import OURS
@@ -22,6 +23,7 @@ def check_quotas(
     steps: list[Step],
     pods: dict[int, list[Template]],
     refusals: dict[str, list[str]],
+    claims: ClaimCharges,
     queueing: QuotaWaitOptions | None = None,
     advice: str = "",
 ) -> list[str]:
@@ -30,6 +32,7 @@ def check_quotas(
     :param pods: ``id(step)`` -> pod templates of its workload with the server's defaults, and the number of pods of
         each.
     :param refusals: namespace -> quota errors of dry-runs; used if the user may not read the quotas.
+    :param claims: what the devices of live pods charge.
     :param queueing: pods that exceed a quota wait instead: written into the steps as waits.
     :param advice: appended to the error if the pods would fit later.
     """
@@ -37,7 +40,7 @@ def check_quotas(
     errors: list[str] = []
 
     def look(namespace: str) -> list[str]:
-        return _check(session, namespace, steps, pods, refusals, queueing, advice)
+        return _check(session, namespace, steps, pods, refusals, claims, queueing, advice)
 
     for found in session.each(look, namespaces):
         errors += found
@@ -50,6 +53,7 @@ def _check(
     steps: list[Step],
     pods: dict[int, list[Template]],
     refusals: dict[str, list[str]],
+    claims: ClaimCharges,
     queueing: QuotaWaitOptions | None,
     advice: str,
 ) -> list[str]:
@@ -69,7 +73,7 @@ def _check(
     if not quotas:
         return []
     objects, demands, rolling = _requested_usage(mine, pods)
-    freed = _freed(session, namespace, leaving, rolling)
+    freed = _freed(session, namespace, leaving, rolling, claims)
     # Prunes come after creations. Pods retry until the pruned pods are gone; the creation of an object does not.
     freed_before = _freed_objects(step for step in leaving if step.action != "prune")
     never = _never_fitting(namespace, quotas, mine, pods, queued_only=queueing is None)
@@ -86,7 +90,7 @@ def _check(
         classes = {step.key.name: step.desired for step in steps if step.key.kind == "PriorityClass" and step.desired}
         # The sort is stable: equal priorities keep the order of the plan.
         demands.sort(key=lambda demand: -_priority(demand, classes))
-        add_quota_waits(session, namespace, quotas, demands, objects, freed, queueing)
+        add_quota_waits(session, namespace, quotas, demands, objects, freed, claims, queueing)
     return found
 
 
@@ -158,7 +162,9 @@ def _pods_of(workload: Object, pods: list[Template] | None) -> list[ChargedObjec
     return [usage for usage in charged_objects(workload, pods) if usage.object["kind"] == "Pod"]
 
 
-def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[ChargedObjects]:
+def _freed(
+    session: Session, namespace: str, leaving: list[Step], rolling: list[Object], claims: ClaimCharges
+) -> list[ChargedObjects]:
     """Return the usage that is freed: deleted objects, and the live pods of deleted and ``rolling`` workloads."""
     live = [step.live for step in leaving if step.live is not None]
     freed = _freed_objects(leaving)
@@ -170,7 +176,9 @@ def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[
         return [usage for obj in live for usage in charged_objects(obj)] + [
             usage for obj in rolling for usage in _pods_of(obj, None)
         ]
-    return freed + [ChargedObjects(pod) for mine in pods_of_each(pods, workloads) for pod in mine]
+    return freed + [
+        ChargedObjects(claims.live(pod, namespace)) for mine in pods_of_each(pods, workloads) for pod in mine
+    ]
 
 
 def _freed_objects(leaving: Iterable[Step]) -> list[ChargedObjects]:

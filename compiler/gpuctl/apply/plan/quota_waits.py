@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import MaySee
+from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.capacity.quota_charges import (
@@ -53,13 +54,14 @@ def add_quota_waits(
     demands: list[PodDemand],
     objects: list[ChargedObjects],
     freed: list[ChargedObjects],
+    claims: ClaimCharges,
     queueing: QuotaWaitOptions,
 ) -> None:
     """Add waits to the steps of a namespace whose pods exceed a quota when ``demands`` are created in this order."""
     if not shortfalls(quotas, [*objects, *(usage for demand in demands for usage in demand.pods)], freed):
         return
     left = [with_charges(quota, objects, freed) for quota in quotas]
-    holders = _Holders(session, namespace, freed, queueing)
+    holders = _Holders(session, namespace, freed, claims, queueing)
     for demand in demands:
         short = shortfalls(left, demand.pods)
         if not short:
@@ -104,11 +106,17 @@ class _Holders:
     """The usage of a namespace's quotas by job. Its pods are read once, when first needed."""
 
     def __init__(
-        self, session: Session, namespace: str, freed: list[ChargedObjects], queueing: QuotaWaitOptions
+        self,
+        session: Session,
+        namespace: str,
+        freed: list[ChargedObjects],
+        claims: ClaimCharges,
+        queueing: QuotaWaitOptions,
     ) -> None:
         self._session = session
         self._namespace = namespace
         self._leaving = {_uid(usage.object) for usage in freed}
+        self._claims = claims
         self._queueing = queueing
         self._known: list[tuple[str, list[ChargedObjects]]] | None = None
         self._coming: list[tuple[str, list[ChargedObjects]]] = []
@@ -148,7 +156,7 @@ class _Holders:
         for pod in self._read():
             yield (
                 job_title(labels_of(pod), self._queueing.keys) or f"pod/{pod['metadata']['name']}",
-                [ChargedObjects(pod)],
+                [ChargedObjects(self._claims.live(pod, self._namespace))],
             )
 
     def _read(self) -> list[Object]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import CheckOptions
+from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.dependency_checks import check_dependencies
 from gpuctl.apply.plan.dry_run_pods import DryRunPod, creation_error, dry_run_pods
 from gpuctl.apply.plan.evictions import never_fitting
@@ -91,25 +92,27 @@ def _check_quotas(
     """Return errors for objects and pods that exceed a quota. With ``--queue`` such pods become waits."""
     templates: dict[int, list[tuple[Object, int]]] = {}
     refused: dict[int, str] = {}
+    claims = ClaimCharges(session, plan.steps)
     for pod in pods:
-        templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
+        template = claims.planned(pod.template, pod.step.key.namespace)
+        templates.setdefault(id(pod.step), []).append((template, pod.pods))
         if pod.refusal:
             refused.setdefault(id(pod.step), pod.refusal)
     if platform is not None and platform.queue:
         return check_quotas(
-            session, steps, templates, refusals, QuotaWaitOptions(platform.keys, refused, platform.sees)
+            session, steps, templates, refusals, claims, QuotaWaitOptions(platform.keys, refused, platform.sees)
         )
     for pod in pods:
         if pod.refusal:
             refusals.setdefault(pod.step.key.namespace, []).append(pod.refusal)
-    errors = check_quotas(session, steps, templates, refusals)
+    errors = check_quotas(session, steps, templates, refusals, claims)
     if not errors or platform is None:
         return errors
     never = never_fitting(session, plan)
     if never:
         return [*never, *errors]
     advice = f"{QUEUE_ANYWAY}, and it starts when there is room"
-    return check_quotas(session, steps, templates, refusals, advice=advice)
+    return check_quotas(session, steps, templates, refusals, claims, advice=advice)
 
 
 def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
