@@ -22,6 +22,7 @@ from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.objects.role_jobs import JOBSET_LABEL, has_several_roles, missing_of_roles
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.reading.claim_templates import TemplateKey, read_requested_gpus, requested_gpus
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
 from gpuctl.reading.job_prerequisites import read_prerequisites
@@ -176,7 +177,9 @@ class JobFilter(NamedTuple):
 class PlatformKeys(NamedTuple):
     """The platform's label keys and GPU resources.
 
+    :param classes: the DeviceClasses of GPUs.
     :param claimed: uid of a pod -> number of GPUs that its resource claims hold.
+    :param requested: ResourceClaimTemplate -> number of GPUs that its claims request.
     """
 
     keys: Records
@@ -184,19 +187,38 @@ class PlatformKeys(NamedTuple):
     priority: str
     gpus: frozenset[str]
     sweep_values: str
+    classes: frozenset[str]
     claimed: Mapping[str, int] = MappingProxyType({})
+    requested: Mapping[TemplateKey, int] = MappingProxyType({})
 
 
 def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
     """Return the label keys and GPU resources of a platform."""
     gpu_type, priority, values = map(settings.label, ("gpu-type", "priority", SWEEP_VALUES))
-    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values)
+    classes = frozenset({*settings.device_classes.values(), settings.profile_class})
+    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values, classes)
 
 
 def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
-    """Return keys with the GPUs that resource claims of the jobs' pods hold. Nothing is read if no pod has a claim."""
-    pods = [pod for job in jobs for pod in job.pods]
-    return names._replace(claimed=gpus_of_claims(scope, names.gpus, pods))
+    """Return keys with the GPUs that resource claims of the jobs' pods hold or request. Nothing is read if no pod has a
+    claim.
+    """
+    jobs = list(jobs)
+    names = names._replace(claimed=gpus_of_claims(scope, names.gpus, [pod for job in jobs for pod in job.pods]))
+    return with_requested_gpus(names, scope, jobs)
+
+
+def with_requested_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
+    """Return keys with the GPUs that resource claims of the jobs' pods request."""
+    specs = ((job.identity.namespace, spec) for job in jobs for spec in pod_specs(job))
+    return names._replace(requested=read_requested_gpus(scope, specs, names.classes))
+
+
+def pod_specs(job: Job) -> Iterator[Object]:
+    """Yield the specs of a job's pods, of those that it has and of those that it will have."""
+    yield from (pod["spec"] for pod in job.pods)
+    if job.workload is not None:
+        yield from (template.get("spec") or {} for template, _ in pod_templates(not_started(job.workload)))
 
 
 def identity_of(obj: Object, keys: Records) -> Identity | None:
@@ -433,7 +455,8 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
 
 def _missing_gpus(job: Job, jobset: Object, names: PlatformKeys) -> int:
     missing = missing_of_roles(jobset, job.pods)
-    return sum(_gpus(template.get("spec") or {}, names) * number for template, number in missing)
+    namespace = job.identity.namespace
+    return sum(_gpus(template.get("spec") or {}, namespace, names) * number for template, number in missing)
 
 
 def condition_message(workload: Object, kind: str) -> str:
@@ -478,7 +501,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
         gpus = sum(_pod_gpus(pod, names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed"))
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
-    main, pods = job.workload, [] if is_idle_schedule(job) else job.pods
+    main, pods, namespace = job.workload, [] if is_idle_schedule(job) else job.pods, job.identity.namespace
     templates = pod_templates(not_started(main))
     types = (selected_gpu_type(template.get("spec") or {}, names.gpu_type) for template, _ in templates)
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods if (pod.get("spec") or {}).get("nodeName")})
@@ -494,8 +517,8 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         created_at=main["metadata"].get("creationTimestamp"),
         started_at=(main.get("status") or {}).get("startTime") or (min(starts) if starts else None),
         pool=labels_of(main).get(names.keys.pool),
-        gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates)
-        + sum(names.claimed.get(pod["metadata"]["uid"], 0) for pod in pods),
+        gpu=sum(_gpus(template.get("spec") or {}, namespace, names) * number for template, number in templates)
+        + sum(max(0, _claimed(pod, names) - _requested(pod["spec"], namespace, names)) for pod in pods),
         gpu_type=next(filter(None, types), None),
         priority=labels_of(main).get(names.priority),
         applied_by=applied_by(main, names.keys),
@@ -554,8 +577,21 @@ def not_started(workload: Object) -> Object:
 
 
 def _pod_gpus(pod: Object, names: PlatformKeys) -> int:
-    return _gpus(pod["spec"], names) + names.claimed.get(pod["metadata"]["uid"], 0)
+    """Return the GPUs of a pod: those that its claims hold, or request until they are allocated."""
+    namespace = pod["metadata"].get("namespace") or ""
+    requested = _requested(pod["spec"], namespace, names)
+    return _gpus(pod["spec"], namespace, names) - requested + (_claimed(pod, names) or requested)
 
 
-def _gpus(spec: Object, names: PlatformKeys) -> int:
-    return int(sum(amount for name, amount in pod_requests(spec).items() if name in names.gpus))
+def _gpus(spec: Object, namespace: str, names: PlatformKeys) -> int:
+    """Return the GPUs that a pod requests as a resource or by claims."""
+    amounts = pod_requests(spec).items()
+    return int(sum(amount for name, amount in amounts if name in names.gpus)) + _requested(spec, namespace, names)
+
+
+def _requested(spec: Object, namespace: str, names: PlatformKeys) -> int:
+    return requested_gpus(spec, namespace, names.requested)
+
+
+def _claimed(pod: Object, names: PlatformKeys) -> int:
+    return names.claimed.get(pod["metadata"]["uid"], 0)

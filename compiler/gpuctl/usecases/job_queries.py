@@ -226,6 +226,7 @@ def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
         gpus, devices = PlatformGpus(reader.settings), read_devices(reader.scope, labels.gpus)
         pods = [pod for job in jobs for pod in job.pods]
         labels = labels._replace(claimed=devices.gpus_of(pods, labels.gpus))
+        labels = job_rows.with_requested_gpus(labels, reader.scope, jobs)
         offered = (devices.offered.get(node["metadata"]["name"], {}) for node in nodes)
         capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
         total = sum(map(gpus.count, (*capacity, *offered)))

@@ -27,6 +27,7 @@ from gpuctl.reading.job_rows import (
     job_id,
     job_row,
     platform_keys,
+    pod_specs,
     read_jobs,
     with_claimed_gpus,
 )
@@ -198,8 +199,8 @@ class JobBoard:
         )
 
     def _count_claims(self, reader: ReadContext, jobs: Iterable[Job]) -> None:
-        """Count the GPUs of resource claims again if a pod with claims has changed."""
-        claiming = [pod for job in jobs for pod in job.pods if pod["spec"].get("resourceClaims")]
+        """Count the GPUs of resource claims again if a job or a pod with claims has changed."""
+        claiming = [spec for job in jobs for spec in pod_specs(job) if spec.get("resourceClaims")]
         if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
             return
         try:
