@@ -70,5 +70,9 @@ def test_limit_on_claimed_gpus_is_a_warning() -> None:
     assert codes("{gpu: 4}", {"gpu": 1}, dra) == ["GPU433"]
     assert codes("{cpu: 64}", {"gpu": 1}, dra) == []
     assert codes("{gpu-types: {A100: 4}}", {"gpu": 1}, dra) == ["GPU433"]
+    assert codes("{gpu-profiles: {1g.10gb: 4, 2g.20gb: 1}}", {"gpu": 1, "gpu-profile": "1g.10gb"}, dra) == ["GPU433"]
+    two = "{allocation: dra, products: {H100: [NVIDIA H100], A100: [NVIDIA A100]}}"
+    assert codes("{cpu: 64}", {"gpu": 1, "gpu-type": ["H100", "A100"]}, two) == ["GPU435"]
+    assert codes("{cpu: 64}", {"gpu": 1, "gpu-type": ["H100"]}, two) == []
     # Claims by product name select no node, so that Kueue would count another type.
     assert codes("{gpu-types: {H100: 4}}", {"gpu": 1}, dra) == ["GPU433", "GPU231"]

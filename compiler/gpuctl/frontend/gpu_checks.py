@@ -70,6 +70,8 @@ def _device_claim(document: Document, model: Job, settings: Settings) -> Iterato
     vendor = resources.gpu_vendor or settings.default_vendor
     if vendor in settings.gpu_chips:
         yield from _unknown_driver(document, model, settings, vendor)
+    if settings.queue_of_job(model) is not None:
+        yield from alternatives_in_queue(document, model, settings)
     if resources.gpu > MOST_DEVICES:
         message = f"a claim has at most {MOST_DEVICES} devices, and each pod asks for {resources.gpu} GPUs"
         yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu"), "use several `nodes`")
@@ -98,6 +100,19 @@ def _unknown_driver(document: Document, model: Job, settings: Settings, vendor: 
     elif len(listed) > MOST_ALTERNATIVES:
         message = f"a claim has at most {MOST_ALTERNATIVES} alternatives, and `gpu-type` lists {len(listed)}"
         yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu-type"), "list fewer types", key=True)
+
+
+def alternatives_in_queue(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Warn of a job in a Kueue queue whose claim has alternatives of GPU types.
+
+    Source: Kueue 0.19, ``pkg/dra/claims.go``, countDevicesPerClass.
+    """
+    known = {name.casefold() for name in settings.products}
+    types = [name for name in model.resources.gpu_types if name.casefold() in known]
+    if model.resources.gpu and len(types) > 1:
+        message = "Kueue 0.19 admits no job whose claim has alternatives, and `gpu-type` lists several types"
+        hint = f"name one type, such as `{types[0]}`"
+        yield document.diagnostic(WARNING, "GPU435", message, ("resources", "gpu-type"), hint, key=True)
 
 
 def _nominal_memory(document: Document, condition: str) -> Iterator[Diagnostic]:

@@ -74,7 +74,7 @@ def _claimed_devices(document: Document, model: QuotaDocument, settings: Setting
     message = "Kueue counts the GPUs that pods claim (DRA) only if its configuration lists their DeviceClass"
     hint = (
         f"map `{device_class}` to {resource} in `resources.deviceClassMappings` of Kueue's configuration; without it "
-        "the limit has no effect"
+        "Kueue admits no job that claims GPUs (before 0.18: all of them)"
     )
     yield document.diagnostic(WARNING, "GPU433", message, path, hint, key=True)
 

@@ -7,8 +7,10 @@ from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.gpu_checks import alternatives_in_queue
 from gpuctl.frontend.pool_links import amount_of_pods
 from gpuctl.frontend.quota_links import amount_text, amounts_of, pod_request, title_of_resource
+from gpuctl.frontend.role_views import check_pods
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import is_profile
 from gpuctl.language.quota_document import QuotaEntry
@@ -33,6 +35,8 @@ def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
             continue
         if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE):
             continue
+        if settings.queue_of_job(model) is None:
+            yield from check_pods(document, model, lambda view, part: alternatives_in_queue(view, part, settings))
         quota, entry = quotas[document.namespace]
         problem = (
             _without_quota(document, model, entry, settings)

@@ -285,7 +285,7 @@ LINKER_CODES = (
         "limit on claimed GPUs that Kueue may not count",
         "With `gpu.allocation: dra` pods request no extended resource such as `nvidia.com/gpu`, which the queues of "
         "quotas limit. Kueue counts the devices of a claim under the resource that its configuration maps their "
-        "DeviceClass to. Without a mapping it admits the jobs and counts no GPU.",
+        "DeviceClass to. Without a mapping Kueue 0.18 and newer admits no job with claims; older ones count no GPU.",
         "Add the DeviceClass to `resources.deviceClassMappings` of Kueue's configuration, with the resource of the "
         "vendor as the name. Or set `quota: {backend: resourcequota}` in platform.yaml: a ResourceQuota limits claims.",
         "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a:\n    gpu: 4  #!\n",
@@ -301,6 +301,19 @@ LINKER_CODES = (
         "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a:\n"
         "    gpu-profiles: {1g.10gb: 4, 3g.40gb: 1}  #!\n",
         DRA,
+    ),
+    CodeRule(
+        "GPU435",
+        "warning",
+        "job that Kueue never admits: alternatives in its claim",
+        "With `gpu.allocation: dra` and `gpu.products`, a list in `gpu-type` becomes a claim with alternatives "
+        "(`firstAvailable`). Kueue 0.19 does not count such claims: the job waits in its queue for ever.",
+        "Name one type in `gpu-type`, or leave the queue.",
+        job_document(
+            "training",
+            "resources:\n  queue: research\n  gpu: 1\n  gpu-type: [H100, A100]  #!\n  cpu: 8\n  memory: 64Gi\n",
+        ),
+        f"{PLATFORM}gpu: {{allocation: dra, products: {{H100: [NVIDIA H100], A100: [NVIDIA A100]}}}}\n",
     ),
     CodeRule(
         "GPU442",

@@ -38,6 +38,7 @@ _UNUSABLE = re.compile(
     r"|doesn't match ClusterQueue selector|unavailable in ClusterQueue|> maximum capacity"
 )
 _NO_FLAVOR = re.compile(r"doesn't match node affinity|untolerated taint")
+_UNMAPPED = re.compile(r"DeviceClass (\S+) is not mapped in DRA configuration")
 _PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
 
 
@@ -133,6 +134,7 @@ def _trouble(admission: Object, place: QueuePosition, lists: KueueLists, namespa
     for found in (
         _missing_queue(lists, namespace, place.queue),
         _stopped(lists, namespace, place),
+        _refused_claim(admission, place),
         _not_covered(place),
         _too_large(place),
         _by_its_words(admission, place),
@@ -184,6 +186,22 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
     if active is not None and active.get("status") == "False":
         message = f"{_which(place)} is not active: {one_line(active.get('message'))}"
         return _Trouble(message, "ask the administrators to repair the ClusterQueue", condition_proof(found, "Active"))
+    return None
+
+
+def _refused_claim(admission: Object, place: QueuePosition) -> _Trouble | None:
+    """The job claims devices (DRA) in a way that Kueue does not count. Source: ``pkg/dra/claims.go``."""
+    said = _said(admission, "QuotaReserved")
+    never = f"{_which(place)} never admits it"
+    proof = condition_proof(admission, "QuotaReserved")
+    if "FirstAvailable device selection is not supported" in said:
+        fix = "name one type in `resources.gpu-type`"
+        return _Trouble(f"{never}: Kueue does not support claims with alternatives of GPU types", fix, proof)
+    if (unmapped := _UNMAPPED.search(said)) is not None:
+        fix = (
+            f"ask the administrators to list {unmapped[1]} in `resources.deviceClassMappings` of Kueue's configuration"
+        )
+        return _Trouble(f"{never}: Kueue's configuration does not list DeviceClass {unmapped[1]}", fix, proof)
     return None
 
 
