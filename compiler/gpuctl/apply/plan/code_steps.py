@@ -4,7 +4,7 @@ rollback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
@@ -43,7 +43,7 @@ def code_change(archives: Iterable[Object], own: Iterable[Object], main: Step, t
     missing = sorted(wanted - there.keys() - {obj["metadata"]["name"] for obj in own})
     used = set(_mounted(main.live)) if main.live is not None else set()
     yielded = {obj["metadata"]["name"]: obj for obj in own if is_code_archive(obj)}
-    left = sorted(there, key=lambda name: (name in used, _age(there[name])), reverse=True)
+    left = newest_first(there, used)
     spare = [name for name in left if name not in wanted]
     stay = {*wanted, *spare[:1]}
     steps = [_step(there[name], title, stays=name in stay) for name in left if name not in yielded]
@@ -58,6 +58,11 @@ def _mounted(workload: Object) -> list[str]:
     # A podPatch may have another volume of this name.
     names = [(volume.get("configMap") or {}).get("name") for volume in volumes if volume["name"] == ARCHIVE_VOLUME]
     return [name for name in names if name and is_code_name(name, labels_of(workload).get("app") or "")]
+
+
+def newest_first(versions: Mapping[str, Object], used: Collection[str]) -> list[str]:
+    """Return the names of the live versions of an object: those that the live workload names, then the newest."""
+    return sorted(versions, key=lambda name: (name in used, _age(versions[name])), reverse=True)
 
 
 def _age(obj: Object) -> tuple[str, str]:

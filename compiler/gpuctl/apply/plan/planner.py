@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_steps import note_existing_claims
+from gpuctl.apply.plan.claim_template_steps import kept_template
 from gpuctl.apply.plan.code_steps import code_change
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
 from gpuctl.apply.plan.disruption import foreign_autoscalers
@@ -411,9 +412,13 @@ def _companions(
     draft.steps.update((step.key, step) for step in change.steps)
     draft.plan.notes += [change.note] if change.note is not None else []
     draft.plan.errors += [change.error] if change.error is not None else []
+    kept = kept_template(beside, wanted, main, title_of(document))
     for live in beside:
         key = key_of(live)
         if key in wanted or is_code_archive(live):
+            continue
+        if kept is not None and key == kept.key:
+            draft.steps[key] = kept
             continue
         if "kept" in main.reason and key.kind not in ROUTES:
             continue
