@@ -115,7 +115,11 @@ def model_demands(
     specs = [
         (template["spec"], obj["metadata"]["namespace"]) for obj in workloads for template, _ in pod_templates(obj)
     ]
-    devices = count_devices(snapshot, (*specs, *((waiting_spec(item), item["namespace"]) for item in snapshot.pods)))
+    unplaced, placed = (
+        [(waiting_spec(item), item["namespace"]) for item in snapshot.pods if ("node" in item) is is_placed]
+        for is_placed in (False, True)
+    )
+    devices = count_devices(snapshot, [*specs, *unplaced], placed)
     pods = {id(item): resident_pod(item, namespaces, snapshot, devices) for item in snapshot.pods}
     cluster = build_cluster_model(snapshot, objects, pods, devices)
     classes = _classes(snapshot, objects)

@@ -2,7 +2,8 @@
 
 Source: ``k8s.io/dynamic-resource-allocation/structured/internal/incubating`` (pools, taints, selectors). A request that
 matches a part of the devices of another one on some node depends on the scheduler's choice of devices: its devices on
-that node are not counted, and the shortage is unknown.
+that node are not counted, and the shortage is unknown. So does a request for devices of the same divided cards, unless
+only pods on nodes make it: their devices are known.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from gpuctl.capacity.device_requests import (
 from gpuctl.capacity.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.scheduler_model import Units
+from gpuctl.capacity.shared_counters import DeviceKey, SharedCounters
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import tolerates
 
 _BLOCKING = ("NoSchedule", "NoExecute")
-DeviceKey = tuple[str, str, str]
-"""Driver, pool and name of a device."""
 PodName = tuple[str, str]
 """Namespace and name of a pod."""
 
@@ -93,22 +93,35 @@ class _Device:
     value: Object
 
 
-def count_devices(snapshot: Snapshot, pods: Iterable[tuple[Object, str]]) -> DeviceCounts:
+def count_devices(
+    snapshot: Snapshot, pods: Iterable[tuple[Object, str]], placed: Iterable[tuple[Object, str]] = ()
+) -> DeviceCounts:
     """Count the devices of a cluster.
 
-    :param pods: specs and namespaces of all pods that request devices, or may do so.
+    :param pods: specs and namespaces of the pods without a node that request devices, or may do so.
+    :param placed: those of pods on nodes.
     """
     if lacking_lists(snapshot, "deviceClasses", "resourceSlices", "resourceClaims") or not snapshot.device_classes:
         return DeviceCounts(snapshot)
-    found = (pod_devices(spec, namespace, snapshot) for spec, namespace in pods)
-    requests = {request.name: request for own in found for request, _ in own.requests}
-    return _Count(snapshot, requests).result() if requests else DeviceCounts(snapshot)
+    coming, there = (
+        {
+            request.name: request
+            for spec, namespace in part
+            for request, _ in pod_devices(spec, namespace, snapshot).requests
+        }
+        for part in (pods, placed)
+    )
+    requests = there | coming
+    return _Count(snapshot, requests, frozenset(coming)).result() if requests else DeviceCounts(snapshot)
 
 
 class _Count:
-    def __init__(self, snapshot: Snapshot, requests: Mapping[str, DeviceRequest]) -> None:
+    def __init__(self, snapshot: Snapshot, requests: Mapping[str, DeviceRequest], coming: frozenset[str]) -> None:
         self._snapshot = snapshot
         self._requests = requests
+        self._coming = coming
+        held = (item for claim in snapshot.resource_claims for item in claim.get("devices") or ())
+        self._counters = SharedCounters(frozenset((item["driver"], item["pool"], item["device"]) for item in held))
         self._classes = {item["name"]: tuple(item.get("selectors") or ()) for item in snapshot.device_classes}
         self._doubts: dict[str, str] = {}
         self._matches: dict[str, dict[str, set[DeviceKey]]] = {}
@@ -122,6 +135,7 @@ class _Count:
             plugins = self._plugin_nodes(request.resource)
             self._matches[name] = {node: keys for node, keys in found.items() if node not in plugins}
         shared = self._shared()
+        self._divide()
         held = self._held(shared)
         offered: dict[str, Units] = {}
         for name, found in self._matches.items():
@@ -145,6 +159,11 @@ class _Count:
         for (driver, pool), slices in pools.items():
             newest = max(item["pool"]["generation"] for item in slices)
             slices = [item for item in slices if item["pool"]["generation"] == newest]
+            for item in slices:
+                self._counters.add_counters(driver, pool, item.get("counters") or {})
+                for device in item["devices"]:
+                    if device.get("consumes"):
+                        self._counters.add_device((driver, pool, device["name"]), device["consumes"])
             found = [
                 _Device((driver, pool, device["name"]), device.get("node") or item.get("node") or "", device)
                 for item in slices
@@ -202,14 +221,12 @@ class _Count:
         result = {}
         for node, names in by_node.items():
             sets = {name: self._matches[name][node] for name in names}
-            mixed = {
-                name
-                for pair in combinations(names, 2)
-                if sets[pair[0]] & sets[pair[1]] and sets[pair[0]] != sets[pair[1]]
-                for name in pair
-            }
-            for name in mixed:
-                self._doubt(self._requests[name], f"some requests match only a part of the devices of {node}")
+            mixed: dict[str, str] = {}
+            for pair in combinations(names, 2):
+                why = self._conflict(pair, sets)
+                mixed.update(dict.fromkeys(pair, why) if why else {})
+            for name, why in mixed.items():
+                self._doubt(self._requests[name], f"{why} of {node}")
                 del self._matches[name][node]
             alike: dict[frozenset[DeviceKey], list[str]] = {}
             for name in names:
@@ -219,6 +236,31 @@ class _Count:
             if groups:
                 result[node] = groups
         return result
+
+    def _conflict(self, pair: tuple[str, str], sets: Mapping[str, set[DeviceKey]]) -> str:
+        """Return why the devices of one request depend on those that the scheduler chooses for the other, or ""."""
+        one, other = (sets[name] for name in pair)
+        if one == other:
+            return ""
+        if one & other:
+            return "some requests match only a part of the devices"
+        # The devices of pods on nodes are known.
+        divide = self._coming.issuperset(pair) and self._counters.cards_of(one) & self._counters.cards_of(other)
+        return "some requests divide the same cards" if divide else ""
+
+    def _divide(self) -> None:
+        """Keep, of devices that take parts of cards, those that can be in use together."""
+        for name, found in self._matches.items():
+            request = self._requests[name]
+            for node, keys in list(found.items()):
+                room = self._counters.room(keys)
+                if request.all and len(room.devices) < len(keys):
+                    self._doubt(request, f"{node} has devices that take parts of cards")
+                    del found[node]
+                    continue
+                found[node] = set(room.devices)
+                if room.doubt:
+                    self._doubt(request, f"on {node}, {room.doubt}")
 
     def _measure(self, request: DeviceRequest, found: Mapping[str, set[DeviceKey]]) -> None:
         sizes = {len(keys) for keys in found.values()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpuctl.capacity.shared_counters import counters_of_sets
 from gpuctl.objects.api_resources import Object
 
 _UNCOUNTED = {
-    "consumesCounters": "partitions of a card",
     "allowMultipleAllocations": "devices that several claims share",
     "bindingConditions": "devices with binding conditions",
     "nodeAllocatableResourceMappings": "devices that take node resources",
@@ -31,8 +31,8 @@ def resource_slice_entry(obj: Object) -> Object:
         "slices": spec["pool"].get("resourceSliceCount") or 0,
     }
     devices = [_device(item, spec) for item in spec.get("devices") or []]
-    node = {"node": spec["nodeName"]} if spec.get("nodeName") else {}
-    return {"driver": spec["driver"], "pool": pool, **node, "devices": devices}
+    rest = {"node": spec.get("nodeName"), "counters": counters_of_sets(spec.get("sharedCounters") or [], "name")}
+    return {"driver": spec["driver"], "pool": pool, **_without_empty(rest), "devices": devices}
 
 
 def _device(device: Object, spec: Object) -> Object:
@@ -42,6 +42,7 @@ def _device(device: Object, spec: Object) -> Object:
         "attributes": attributes,
         "capacity": {name: value["value"] for name, value in (device.get("capacity") or {}).items()},
         "taints": [_pick(taint, _TAINT) for taint in device.get("taints") or []],
+        "consumes": counters_of_sets(device.get("consumesCounters") or [], "counterSet"),
         "node": device.get("nodeName") if spec.get("perDeviceNodeSelection") else None,
         "uncounted": kinds[0] if kinds else None,
     }

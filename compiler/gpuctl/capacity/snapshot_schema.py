@@ -189,6 +189,7 @@ SCHEMA: dict[str, Any] = {
             "driver": str,
             "pool": {"name": str, "generation": int, "slices": int},
             "node": Maybe(str),
+            "counters": Maybe(Each(_AMOUNTS)),
             "devices": [
                 {
                     "name": str,
@@ -196,6 +197,7 @@ SCHEMA: dict[str, Any] = {
                     "capacity": Maybe(_AMOUNTS),
                     "taints": Maybe([_TAINT]),
                     "node": Maybe(str),
+                    "consumes": Maybe(Each(_AMOUNTS)),
                     "uncounted": Maybe(str),
                 }
             ],

@@ -1,0 +1,130 @@
+"""Devices that take parts of a card from shared counters (KEP-4815), such as MIG slices that are created on demand.
+
+Source: ``k8s.io/dynamic-resource-allocation/structured/internal/incubating``, checkAvailableCounters.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpuctl.capacity.pod_requests import quantity
+from gpuctl.objects.api_resources import Object
+
+DeviceKey = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+Counter = tuple[str, str, str, str]
+"""Driver and pool, name of a set of counters, and name of a counter."""
+Amounts = Mapping[Counter, Fraction]
+
+
+class Room(NamedTuple):
+    """The devices of a request that can be in use together: those in use, and as many others as possible.
+
+    ``doubt`` is why more may be, or "".
+    """
+
+    devices: frozenset[DeviceKey]
+    doubt: str = ""
+
+
+class SharedCounters:
+    """The counters of pools, the devices that consume them, and the devices in use."""
+
+    def __init__(self, in_use: Collection[DeviceKey]) -> None:
+        self._in_use = in_use
+        self._counters: dict[Counter, Fraction] = {}
+        self._consumed: dict[DeviceKey, dict[Counter, Fraction]] = {}
+
+    def add_counters(self, driver: str, pool: str, sets: Mapping[str, Mapping[str, str]]) -> None:
+        """Add the counters of a slice: set -> counter -> amount."""
+        self._counters.update(_by_counter(driver, pool, sets))
+
+    def add_device(self, key: DeviceKey, sets: Mapping[str, Mapping[str, str]]) -> None:
+        """Add a device with what it consumes: set -> counter -> amount."""
+        self._consumed[key] = _by_counter(*key[:2], sets)
+
+    def cards_of(self, keys: Iterable[DeviceKey]) -> frozenset[tuple[str, str, str]]:
+        """Return the sets of counters that devices consume."""
+        return frozenset(counter[:3] for key in keys for counter in self._consumed.get(key, ()))
+
+    def room(self, keys: Collection[DeviceKey]) -> Room:
+        """Return which of the devices that a request matches can be in use together, beside those of other requests."""
+        if not any(key in self._consumed for key in keys):
+            return Room(frozenset(keys))
+        ordered = sorted(keys)
+        held = [key for key in ordered if key in self._in_use]
+        cards = self.cards_of(keys)
+        left = self._left(cards, self._in_use)
+        candidates = [key for key in ordered if key not in self._in_use]
+        most = self._most(candidates, left)
+        found = self._fill(candidates, left)
+        if len(found) < most:
+            return Room(frozenset([*held, *found]), "their driver can divide the cards in several ways")
+        alone = self._fill(ordered, self._left(cards, ()))
+        if len(alone) > len(held) + len(found):
+            return Room(frozenset([*held, *found]), "other devices hold parts of the cards")
+        return Room(frozenset([*held, *found]))
+
+    def _left(self, cards: Collection[tuple[str, str, str]], in_use: Iterable[DeviceKey]) -> dict[Counter, Fraction]:
+        """Return the amounts of the counters of these sets that the devices in use leave."""
+        left = {counter: amount for counter, amount in self._counters.items() if counter[:3] in cards}
+        for key in in_use:
+            for counter, amount in self._consumed.get(key, {}).items():
+                if counter in left:
+                    left[counter] -= amount
+        return left
+
+    def _fill(self, candidates: Iterable[DeviceKey], left: Mapping[Counter, Fraction]) -> list[DeviceKey]:
+        """Return the devices that are in use if each one that fits is taken in turn."""
+        rest, found = dict(left), []
+        for key in candidates:
+            own = self._consumed.get(key, {})
+            if self._fits(own, rest):
+                for counter, amount in own.items():
+                    rest[counter] -= amount
+                found.append(key)
+        return found
+
+    def _most(self, candidates: Iterable[DeviceKey], left: Mapping[Counter, Fraction]) -> int:
+        """Return a number of devices that is never exceeded: for each set of counters, the one that runs out first."""
+        groups: dict[frozenset[tuple[str, str, str]], list[dict[Counter, Fraction]]] = defaultdict(list)
+        for key in candidates:
+            own = self._consumed.get(key, {})
+            if self._fits(own, left):
+                groups[frozenset(counter[:3] for counter in own)].append(own)
+        total = 0
+        for devices in groups.values():
+            common = set.intersection(*(set(own) for own in devices))
+            least = {counter: min(own[counter] for own in devices) for counter in common}
+            limits = (int(left[counter] // amount) for counter, amount in least.items() if amount > 0)
+            total += min((len(devices), *limits))
+        return total
+
+    @staticmethod
+    def _fits(own: Amounts, left: Amounts) -> bool:
+        return all(left.get(counter, Fraction(0)) >= amount for counter, amount in own.items())
+
+
+def counters_of_sets(sets: Iterable[Object], name: str) -> dict[str, dict[str, str]]:
+    """Return set -> counter -> amount, from the sets of a slice (``name``) or of a device (``counterSet``)."""
+    return {
+        str(item[name]): {counter: str(value["value"]) for counter, value in (item.get("counters") or {}).items()}
+        for item in sets
+    }
+
+
+@lru_cache(maxsize=1024)
+def _amount(text: str) -> Fraction:
+    return quantity(text)
+
+
+def _by_counter(driver: str, pool: str, sets: Mapping[str, Mapping[str, str]]) -> dict[Counter, Fraction]:
+    return {
+        (driver, pool, name, counter): _amount(value)
+        for name, counters in sets.items()
+        for counter, value in counters.items()
+    }

@@ -1,0 +1,141 @@
+"""``fit`` counts MIG slices that a driver creates on demand: devices that take parts of a card from shared counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.capacity.device_entries import resource_claim_template_entry, resource_slice_entry
+from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from support.fit_objects import claim_template, cluster, exactly, job, node, running
+
+Object = dict[str, Any]
+DRIVER, CARDS, SLICES = "gpu.nvidia.com", "gpu.nvidia.com", "mig.nvidia.com"
+_PLACES = {"1g.10gb": (1, 1, range(7)), "3g.40gb": (3, 4, (0, 4)), "7g.80gb": (7, 8, (0,))}
+"""Profile -> compute slices, memory slices, and the memory slices where it can begin: those of an A100 of 80 GB."""
+
+
+def counters(compute: int, start: int, size: int) -> dict[str, Object]:
+    memory = {f"memory-slice-{index}": {"value": "1"} for index in range(start, start + size)}
+    return {"multiprocessors": {"value": str(14 * compute)}, **memory}
+
+
+def devices(card: int) -> list[Object]:
+    """A card and all of its possible slices, as NVIDIA's driver lists them."""
+    name = f"gpu-{card}"
+
+    def device(suffix: str, kind: str, compute: int, start: int, size: int, profile: str = "") -> Object:
+        texts = {"type": kind, "productName": "NVIDIA A100", **({"profile": profile} if profile else {})}
+        return {
+            "name": name + suffix,
+            "attributes": {key: {"string": text} for key, text in texts.items()},
+            "consumesCounters": [{"counterSet": name, "counters": counters(compute, start, size)}],
+        }
+
+    parts = [
+        device(f"-mig-{profile.replace('.', '')}-{start}", "mig", compute, start, size, profile)
+        for profile, (compute, size, starts) in _PLACES.items()
+        for start in starts
+    ]
+    return [device("", "gpu", 7, 0, 8), *parts]
+
+
+def snapshot(*held: tuple[str, str], cards: int = 1) -> Snapshot:
+    """A node with cards that can be divided; ``held``: request and device of each running pod."""
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 2}
+    spec = {"driver": DRIVER, "nodeName": "a", "pool": pool}
+    sets = [{"name": f"gpu-{card}", "counters": counters(7, 0, 8)} for card in range(cards)]
+    slices = [
+        {**spec, "devices": [item for card in range(cards) for item in devices(card)]},
+        {**spec, "sharedCounters": sets},
+    ]
+    pods, claims, templates = [], [], []
+    for request, device in held:
+        name = device.replace(".", "")
+        claim = {"name": "gpu", "resourceClaimTemplateName": request.replace(".", "")}
+        pods.append({**running(name, "a", 0, owner={"kind": "Job", "name": name}), "deviceClaims": [claim]})
+        one = {"driver": DRIVER, "pool": "a", "device": device}
+        claims.append({"namespace": "team", "name": name, "devices": [one], "pods": [name]})
+        templates.append(request)
+    of_type = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == '
+    classes = [{"name": CARDS, "selectors": [of_type + '"gpu"']}, {"name": SLICES, "selectors": [of_type + '"mig"']}]
+    return cluster(
+        [node("a", 0)],
+        pods,
+        device_classes=classes,
+        resource_slices=[resource_slice_entry({"spec": item}) for item in slices],
+        resource_claims=claims,
+        resource_claim_templates=[resource_claim_template_entry(template(name)) for name in dict.fromkeys(templates)],
+    )
+
+
+def template(request: str, count: int = 1) -> Object:
+    """A template of claims for whole cards (`card`), or for slices of a profile."""
+    own = f'device.attributes["{DRIVER}"].profile'
+    selectors = () if request == "card" else (f'has({own}) && {own} == "{request}"',)
+    of = CARDS if request == "card" else SLICES
+    return claim_template(exactly(count, *selectors, of=of), name=request.replace(".", ""))
+
+
+def answers(have: Snapshot, *wanted: tuple[str, int]) -> list[Fit]:
+    """Return the answers for jobs that claim so many devices each."""
+    objects: list[Object] = []
+    for number, (request, count) in enumerate(wanted):
+        named = template(request, count)
+        named["metadata"]["name"] += f"-{number}"
+        claims = [{"name": "gpu", "resourceClaimTemplateName": named["metadata"]["name"]}]
+        objects += [named, job(f"job-{number}", gpus=0, resourceClaims=claims)]
+    return fit(have, objects)
+
+
+def verdicts(have: Snapshot, *wanted: tuple[str, int]) -> list[str]:
+    return [item.verdict for item in answers(have, *wanted)]
+
+
+@pytest.mark.parametrize(("request_", "most"), [("1g.10gb", 7), ("3g.40gb", 2), ("7g.80gb", 1), ("card", 1)], ids=str)
+def test_card_has_room_for_so_many_slices_of_one_profile(request_: str, most: int) -> None:
+    for cards in (1, 2):
+        have = snapshot(cards=cards)
+        assert verdicts(have, (request_, most * cards)) == ["fits"]
+        (found,) = answers(have, (request_, most * cards + 1))
+        assert (found.verdict, found.certain) == ("never", True)
+
+
+def test_slices_in_use_leave_room_for_others() -> None:
+    have = snapshot(("3g.40gb", "gpu-0-mig-3g40gb-4"), cards=2)
+    assert verdicts(have, ("3g.40gb", 3)) == ["fits"]
+    assert verdicts(have, ("3g.40gb", 4)) == ["fits-when-empty"]
+    # Memory slices 0 to 3 of the first card are free.
+    assert verdicts(have, ("1g.10gb", 11)) == ["fits"]
+    assert verdicts(have, ("card", 1)) == ["fits"]
+    (found,) = answers(have, ("1g.10gb", 12))
+    assert (found.verdict, "on a, other devices hold parts of the cards" in found.reason) == ("unknown", True)
+    assert verdicts(have, ("card", 2)) == ["unknown"]
+
+
+def test_slices_of_several_profiles_at_once_depend_on_the_scheduler() -> None:
+    (one, other) = answers(snapshot(), ("1g.10gb", 1), ("3g.40gb", 1))
+    assert (one.verdict, other.verdict) == ("unknown", "unknown")
+    assert "some requests divide the same cards of a" in one.reason
+
+
+def test_snapshot_keeps_counters() -> None:
+    have = load(render(snapshot(("1g.10gb", "gpu-0-mig-1g10gb-0"))))
+    assert verdicts(have, ("1g.10gb", 6)) == ["fits"]
+    assert verdicts(have, ("1g.10gb", 7)) == ["fits-when-empty"]
+
+
+def test_devices_that_can_be_combined_in_several_ways_are_unknown() -> None:
+    """One after the other, the first device leaves no room for the two others."""
+    have = snapshot()
+    sets = {"c": {"x": "1", "y": "1"}}
+    named = {"type": {"string": "mig"}, "profile": {"string": "odd"}}
+    consumed = ({"x": "1", "y": "1"}, {"x": "1"}, {"y": "1"})
+    own = [{"name": f"d{index}", "attributes": named, "consumes": {"c": item}} for index, item in enumerate(consumed)]
+    pool = {"name": "a", "generation": 1, "slices": 1}
+    have.resource_slices[:] = [{"driver": DRIVER, "node": "a", "pool": pool, "counters": sets, "devices": own}]
+    assert verdicts(have, ("odd", 1)) == ["fits"]
+    (found,) = answers(have, ("odd", 2))
+    assert (found.verdict, "in several ways" in found.reason) == ("unknown", True)
