@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from gpuctl.kube.configuration import connect
 from gpuctl_sdk import AsyncClient, Client
 from gpuctl_server import startup
+from gpuctl_server.__main__ import program
 from gpuctl_server.access.tokens import read_tokens
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.startup import CannotStart, main, prepare, serve
@@ -50,6 +52,15 @@ def test_unknown_setting_in_the_environment_stops_the_service(
     assert message in str(found.value)
     assert main([]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_start_without_the_packages_of_the_service(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "gpuctl_server.startup")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert program() == 3
+    assert capsys.readouterr().err == "gpuctl-server: uvicorn is not installed: `pip install 'gpuctl-k8s[server]'`\n"
 
 
 def test_collector_accepts_variables_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
