@@ -65,8 +65,7 @@ class Block(BaseModel):
         extra="forbid",
         frozen=True,
         defer_build=True,
-        validate_by_alias=True,
-        validate_by_name=True,
+        populate_by_name=True,
         use_attribute_docstrings=False,
     )
 
