@@ -808,6 +808,8 @@ type JobState struct {
 	Message string `json:"message"`
 	// Only in a dry run: the plan, with the action on each object.
 	Plan *PlanAnswer `json:"plan"`
+	// Only of a deleted job: claims that stay, and jobs that wait for the deleted one.
+	Notes []string `json:"notes"`
 }
 
 // JobTimeline: `GET /jobs/{jobId}/timeline`: the history of a job's pods, conditions and events.

@@ -144,7 +144,8 @@ def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: b
         said = f"{title} would be deleted, and its pods ended {when}; {NOTHING}"
         return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
     ends = "its pods are ended" if force else "its pods end"
-    return JobState(jobId=job, status="terminating", message=f"{title} is being deleted; {ends} {when}")
+    said = f"{title} is being deleted; {ends} {when}"
+    return JobState(jobId=job, status="terminating", message=said, notes=plan.notes or None)
 
 
 def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 import gpuctl
+from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.plan import Action, Plan, Step
+from gpuctl.apply.plan.sweep_notes import note_changed_sweeps
 from gpuctl.frontend.source import Source
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.ownership_metadata import records
 
 HEAD = """kind: training
 version: v0.1
@@ -136,3 +142,28 @@ def test_platform_has_no_default_sweep() -> None:
     platform = Source("platform.yaml", "kind: platform\nversion: v0.1\ndefaults: {training: {sweep: {lr: [1]}}}\n")
     found = compiled("{lr: [1], seed: [1]}", platform=platform)
     assert [(item.code, item.path) for item in found.diagnostics] == [("GPU213", ("defaults", "training", "sweep"))]
+
+
+def test_shifted_numbers_are_noted_with_the_way_to_keep_them() -> None:
+    live, wanted = (compiled(f"{{lr: [1, 2], seed: {seeds}}}").objects for seeds in ("[1, 2]", "[1, 2, 3]"))
+    steps = []
+    for number, obj in enumerate(wanted):
+        old = live[number] if number < len(live) else None
+        is_same = old is not None and old["metadata"]["annotations"] == obj["metadata"]["annotations"]
+        action: Action = "create" if old is None else "unchanged" if is_same else "replace"
+        steps.append(Step(action, key_of(obj), desired=obj, live=old))
+    assert [step.action for step in steps] == ["unchanged"] * 2 + ["replace"] * 2 + ["create"] * 2
+    plan = Plan(steps)
+    note_changed_sweeps(None, plan, ApplyRequest([], records(Settings()), offline=True))  # type: ignore[arg-type]
+    advice = (
+        "keep their numbers if new combinations are appended to `include`, or, without `include`, new values to the"
+    )
+    assert plan.notes == [
+        "tune-3 in default has the values of the former tune-2, and starts anew: lr=2, seed=1",
+        "tune-4 in default has the values of the former tune-3, and starts anew: lr=2, seed=2",
+        f"the jobs of the sweep tune {advice} first parameter",
+    ]
+    # As the note says.
+    appended = compiled("{lr: [1, 2], seed: [1, 2], include: [{lr: 1, seed: 3}]}").objects
+    assert appended[: len(live)] == live
+    assert compiled("{lr: [1, 2, 3], seed: [1, 2]}").objects[: len(live)] == live

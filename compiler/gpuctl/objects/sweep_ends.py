@@ -21,8 +21,9 @@ _SIZE, _ENDED = "jobs", "ended"
 
 
 class SweepEnds:
-    """How the jobs of a sweep ended that exist; None for one that has not. ``size``: the number that its first job
-    states, 0 if unknown.
+    """The existing jobs of a sweep, and their ends; None for a job that has not ended.
+
+    ``size``: the number of jobs that the first one states, 0 if unknown.
     """
 
     def __init__(self) -> None:

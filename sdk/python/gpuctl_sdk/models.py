@@ -877,6 +877,8 @@ class JobState(Answer):
     message: str
     plan: PlanAnswer | None = None
     """Only in a dry run: the plan, with the action on each object."""
+    notes: list[str] | None = None
+    """Only of a deleted job: claims that stay, and jobs that wait for the deleted one."""
 
 
 class JobTimeline(Answer):
