@@ -1531,6 +1531,95 @@ type PoolQuota struct {
 	MaxGPUPerJob *int64 `json:"maxGpuPerJob"`
 }
 
+// QueueDetail: A queue with its jobs.
+type QueueDetail struct {
+	Name string `json:"name"`
+	// Queues of a cohort lend each other quota.
+	Cohort   *string `json:"cohort"`
+	Strategy *string `json:"strategy"`
+	// active, stopped or inactive.
+	Status string `json:"status"`
+	// Why it admits no job.
+	Reason      *string         `json:"reason"`
+	LocalQueues []QueueEntrance `json:"localQueues"`
+	// Null if Workloads may not be read.
+	WaitingJobs *int64 `json:"waitingJobs"`
+	// Null if Workloads may not be read.
+	AdmittedJobs *int64          `json:"admittedJobs"`
+	Resources    []QueueResource `json:"resources"`
+	CreatedAt    *string         `json:"createdAt"`
+	// In the order in which Kueue tries them.
+	Waiting []WaitingInQueue `json:"waiting"`
+	// The oldest first.
+	Admitted []QueueJob `json:"admitted"`
+	// Notes about objects that could not be read.
+	Notes []string `json:"notes"`
+}
+
+// QueueEntrance: A LocalQueue: the name that jobs of a namespace use.
+type QueueEntrance struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// QueueItem: A ClusterQueue of a list. Only jobs that the caller may see are counted.
+type QueueItem struct {
+	Name string `json:"name"`
+	// Queues of a cohort lend each other quota.
+	Cohort   *string `json:"cohort"`
+	Strategy *string `json:"strategy"`
+	// active, stopped or inactive.
+	Status string `json:"status"`
+	// Why it admits no job.
+	Reason      *string         `json:"reason"`
+	LocalQueues []QueueEntrance `json:"localQueues"`
+	// Null if Workloads may not be read.
+	WaitingJobs *int64 `json:"waitingJobs"`
+	// Null if Workloads may not be read.
+	AdmittedJobs *int64          `json:"admittedJobs"`
+	Resources    []QueueResource `json:"resources"`
+	CreatedAt    *string         `json:"createdAt"`
+}
+
+// QueueJob: A job of a queue. The kind is that of the object for jobs that gpuctl does not manage.
+type QueueJob struct {
+	Kind      string            `json:"kind"`
+	Name      string            `json:"name"`
+	Namespace string            `json:"namespace"`
+	Priority  int64             `json:"priority"`
+	GPU       int64             `json:"gpu"`
+	Resources map[string]string `json:"resources"`
+	CreatedAt *string           `json:"createdAt"`
+}
+
+// QueueList: The list of queues.
+type QueueList struct {
+	Items []QueueItem `json:"items"`
+	Total int64       `json:"total"`
+	// Notes about objects that could not be read.
+	Notes []string `json:"notes"`
+}
+
+// QueueResource: The quota of a queue for one resource in one flavor. `name`: cpu, memory, gpu, or Kubernetes' name.
+type QueueResource struct {
+	Resource string `json:"resource"`
+	Name     string `json:"name"`
+	// The ResourceFlavor of Kueue.
+	Flavor string `json:"flavor"`
+	// The queue's own quota.
+	Total float64 `json:"total"`
+	// Held by admitted jobs.
+	Used float64 `json:"used"`
+	// The used amount above the own quota.
+	Borrowed float64 `json:"borrowed"`
+	// Null for no limit of its own.
+	BorrowingLimit *float64 `json:"borrowingLimit"`
+	// Available without preemption, with what the cohort lends; null if the cohort may not be read.
+	Free *float64 `json:"free"`
+	// Available if nothing else runs; null as `free`.
+	Most *float64 `json:"most"`
+}
+
 // Quota: The quota of a user, which is a namespace.
 type Quota struct {
 	Name             string       `json:"name"`
@@ -1773,6 +1862,19 @@ type WaitedItem struct {
 	Outcome string `json:"outcome"`
 	// The cause why it is late or has failed; null if unknown.
 	Cause *string `json:"cause"`
+}
+
+// WaitingInQueue: A job that waits in a queue.
+type WaitingInQueue struct {
+	Kind      string            `json:"kind"`
+	Name      string            `json:"name"`
+	Namespace string            `json:"namespace"`
+	Priority  int64             `json:"priority"`
+	GPU       int64             `json:"gpu"`
+	Resources map[string]string `json:"resources"`
+	CreatedAt *string           `json:"createdAt"`
+	// Its position in the order in which Kueue tries jobs, from 1.
+	Position int64 `json:"position"`
 }
 
 // WasteAnswer: Idle workloads that hold GPUs, ordered by held GPUs times idle time, largest first.

@@ -21,13 +21,15 @@ type ListJobsOptions struct {
 	Namespace string
 	// Only jobs with this id or name, or with a pod of this name.
 	Name string
+	// Order of the jobs; `gpu`: those with the most GPUs first.
+	Sort string
 	// Page number, from 1.
 	Page int
 	// Items per page.
 	PageSize int
 }
 
-// ListJobs: List the visible jobs, newest first.
+// ListJobs: List the visible jobs.
 func (c *Client) ListJobs(ctx context.Context, options *ListJobsOptions) (*JobPage, error) {
 	if options == nil {
 		options = &ListJobsOptions{}
@@ -38,6 +40,7 @@ func (c *Client) ListJobs(ctx context.Context, options *ListJobsOptions) (*JobPa
 	set(query, "status", options.Status)
 	set(query, "namespace", options.Namespace)
 	set(query, "name", options.Name)
+	set(query, "sort", options.Sort)
 	set(query, "page", options.Page)
 	set(query, "pageSize", options.PageSize)
 	var answer JobPage
@@ -269,6 +272,9 @@ func (c *Client) AllPods(ctx context.Context, options *ListPodsOptions) *Iterato
 type GetGPUUseOptions struct {
 	// Only jobs in this namespace.
 	Namespace string
+	// Maximum age of the answer, seconds: that of another request with the same rights may be returned. Default: it is
+	// computed now.
+	MaxAge *float64
 }
 
 // GetGPUUse: Return the number of GPUs that the visible jobs hold and wait for.
@@ -278,6 +284,7 @@ func (c *Client) GetGPUUse(ctx context.Context, options *GetGPUUseOptions) (*Gpu
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "maxAge", options.MaxAge)
 	var answer GpusOfJobs
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-use", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1186,10 +1193,21 @@ func (c *Client) CreatePool(ctx context.Context, body PoolBody, options *CreateP
 	return &answer, nil
 }
 
+// GetPoolOptions are the optional parameters of GetPool.
+type GetPoolOptions struct {
+	// False: jobs and pods are null. `GET /jobs?pool=` lists the jobs in pages.
+	Jobs bool
+}
+
 // GetPool: Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
-func (c *Client) GetPool(ctx context.Context, poolName string) (*PoolDetail, error) {
+func (c *Client) GetPool(ctx context.Context, poolName string, options *GetPoolOptions) (*PoolDetail, error) {
+	if options == nil {
+		options = &GetPoolOptions{}
+	}
+	query := url.Values{}
+	set(query, "jobs", options.Jobs)
 	var answer PoolDetail
-	if err := c.send(ctx, request{method: http.MethodGet, path: join("/pools/", segment(poolName)), repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/pools/", segment(poolName)), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1601,6 +1619,39 @@ func (c *Client) DeleteQuota(ctx context.Context, userName string, options *Dele
 	return &answer, nil
 }
 
+// ListQueues: List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are.
+func (c *Client) ListQueues(ctx context.Context) (*QueueList, error) {
+	var answer QueueList
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/queues", repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetQueueOptions are the optional parameters of GetQueue.
+type GetQueueOptions struct {
+	// Page number, from 1.
+	Page int
+	// Items per page.
+	PageSize int
+}
+
+// GetQueue: Return a ClusterQueue: its quota, and a page of the waiting jobs and of the admitted jobs that the caller
+// may see.
+func (c *Client) GetQueue(ctx context.Context, queueName string, options *GetQueueOptions) (*QueueDetail, error) {
+	if options == nil {
+		options = &GetQueueOptions{}
+	}
+	query := url.Values{}
+	set(query, "page", options.Page)
+	set(query, "pageSize", options.PageSize)
+	var answer QueueDetail
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/queues/", segment(queueName)), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // AddNodes: Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
 func (c *Client) AddNodes(ctx context.Context, poolName string, body PoolMembers) (*BatchReport, error) {
 	var answer BatchReport
@@ -1750,6 +1801,11 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 type FitWaitingOptions struct {
 	// Only jobs of this namespace.
 	Namespace string
+	// Maximum number of entries of `heldBy`. Default: all.
+	Holders *int64
+	// Maximum age of the answer, seconds: that of another request with the same rights may be returned. Default: it is
+	// computed now.
+	MaxAge *float64
 }
 
 // FitWaiting: Check the fit of each job whose pods are waiting for a node.
@@ -1759,6 +1815,8 @@ func (c *Client) FitWaiting(ctx context.Context, options *FitWaitingOptions) (*F
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "holders", options.Holders)
+	set(query, "maxAge", options.MaxAge)
 	var answer FitAnswer
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/fit", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err

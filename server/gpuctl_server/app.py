@@ -35,6 +35,7 @@ from gpuctl_server.routes import (
     pod_routes,
     pool_change_routes,
     pool_routes,
+    queue_routes,
     quota_change_routes,
     quota_routes,
 )
@@ -65,6 +66,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     label_routes.writes,
     node_routes.router,
     quota_routes.router,
+    queue_routes.router,
     pool_change_routes.router,
     quota_change_routes.router,
     namespace_routes.router,

@@ -45,6 +45,7 @@ from gpuctl_server.prerequisite_loop import PrerequisiteLoop
 from gpuctl_server.response_cache import ResponseCache
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_metrics import ServiceMetrics
+from gpuctl_server.shared_answers import SharedAnswers
 from gpuctl_server.usage_connection import UsageConnection
 from gpuctl_usage.prometheus import Prometheus
 
@@ -92,6 +93,7 @@ class Service:
     change_slots: ChangeSlots = field(default_factory=ChangeSlots)
     audit: AuditMemory = field(default_factory=AuditMemory)
     response_cache: ResponseCache = field(default_factory=ResponseCache)
+    shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
     reads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(READS))
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 

@@ -39,6 +39,9 @@ OPERATIONS = {
 PARTS = 3
 """`make test` runs generated requests, odd headers and odd queries for one in PARTS operations."""
 
+NEVER_FOUND = {"getQueue"}
+"""Operations on objects that the control plane does not have: Kueue is not installed."""
+
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
@@ -64,7 +67,7 @@ def test_answers_match_the_openapi_document(world: Served, name: str) -> None:
         walk.send(GenerationMode.POSITIVE, positive)
         walk.send(GenerationMode.NEGATIVE, negative)
         wrong |= walk.wrong
-        if user == "admin" and SCALE >= 1:
+        if user == "admin" and SCALE >= 1 and name not in NEVER_FOUND:
             assert any(status < 300 for status in walk.statuses), f"no request succeeded: {walk.statuses}"
         if not user:
             assert walk.statuses.keys() == {401}
@@ -85,7 +88,7 @@ OPEN_TO_ALL = {"POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId
 def fill_path(title: str) -> tuple[str, str]:
     """Return the method and path of an operation, with names of objects that exist."""
     names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER}
-    names |= {"revision": "1", "namespaceName": "default"}
+    names |= {"revision": "1", "namespaceName": "default", "queueName": "absent"}
     method, _, path = title.partition(" ")
     return method, path.format(**names)
 

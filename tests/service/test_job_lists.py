@@ -26,6 +26,17 @@ def test_list_equals_that_of_the_command_line(served: Served, place: Place) -> N
     assert served.get("/jobs", namespace=place.namespace, page=2, pageSize=1)["items"] == found["items"][1:]
 
 
+def test_list_is_sorted_over_all_pages(served: Served, place: Place) -> None:
+    for name, gpus in (("small", 1), ("large", 2), ("none", 0)):
+        place.apply(training(name, resources={"gpu": gpus}))
+    served.until("/jobs", lambda value: value["total"] == 3, namespace=place.namespace)
+    newest = [item["name"] for item in served.get("/jobs", namespace=place.namespace)["items"]]
+    for sort, expected in (("newest", newest), ("oldest", newest[::-1]), ("gpu", ["large", "small", "none"])):
+        pages = [served.get("/jobs", namespace=place.namespace, sort=sort, page=page, pageSize=1) for page in (1, 2, 3)]
+        assert [page["items"][0]["name"] for page in pages] == expected
+    assert served.get("/jobs", sort="cost", status=400)["error"] == "InvalidRequest"
+
+
 def test_jobs_of_a_sweep_have_their_values(served: Served, place: Place) -> None:
     document = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5"]})
     place.apply(document, training("other"))

@@ -104,11 +104,13 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     ),
     "get gpu-types": Same((*_with_formats("get gpu-types"), "get gpu-types --all", "get gpu-types nope")),
     "get quotas": Same((*_with_formats("get quotas"), "get quotas nope")),
+    "get queues": Same((*_with_formats("get queues"), "get queues nope")),
     "get namespaces": Same((*_with_formats("get namespaces {namespace}"), "get namespaces {namespace} nope")),
     "describe job": Same((*_with_formats("describe job a", _TEXTS), "describe job nope", "describe job training/a")),
     "describe pool": Same((*_with_formats(f"describe pool {POOL}", _TEXTS), "describe pool nope")),
     "describe node": Same((*_with_formats("describe node {node}", _TEXTS), "describe node nope", "describe node ..")),
     "describe quota": Same(("describe quota nope", "describe quota nope -o json")),
+    "describe queue": Same(("describe queue nope", "describe queue nope -o json")),
     "describe namespace": Same((*_with_formats("describe namespace {namespace}", _TEXTS), "describe namespace nope")),
     "why": Same((*_with_formats("why a", _TEXTS), *_with_formats("why stuck", _TEXTS), "why nope", "why")),
     "history": Same(

@@ -396,6 +396,9 @@ ROWS: dict[str, Row] = {
         # The quota is invalid: nothing is created, and only an unlimited admin gets the reason.
         FOR_THE_ADMIN.replace("200", "400"),
     ),
+    "listQueues": Row(get("/queues"), READS_ALL),
+    # Kueue is not installed.
+    "getQueue": Row(get("/queues/absent"), READS_ALL.replace("200", "404")),
     "listNamespaces": Row(get("/namespaces"), READS_ALL),
     "getNamespace": Row(
         get("/namespaces/{namespace}"),

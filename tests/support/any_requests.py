@@ -59,6 +59,7 @@ NAMES: dict[str, tuple[str | int, ...]] = {
     "nodes": (1, 2, 3),
     "poolName": (POOL, "training-pool", "npu-pool", "default", "POOL", _LONG),
     "nodeName": (*_NODES, "labels", "a.b", _LONG),
+    "queueName": ("absent", _LONG),
     "namespaceName": (TEAM, "default", "absent"),
     "userName": (USER, QUOTA, TEAM, "nobody", _LONG),
     "key": ("runwhere.ai/pool", "nvidia.com/gpu-type", "runwhere.ai/gpu-type", "example.com/x", "x", "a//b"),

@@ -150,7 +150,7 @@ def test_queue_hint_does_not_count_hidden_jobs() -> None:
     admission = {"metadata": {"name": "w"}}
 
     two = Fraction(2)
-    room = QueueHeadroom(FlavorResource("any", "cpu"), two, two, two, None, two, Fraction(0), two)
+    room = QueueHeadroom(FlavorResource("any", "cpu"), two, None, two, Fraction(0), two, asked=two, largest=two)
 
     def text_for(number: int, cohort: str) -> str:
         claims = [

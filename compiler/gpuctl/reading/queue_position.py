@@ -60,22 +60,35 @@ class QueueClaim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QueueHeadroom:
+class QueueQuota:
     """The quota of a ClusterQueue for one resource in one flavor, in cores, bytes or counts.
 
-    :param largest: the largest request of one pod set; all pods of a set get the resource from one flavor.
     :param free: amount that is available without preemption, with what the cohort lends; None if it may not be read.
     :param most: amount that is available if nothing else runs, as ``free``.
     """
 
     slot: FlavorResource
-    asked: Fraction
-    largest: Fraction
     nominal: Fraction
     borrowing_limit: Fraction | None
     used: Fraction
     free: Fraction | None
     most: Fraction | None
+
+    @property
+    def borrowed(self) -> Fraction:
+        """Return the used amount above the own quota."""
+        return max(ZERO, self.used - self.nominal)
+
+
+@dataclass(frozen=True)
+class QueueHeadroom(QueueQuota):
+    """The quota for a resource that a job requests.
+
+    :param largest: the largest request of one pod set; all pods of a set get the resource from one flavor.
+    """
+
+    asked: Fraction
+    largest: Fraction
 
 
 @dataclass(frozen=True)
@@ -164,7 +177,7 @@ def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueueP
     """Return the position of a job's Workload."""
     namespace, spec = workload["metadata"]["namespace"], workload.get("spec") or {}
     queue = spec.get("queueName") or ""
-    leads = _leads(lists.local_queues or [])
+    leads = queue_targets(lists.local_queues or [])
     name = ((workload.get("status") or {}).get("admission") or {}).get("clusterQueue") or leads.get((namespace, queue))
     obj = next((item for item in lists.cluster_queues or [] if item["metadata"]["name"] == name), None)
     cohort = cohort_of(obj) if obj is not None else ""
@@ -186,9 +199,9 @@ def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueueP
     )
     if name is None or lists.workloads is None:
         return place
-    open_ones = _leads(item for item in lists.local_queues or [] if not _is_stopped(item))
-    waiting = [item for item in lists.workloads if _goes_to(item, open_ones) == name and _waits(item)]
-    before = sorted((item for item in waiting if _order(item) < _order(workload)), key=_order)
+    open_ones = queue_targets(item for item in lists.local_queues or [] if not is_stopped(item))
+    waiting = [item for item in lists.workloads if queue_target(item, open_ones) == name and is_waiting(item)]
+    before = sorted((item for item in waiting if queue_order(item) < queue_order(workload)), key=queue_order)
     short = {room.slot.resource for room in place.short}
     holders = [claim_of(item, keys) for item in _holding(lists.workloads, name, cohort, lists) if item is not workload]
     return replace(
@@ -199,23 +212,19 @@ def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueueP
     )
 
 
-def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[QueueHeadroom]:
+def queue_quotas(obj: Object, lists: KueueLists) -> Iterator[QueueQuota]:
+    """Yield the quotas of a ClusterQueue, with their use."""
     # Without the cohorts, their own quota and their parents are unknown.
     known = not cohort_of(obj) or lists.cohorts is not None
     node = live_quota_trees(lists.cluster_queues or [], lists.cohorts or [])[obj["metadata"]["name"]]
-    wants, sets, used = requested_amounts(workload), list(requested_by_pod_sets(workload)), reserved_quota(obj)
+    used = reserved_quota(obj)
     for slot, quota in flavor_quotas(obj).items():
-        want = wants.get(slot.resource)
-        if want is None:
-            continue
 
         def amount(value: int, resource: str = slot.resource) -> Fraction:
             return amount_of(resource, value)
 
-        yield QueueHeadroom(
+        yield QueueQuota(
             slot,
-            want,
-            max(item.get(slot.resource, ZERO) for item in sets),
             amount(quota.nominal),
             None if quota.borrowing_limit is None else amount(quota.borrowing_limit),
             amount(used.get(slot, 0)),
@@ -224,11 +233,21 @@ def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[QueueHe
         )
 
 
-def _is_stopped(queue: Object) -> bool:
+def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[QueueHeadroom]:
+    wants, sets = requested_amounts(workload), list(requested_by_pod_sets(workload))
+    for quota in queue_quotas(obj, lists):
+        resource = quota.slot.resource
+        if resource in wants:
+            largest = max(item.get(resource, ZERO) for item in sets)
+            yield QueueHeadroom(**vars(quota), asked=wants[resource], largest=largest)
+
+
+def is_stopped(queue: Object) -> bool:
+    """Return True if a LocalQueue or ClusterQueue has a stop policy: it admits nothing."""
     return ((queue.get("spec") or {}).get("stopPolicy") or "None") != "None"
 
 
-def _leads(local_queues: Iterable[Object]) -> dict[tuple[str, str], str]:
+def queue_targets(local_queues: Iterable[Object]) -> dict[tuple[str, str], str]:
     """Return (namespace, LocalQueue) -> ClusterQueue."""
     return {
         (item["metadata"]["namespace"], item["metadata"]["name"]): str((item.get("spec") or {}).get("clusterQueue"))
@@ -236,12 +255,13 @@ def _leads(local_queues: Iterable[Object]) -> dict[tuple[str, str], str]:
     }
 
 
-def _goes_to(workload: Object, leads: dict[tuple[str, str], str]) -> str | None:
+def queue_target(workload: Object, leads: dict[tuple[str, str], str]) -> str | None:
+    """Return the ClusterQueue to which the LocalQueue of a Workload leads."""
     queue = (workload.get("spec") or {}).get("queueName") or ""
     return leads.get((workload["metadata"]["namespace"], queue))
 
 
-def _waits(workload: Object) -> bool:
+def is_waiting(workload: Object) -> bool:
     """Return True if a Workload is pending in its queue."""
     active = (workload.get("spec") or {}).get("active") is not False and not is_backing_off(workload)
     active = active and not admission_gates(workload)
@@ -263,7 +283,7 @@ def is_backing_off(workload: Object) -> bool:
     return requeued == ["False"] or bool((status.get("requeueState") or {}).get("requeueAt"))
 
 
-def _order(workload: Object) -> tuple[int, str]:
+def queue_order(workload: Object) -> tuple[int, str]:
     """Sort key: Kueue's order within a ClusterQueue. The order of Workloads created in the same second is unknown."""
     spec = workload.get("spec") or {}
     evicted = condition(workload, "Evicted") or {}

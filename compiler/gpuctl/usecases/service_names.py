@@ -1,4 +1,4 @@
-"""Names of a service's jobs, pools, nodes, quotas and namespaces for shell completion."""
+"""Names of a service's jobs, pools, nodes, quotas, queues and namespaces for shell completion."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from gpuctl.usecases.service_client import ServiceClient, pages
 
 _MOST = 20
 """Maximum number of pages: a shell does not wait for more."""
-_PATHS = {"job": "/jobs", "pool": "/pools", "node": "/nodes", "quota": "/quotas", "namespace": "/namespaces"}
+_PATHS = {
+    "job": "/jobs",
+    "pool": "/pools",
+    "node": "/nodes",
+    "quota": "/quotas",
+    "queue": "/queues",
+    "namespace": "/namespaces",
+}
 
 
 def names_of_service(service: ServiceClient, kind: str, namespace: str | None) -> list[str]:
     """Return the visible names.
 
-    :param kind: ``job``, ``pool``, ``node``, ``quota`` or ``namespace``.
+    :param kind: ``job``, ``pool``, ``node``, ``quota``, ``queue`` or ``namespace``.
     :param namespace: namespace of jobs; None for all.
     """
     path, field = _PATHS[kind], "nodeName" if kind == "node" else "name"

@@ -1654,6 +1654,101 @@ class PoolQuota(Answer):
     max_gpu_per_job: int | None = None
 
 
+class QueueDetail(Answer):
+    """A queue with its jobs."""
+
+    name: str
+    cohort: str | None = None
+    """Queues of a cohort lend each other quota."""
+    strategy: str | None = None
+    status: str
+    """active, stopped or inactive."""
+    reason: str | None = None
+    """Why it admits no job."""
+    local_queues: list[QueueEntrance]
+    waiting_jobs: int | None = None
+    """Null if Workloads may not be read."""
+    admitted_jobs: int | None = None
+    """Null if Workloads may not be read."""
+    resources: list[QueueResource]
+    created_at: str | None = None
+    waiting: list[WaitingInQueue]
+    """In the order in which Kueue tries them."""
+    admitted: list[QueueJob]
+    """The oldest first."""
+    notes: list[str]
+    """Notes about objects that could not be read."""
+
+
+class QueueEntrance(Answer):
+    """A LocalQueue: the name that jobs of a namespace use."""
+
+    namespace: str
+    name: str
+
+
+class QueueItem(Answer):
+    """A ClusterQueue of a list. Only jobs that the caller may see are counted."""
+
+    name: str
+    cohort: str | None = None
+    """Queues of a cohort lend each other quota."""
+    strategy: str | None = None
+    status: str
+    """active, stopped or inactive."""
+    reason: str | None = None
+    """Why it admits no job."""
+    local_queues: list[QueueEntrance]
+    waiting_jobs: int | None = None
+    """Null if Workloads may not be read."""
+    admitted_jobs: int | None = None
+    """Null if Workloads may not be read."""
+    resources: list[QueueResource]
+    created_at: str | None = None
+
+
+class QueueJob(Answer):
+    """A job of a queue. The kind is that of the object for jobs that gpuctl does not manage."""
+
+    kind: str
+    name: str
+    namespace: str
+    priority: int
+    gpu: int
+    resources: dict[str, str]
+    created_at: str | None = None
+
+
+class QueueList(Answer):
+    """The list of queues."""
+
+    items: list[QueueItem]
+    total: int
+    notes: list[str]
+    """Notes about objects that could not be read."""
+
+
+class QueueResource(Answer):
+    """The quota of a queue for one resource in one flavor. `name`: cpu, memory, gpu, or Kubernetes' name."""
+
+    resource: str
+    name: str
+    flavor: str
+    """The ResourceFlavor of Kueue."""
+    total: float
+    """The queue's own quota."""
+    used: float
+    """Held by admitted jobs."""
+    borrowed: float
+    """The used amount above the own quota."""
+    borrowing_limit: float | None = None
+    """Null for no limit of its own."""
+    free: float | None = None
+    """Available without preemption, with what the cohort lends; null if the cohort may not be read."""
+    most: float | None = None
+    """Available if nothing else runs; null as `free`."""
+
+
 class Quota(Answer):
     """The quota of a user, which is a namespace."""
 
@@ -1918,6 +2013,20 @@ class WaitedItem(Answer):
     """The cause why it is late or has failed; null if unknown."""
 
 
+class WaitingInQueue(Answer):
+    """A job that waits in a queue."""
+
+    kind: str
+    name: str
+    namespace: str
+    priority: int
+    gpu: int
+    resources: dict[str, str]
+    created_at: str | None = None
+    position: int
+    """Its position in the order in which Kueue tries jobs, from 1."""
+
+
 class WasteAnswer(Answer):
     """Idle workloads that hold GPUs, ordered by held GPUs times idle time, largest first."""
 
@@ -2168,6 +2277,12 @@ PoolDetail.model_rebuild()
 PoolItem.model_rebuild()
 PoolList.model_rebuild()
 PoolQuota.model_rebuild()
+QueueDetail.model_rebuild()
+QueueEntrance.model_rebuild()
+QueueItem.model_rebuild()
+QueueJob.model_rebuild()
+QueueList.model_rebuild()
+QueueResource.model_rebuild()
 Quota.model_rebuild()
 QuotaLimit.model_rebuild()
 QuotaList.model_rebuild()
@@ -2187,6 +2302,7 @@ UsageNames.model_rebuild()
 WaitAnswer.model_rebuild()
 WaitItem.model_rebuild()
 WaitedItem.model_rebuild()
+WaitingInQueue.model_rebuild()
 WasteAnswer.model_rebuild()
 WhyAnswer.model_rebuild()
 WhyEvidence.model_rebuild()

@@ -32,16 +32,18 @@ class Operations(ABC):
         status: str | None = None,
         namespace: str | None = None,
         name: str | None = None,
+        sort: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
-        """List the visible jobs, newest first.
+        """List the visible jobs.
 
         :param kind: Only jobs of this kind: training, inference, notebook or compute.
         :param pool: Only jobs in this pool.
         :param status: Only jobs with this phase or status word, case-insensitive.
         :param namespace: Only jobs in this namespace.
         :param name: Only jobs with this id or name, or with a pod of this name.
+        :param sort: Order of the jobs; `gpu`: those with the most GPUs first.
         :param page: Page number, from 1.
         :param page_size: Items per page.
         """
@@ -57,6 +59,7 @@ class Operations(ABC):
                         "status": status,
                         "namespace": namespace,
                         "name": name,
+                        "sort": sort,
                         "page": page,
                         "pageSize": page_size,
                     }
@@ -73,6 +76,7 @@ class Operations(ABC):
         status: str | None = None,
         namespace: str | None = None,
         name: str | None = None,
+        sort: str | None = None,
         page_size: int = 500,
     ) -> Iterator[models.JobItem]:
         """Iterate over the items of all pages of :meth:`list_jobs`, which are requested on demand.
@@ -82,7 +86,14 @@ class Operations(ABC):
         number, seen = 1, 0
         while True:
             found = self.list_jobs(
-                kind=kind, pool=pool, status=status, namespace=namespace, name=name, page=number, page_size=page_size
+                kind=kind,
+                pool=pool,
+                status=status,
+                namespace=namespace,
+                name=name,
+                sort=sort,
+                page=number,
+                page_size=page_size,
             )
             yield from found.items
             number, seen = number + 1, seen + len(found.items)
@@ -296,13 +307,15 @@ class Operations(ABC):
             if not found.items or seen >= found.total:
                 return
 
-    def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
+    def get_gpu_use(self, *, namespace: str | None = None, max_age: float | None = None) -> models.GpusOfJobs:
         """Return the number of GPUs that the visible jobs hold and wait for.
 
         :param namespace: Only jobs in this namespace.
+        :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
+            returned. Default: it is computed now.
         """
         found: models.GpusOfJobs = self.send(
-            Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
+            Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace, "maxAge": max_age}))
         )
         return found
 
@@ -1277,12 +1290,15 @@ class Operations(ABC):
         )
         return found
 
-    def get_pool(self, pool_name: str) -> models.PoolDetail:
+    def get_pool(self, pool_name: str, *, jobs: bool | None = None) -> models.PoolDetail:
         """Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
 
         :param pool_name: Name of the pool.
+        :param jobs: False: jobs and pods are null. `GET /jobs?pool=` lists the jobs in pages.
         """
-        found: models.PoolDetail = self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
+        found: models.PoolDetail = self.send(
+            Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail, query=given({"jobs": jobs}))
+        )
         return found
 
     def update_pool(
@@ -1711,6 +1727,31 @@ class Operations(ABC):
         )
         return found
 
+    def list_queues(self) -> models.QueueList:
+        """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
+        found: models.QueueList = self.send(Call("GET", "/queues", models.QueueList))
+        return found
+
+    def get_queue(
+        self, queue_name: str, *, page: int | None = None, page_size: int | None = None
+    ) -> models.QueueDetail:
+        """Return a ClusterQueue: its quota, and a page of the waiting jobs and of the admitted jobs that the caller
+        may see.
+
+        :param queue_name: Name of a ClusterQueue.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
+        """
+        found: models.QueueDetail = self.send(
+            Call(
+                "GET",
+                f"/queues/{segment(queue_name)}",
+                models.QueueDetail,
+                query=given({"page": page, "pageSize": page_size}),
+            )
+        )
+        return found
+
     def add_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.BatchReport:
@@ -1886,13 +1927,23 @@ class Operations(ABC):
         )
         return found
 
-    def fit_waiting(self, *, namespace: str | None = None) -> models.FitAnswer:
+    def fit_waiting(
+        self, *, namespace: str | None = None, holders: int | None = None, max_age: float | None = None
+    ) -> models.FitAnswer:
         """Check the fit of each job whose pods are waiting for a node.
 
         :param namespace: Only jobs of this namespace.
+        :param holders: Maximum number of entries of `heldBy`. Default: all.
+        :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
+            returned. Default: it is computed now.
         """
         found: models.FitAnswer = self.send(
-            Call("GET", "/fit", models.FitAnswer, query=given({"namespace": namespace}))
+            Call(
+                "GET",
+                "/fit",
+                models.FitAnswer,
+                query=given({"namespace": namespace, "holders": holders, "maxAge": max_age}),
+            )
         )
         return found
 
@@ -2529,16 +2580,18 @@ class AsyncOperations(ABC):
         status: str | None = None,
         namespace: str | None = None,
         name: str | None = None,
+        sort: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
-        """List the visible jobs, newest first.
+        """List the visible jobs.
 
         :param kind: Only jobs of this kind: training, inference, notebook or compute.
         :param pool: Only jobs in this pool.
         :param status: Only jobs with this phase or status word, case-insensitive.
         :param namespace: Only jobs in this namespace.
         :param name: Only jobs with this id or name, or with a pod of this name.
+        :param sort: Order of the jobs; `gpu`: those with the most GPUs first.
         :param page: Page number, from 1.
         :param page_size: Items per page.
         """
@@ -2554,6 +2607,7 @@ class AsyncOperations(ABC):
                         "status": status,
                         "namespace": namespace,
                         "name": name,
+                        "sort": sort,
                         "page": page,
                         "pageSize": page_size,
                     }
@@ -2570,6 +2624,7 @@ class AsyncOperations(ABC):
         status: str | None = None,
         namespace: str | None = None,
         name: str | None = None,
+        sort: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.JobItem]:
         """Iterate over the items of all pages of :meth:`list_jobs`, which are requested on demand.
@@ -2579,7 +2634,14 @@ class AsyncOperations(ABC):
         number, seen = 1, 0
         while True:
             found = await self.list_jobs(
-                kind=kind, pool=pool, status=status, namespace=namespace, name=name, page=number, page_size=page_size
+                kind=kind,
+                pool=pool,
+                status=status,
+                namespace=namespace,
+                name=name,
+                sort=sort,
+                page=number,
+                page_size=page_size,
             )
             for item in found.items:
                 yield item
@@ -2795,13 +2857,15 @@ class AsyncOperations(ABC):
             if not found.items or seen >= found.total:
                 return
 
-    async def get_gpu_use(self, *, namespace: str | None = None) -> models.GpusOfJobs:
+    async def get_gpu_use(self, *, namespace: str | None = None, max_age: float | None = None) -> models.GpusOfJobs:
         """Return the number of GPUs that the visible jobs hold and wait for.
 
         :param namespace: Only jobs in this namespace.
+        :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
+            returned. Default: it is computed now.
         """
         found: models.GpusOfJobs = await self.send(
-            Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace}))
+            Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace, "maxAge": max_age}))
         )
         return found
 
@@ -3776,12 +3840,15 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def get_pool(self, pool_name: str) -> models.PoolDetail:
+    async def get_pool(self, pool_name: str, *, jobs: bool | None = None) -> models.PoolDetail:
         """Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
 
         :param pool_name: Name of the pool.
+        :param jobs: False: jobs and pods are null. `GET /jobs?pool=` lists the jobs in pages.
         """
-        found: models.PoolDetail = await self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
+        found: models.PoolDetail = await self.send(
+            Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail, query=given({"jobs": jobs}))
+        )
         return found
 
     async def update_pool(
@@ -4214,6 +4281,31 @@ class AsyncOperations(ABC):
         )
         return found
 
+    async def list_queues(self) -> models.QueueList:
+        """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
+        found: models.QueueList = await self.send(Call("GET", "/queues", models.QueueList))
+        return found
+
+    async def get_queue(
+        self, queue_name: str, *, page: int | None = None, page_size: int | None = None
+    ) -> models.QueueDetail:
+        """Return a ClusterQueue: its quota, and a page of the waiting jobs and of the admitted jobs that the caller
+        may see.
+
+        :param queue_name: Name of a ClusterQueue.
+        :param page: Page number, from 1.
+        :param page_size: Items per page.
+        """
+        found: models.QueueDetail = await self.send(
+            Call(
+                "GET",
+                f"/queues/{segment(queue_name)}",
+                models.QueueDetail,
+                query=given({"page": page, "pageSize": page_size}),
+            )
+        )
+        return found
+
     async def add_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.BatchReport:
@@ -4389,13 +4481,23 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def fit_waiting(self, *, namespace: str | None = None) -> models.FitAnswer:
+    async def fit_waiting(
+        self, *, namespace: str | None = None, holders: int | None = None, max_age: float | None = None
+    ) -> models.FitAnswer:
         """Check the fit of each job whose pods are waiting for a node.
 
         :param namespace: Only jobs of this namespace.
+        :param holders: Maximum number of entries of `heldBy`. Default: all.
+        :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
+            returned. Default: it is computed now.
         """
         found: models.FitAnswer = await self.send(
-            Call("GET", "/fit", models.FitAnswer, query=given({"namespace": namespace}))
+            Call(
+                "GET",
+                "/fit",
+                models.FitAnswer,
+                query=given({"namespace": namespace, "holders": holders, "maxAge": max_age}),
+            )
         )
         return found
 

@@ -16,6 +16,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.routes.common import Profile, ServiceOf, allowed, api_router
+from gpuctl_server.shared_answers import MaxAge
 from gpuctl_server.submissions import body_of, compile_to_fit, files_of, sources_of
 
 router = api_router()
@@ -51,9 +52,19 @@ def fit_waiting(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "jobs"))],
     namespace: Annotated[str | None, Query(max_length=63, description="Only jobs of this namespace.")] = None,
+    holders: Annotated[
+        int | None, Query(ge=0, le=10_000, description="Maximum number of entries of `heldBy`. Default: all.")
+    ] = None,
+    maxAge: MaxAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
     """Check the fit of each job whose pods are waiting for a node."""
-    return _answer(fit_waiting_jobs(service, caller, namespace), [])
+
+    def compute() -> dict[str, Any]:
+        answer = _answer(fit_waiting_jobs(service, caller, namespace), [])
+        return {**answer, "jobs": [{**job, "heldBy": job["heldBy"][:holders]} for job in answer["jobs"]]}
+
+    found: dict[str, Any] = service.shared_answers.find(caller, ("fit", namespace, holders), maxAge, compute)
+    return found
 
 
 def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:

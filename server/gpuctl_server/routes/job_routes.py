@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio.to_thread
 from fastapi import Depends, Path, Query
@@ -52,6 +52,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 StatusFilter = Annotated[
     str, Query(max_length=253, description="Only jobs with this phase or status word, case-insensitive.")
 ]
+Sort = Literal["newest", "oldest", "gpu"]
 JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
 
 
@@ -66,10 +67,11 @@ async def list_of_jobs(
     name: Annotated[
         str, Query(max_length=253, description="Only jobs with this id or name, or with a pod of this name.")
     ] = "",
+    sort: Annotated[Sort, Query(description="Order of the jobs; `gpu`: those with the most GPUs first.")] = "newest",
     page: Page = 1,
     pageSize: PageSize = 20,  # noqa: N803 - as the query has it
 ) -> Response:
-    """List the visible jobs, newest first."""
+    """List the visible jobs."""
     await check_rights(
         caller, lambda: require_access(caller, AccessRequest("get", "jobs", namespace or None, pool or None))
     )
@@ -78,7 +80,7 @@ async def list_of_jobs(
     if seen.namespaces == frozenset() and not namespace:
         await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
-    question = ("jobs", seen, kind, pool, status, namespace, name, page, pageSize)
+    question = ("jobs", seen, kind, pool, status, namespace, name, sort, page, pageSize)
     version = service.cache_version()
     body = service.response_cache.find(question, version)
     if body is None:
@@ -88,6 +90,10 @@ async def list_of_jobs(
             for item in (board.called(name) if name else board.jobs)
             if seen.takes(item) and namespace in ("", item.row.identity.namespace) and wanted.matches(item.row)
         ]
+        if sort == "oldest":
+            found.reverse()
+        elif sort == "gpu":
+            found.sort(key=lambda item: -item.row.gpu)
         items = [
             job_item(item.id, item.row, service.progress.of(item), gpu_type_of(service, item))
             for item in page_of(found, page, pageSize)

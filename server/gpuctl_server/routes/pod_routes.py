@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
@@ -25,6 +26,7 @@ from gpuctl_server.routes.common import (
     page_of,
 )
 from gpuctl_server.service_context import Service
+from gpuctl_server.shared_answers import MaxAge
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
@@ -98,9 +100,20 @@ def _listed(
 
 
 @router.get("/gpu-use", responses={200: {"model": GpusOfJobs}})
-def use_of_gpus(service: ServiceOf, caller: Reads, namespace: NamespaceFilter = "") -> dict[str, Any]:
+def use_of_gpus(
+    service: ServiceOf,
+    caller: Reads,
+    namespace: NamespaceFilter = "",
+    maxAge: MaxAge = 0,  # noqa: N803
+) -> dict[str, Any]:
     """Return the number of GPUs that the visible jobs hold and wait for."""
     require_access(caller, AccessRequest("get", "jobs", namespace or None))
+    compute = partial(_use_of_gpus, service, caller, namespace)
+    found: dict[str, Any] = service.shared_answers.find(caller, ("gpu-use", namespace), maxAge, compute)
+    return found
+
+
+def _use_of_gpus(service: Service, caller: Caller, namespace: str) -> dict[str, Any]:
     with service.read_context(caller, namespace or None) as reader:
         listing = list_jobs(reader, JobQuery())
         list(listing.rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path
+from fastapi import Depends, Path, Query
 
 from gpuctl.api.pool_answers import PoolDetail, PoolItem, PoolList
 from gpuctl_server.access.caller import Caller
@@ -32,6 +32,11 @@ def one_pool(
     name: Annotated[
         str, Path(alias="poolName", max_length=253, description="Name of the pool.", examples=["training-pool"])
     ],
+    jobs: Annotated[
+        bool, Query(description="False: jobs and pods are null. `GET /jobs?pool=` lists the jobs in pages.")
+    ] = True,
 ) -> dict[str, Any]:
     """Return a pool: its nodes, its GPUs by type, and the visible jobs in it."""
-    return pool_detail(service, caller, find_pool(service, caller, name)).as_json()
+    detail = pool_detail(service, caller, find_pool(service, caller, name))
+    lists = dict.fromkeys(("jobs", "waiting_jobs", "pods", "waiting_pods"))
+    return (detail if jobs else detail.model_copy(update=lists)).as_json()

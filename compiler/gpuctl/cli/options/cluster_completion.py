@@ -1,4 +1,4 @@
-"""Shell completion of names from the cluster: jobs, pools, nodes, quotas and namespaces."""
+"""Shell completion of names from the cluster: jobs, pools, nodes, quotas, queues and namespaces."""
 
 from __future__ import annotations
 
@@ -71,8 +71,17 @@ def _namespaces(scope: Scope, keys: Records, settings: Settings) -> Iterable[str
     return (item["metadata"]["name"] for item in scope.all("Namespace"))
 
 
+def _queues(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
+    from gpuctl.kube.kueue import kueue_resources
+
+    kinds = kueue_resources(scope.session)
+    found = [] if kinds is None else scope.session.list_metadata(kinds["ClusterQueue"])
+    return (item["metadata"]["name"] for item in found)
+
+
 complete_job = _from_cluster("job", _jobs)
 complete_pool = _from_cluster("pool", _pools)
 complete_node = _from_cluster("node", _nodes)
 complete_quota = _from_cluster("quota", _quotas)
+complete_queue = _from_cluster("queue", _queues)
 complete_namespace = _from_cluster("namespace", _namespaces)

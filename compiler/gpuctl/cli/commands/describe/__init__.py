@@ -13,6 +13,7 @@ SUBCOMMANDS = {
         "gpuctl.cli.commands.describe.node", "Resources, GPUs, labels and jobs of a node.", ("nodes", "no")
     ),
     "quota": Subcommand("gpuctl.cli.commands.describe.quota", "Limits of a user, and what is used.", ("quotas",)),
+    "queue": Subcommand("gpuctl.cli.commands.describe.queue", "Quota and jobs of a queue of Kueue.", ("queues",)),
     "namespace": Subcommand(
         "gpuctl.cli.commands.describe.namespace", "Quota and jobs of a namespace.", ("namespaces", "ns")
     ),
@@ -23,7 +24,7 @@ SUBCOMMANDS = {
     "describe",
     cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
-    short_help="Show everything about one job, pool, node, quota or namespace.",
+    short_help="Show everything about one job, pool, node, quota, queue or namespace.",
     epilog="Examples:\n\n  $ gpuctl describe job qwen-sft\n\n  $ gpuctl describe pool training-pool",
 )
 def command() -> None:

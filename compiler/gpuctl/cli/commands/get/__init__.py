@@ -20,6 +20,7 @@ SUBCOMMANDS = {
         ("gpu-type", "gputypes", "gputype"),
     ),
     "quotas": Subcommand("gpuctl.cli.commands.get.quotas", "Quotas and their use.", ("quota",)),
+    "queues": Subcommand("gpuctl.cli.commands.get.queues", "Kueue's queues, and the jobs in them.", ("queue",)),
     "namespaces": Subcommand(
         "gpuctl.cli.commands.get.namespaces", "Namespaces with jobs or quotas.", ("namespace", "ns")
     ),
@@ -30,7 +31,7 @@ SUBCOMMANDS = {
     "get",
     cls=SubcommandGroup,
     subcommands=SUBCOMMANDS,
-    short_help="List jobs, pools, nodes, quotas and what they use.",
+    short_help="List jobs, pools, nodes, quotas, queues and what they use.",
     epilog="Examples:\n\n  $ gpuctl get jobs\n\n  $ gpuctl get nodes --pool training-pool -o json",
 )
 def command() -> None:

@@ -1,0 +1,157 @@
+"""Kueue's queues. Amounts are cores, bytes and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import number
+from gpuctl.capacity.quota_charges import format_amount
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.queue_position import QueueClaim, QueueQuota
+from gpuctl.reading.queue_rows import Queue, QueueRow
+
+
+class QueueResource(ApiModel):
+    """The quota of a queue for one resource in one flavor. `name`: cpu, memory, gpu, or Kubernetes' name."""
+
+    resource: str = Field(examples=["nvidia.com/gpu"])
+    name: str = Field(examples=["gpu"])
+    flavor: str = Field(description="The ResourceFlavor of Kueue.", examples=["a100"])
+    total: int | float = Field(description="The queue's own quota.", examples=[16])
+    used: int | float = Field(description="Held by admitted jobs.", examples=[20])
+    borrowed: int | float = Field(description="The used amount above the own quota.", examples=[4])
+    borrowing_limit: int | float | None = Field(description="Null for no limit of its own.", examples=[8])
+    free: int | float | None = Field(
+        description="Available without preemption, with what the cohort lends; null if the cohort may not be read.",
+        examples=[0],
+    )
+    most: int | float | None = Field(description="Available if nothing else runs; null as `free`.", examples=[24])
+
+    @classmethod
+    def of(cls, quota: QueueQuota, gpus: PlatformGpus) -> QueueResource:
+        """Return the JSON model of a quota."""
+        resource = quota.slot.resource
+        return cls(
+            resource=resource,
+            name="gpu" if resource in gpus.cards else resource,
+            flavor=quota.slot.flavor,
+            total=number(quota.nominal),
+            used=number(quota.used),
+            borrowed=number(quota.borrowed),
+            borrowing_limit=number(quota.borrowing_limit),
+            free=number(quota.free),
+            most=number(quota.most),
+        )
+
+
+class QueueEntrance(ApiModel):
+    """A LocalQueue: the name that jobs of a namespace use."""
+
+    namespace: str = Field(examples=["team-a"])
+    name: str = Field(examples=["research"])
+
+
+class QueueFields(ApiModel):
+    """Fields of every response about a ClusterQueue."""
+
+    name: str = Field(examples=["research"])
+    cohort: str | None = Field(description="Queues of a cohort lend each other quota.", examples=["company"])
+    strategy: str | None = Field(examples=["BestEffortFIFO"])
+    status: str = Field(description="active, stopped or inactive.", examples=["active"])
+    reason: str | None = Field(description="Why it admits no job.", examples=[None])
+    local_queues: list[QueueEntrance]
+    waiting_jobs: int | None = Field(description="Null if Workloads may not be read.", examples=[3])
+    admitted_jobs: int | None = Field(description="Null if Workloads may not be read.", examples=[2])
+    resources: list[QueueResource]
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+
+
+class QueueItem(QueueFields):
+    """A ClusterQueue of a list. Only jobs that the caller may see are counted."""
+
+    @classmethod
+    def of(cls, row: QueueRow, gpus: PlatformGpus) -> QueueItem:
+        """Return the JSON model of a queue."""
+        return cls(**_fields(row, gpus))
+
+
+class QueueList(ApiModel):
+    """The list of queues."""
+
+    items: list[QueueItem]
+    total: int = Field(examples=[2])
+    notes: list[str] = Field(description="Notes about objects that could not be read.", examples=[[]])
+
+    @classmethod
+    def of(cls, rows: Iterable[QueueRow], gpus: PlatformGpus, notes: Sequence[str]) -> QueueList:
+        """Return the JSON model of a list of queues."""
+        items = [QueueItem.of(row, gpus) for row in rows]
+        return cls(items=items, total=len(items), notes=list(notes))
+
+
+class QueueJob(ApiModel):
+    """A job of a queue. The kind is that of the object for jobs that gpuctl does not manage."""
+
+    kind: str = Field(examples=["training"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    priority: int = Field(examples=[0])
+    gpu: int = Field(examples=[8])
+    resources: dict[str, str] = Field(examples=[{"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "8"}])
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
+
+
+class WaitingInQueue(QueueJob):
+    """A job that waits in a queue."""
+
+    position: int = Field(description="Its position in the order in which Kueue tries jobs, from 1.", examples=[1])
+
+
+class QueueDetail(QueueFields):
+    """A queue with its jobs."""
+
+    waiting: list[WaitingInQueue] = Field(description="In the order in which Kueue tries them.")
+    admitted: list[QueueJob] = Field(description="The oldest first.")
+    notes: list[str] = Field(description="Notes about objects that could not be read.", examples=[[]])
+
+    @classmethod
+    def of(cls, queue: Queue, gpus: PlatformGpus, notes: Sequence[str]) -> QueueDetail:
+        """Return the JSON model of a queue with its jobs."""
+        return cls(
+            **_fields(queue.row, gpus),
+            waiting=[WaitingInQueue(**_claim(item.claim, gpus), position=item.position) for item in queue.waiting],
+            admitted=[QueueJob(**_claim(claim, gpus)) for claim in queue.admitted],
+            notes=list(notes),
+        )
+
+
+def _fields(row: QueueRow, gpus: PlatformGpus) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "cohort": row.cohort or None,
+        "strategy": row.strategy or None,
+        "status": row.status,
+        "reason": row.reason or None,
+        "local_queues": [QueueEntrance(namespace=place.namespace, name=place.name) for place in row.local_queues],
+        "waiting_jobs": row.waiting_jobs,
+        "admitted_jobs": row.admitted_jobs,
+        "resources": [QueueResource.of(quota, gpus) for quota in row.quotas],
+        "created_at": row.created_at,
+    }
+
+
+def _claim(claim: QueueClaim, gpus: PlatformGpus) -> dict[str, Any]:
+    kind, _, name = claim.name.partition("/")
+    return {
+        "kind": kind,
+        "name": name,
+        "namespace": claim.namespace,
+        "priority": claim.priority,
+        "gpu": gpus.count(claim.amounts),
+        "resources": {resource: format_amount(resource, amount) for resource, amount in sorted(claim.amounts.items())},
+        "created_at": claim.since or None,
+    }

@@ -1,0 +1,57 @@
+"""Queries about Kueue's queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuctl.kube.not_found import no_such
+from gpuctl.reading.queue_position import read_kueue
+from gpuctl.reading.queue_rows import Queue, QueueRow, read_queues
+from gpuctl.usecases.read_context import ReadContext, check_names
+from gpuctl.usecases.service_queues import queue_of_service, queues_of_service
+
+Filter = Callable[[QueueRow], bool]
+
+
+def list_queues(reader: ReadContext, names: Sequence[str] = (), *, sees: Filter = lambda row: True) -> list[QueueRow]:
+    """Return the ClusterQueues, or only those with the given names; of one namespace, those that its jobs can use.
+
+    :param sees: returns True if the caller may know that a queue exists.
+    :raises NotThere: one of the names does not exist.
+    """
+    if reader.service is not None:
+        rows = [row for row in queues_of_service(reader.service) if _is_within(reader, row)]
+    else:
+        rows = [queue.row for queue in _queues(reader, sees)]
+    check_names("queue", names, [row.name for row in rows])
+    return [row for row in rows if not names or row.name in names]
+
+
+def describe_queue(reader: ReadContext, name: str, *, sees: Filter = lambda row: True) -> Queue:
+    """Return a ClusterQueue with its jobs.
+
+    :param sees: as in :func:`list_queues`.
+    :raises NotThere: it does not exist.
+    """
+    if reader.service is not None:
+        check_names("queue", [name], [row.name for row in queues_of_service(reader.service)])
+        return queue_of_service(reader.service, name)
+    found = _queues(reader, sees)
+    queue = next((queue for queue in found if queue.row.name == name), None)
+    if queue is None:
+        raise no_such("queue", name, [queue.row.name for queue in found])
+    return queue
+
+
+def _queues(reader: ReadContext, sees: Filter) -> list[Queue]:
+    lists = read_kueue(reader.scope)
+    if not lists.installed:
+        reader.scope.note("Kueue is not installed")
+    found = read_queues(lists, reader.keys)
+    return [queue for queue in found if _is_within(reader, queue.row) and sees(queue.row)]
+
+
+def _is_within(reader: ReadContext, row: QueueRow) -> bool:
+    """Return True if jobs of the scope's namespace can use a queue."""
+    namespace = reader.scope.namespace
+    return namespace is None or any(place.namespace == namespace for place in row.local_queues)

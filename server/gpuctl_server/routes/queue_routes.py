@@ -1,0 +1,50 @@
+"""``/queues``: Kueue's queues, the jobs that wait in them, and those that hold their quota."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Path
+
+from gpuctl.api.queue_answers import QueueDetail, QueueList
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.queue_rows import QueueRow
+from gpuctl.usecases.queue_queries import describe_queue, list_queues
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
+
+
+@router.get("/queues", tags=["quotas"], responses={200: {"model": QueueList}})
+def list_of_queues(service: ServiceOf, caller: Reads) -> dict[str, Any]:
+    """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
+    with service.simulation_context(caller) as reader:
+        rows = list_queues(reader, sees=_visible_to(caller))
+        return QueueList.of(rows, PlatformGpus(service.platform), reader.scope.notes).as_json()
+
+
+@router.get("/queues/{queueName}", tags=["quotas"], responses={200: {"model": QueueDetail}})
+def one_queue(
+    service: ServiceOf,
+    caller: Reads,
+    name: Annotated[str, Path(alias="queueName", max_length=253, description="Name of a ClusterQueue.")],
+    page: Page = 1,
+    pageSize: PageSize = 100,  # noqa: N803
+) -> dict[str, Any]:
+    """Return a ClusterQueue: its quota, and a page of the waiting jobs and of the admitted jobs that the caller may
+    see.
+    """
+    with service.simulation_context(caller) as reader:
+        queue = describe_queue(reader, name, sees=_visible_to(caller))
+        shown = queue._replace(
+            waiting=list(page_of(queue.waiting, page, pageSize)), admitted=list(page_of(queue.admitted, page, pageSize))
+        )
+        return QueueDetail.of(shown, PlatformGpus(service.platform), reader.scope.notes).as_json()
+
+
+def _visible_to(caller: Caller) -> Callable[[QueueRow], bool]:
+    """Return the predicate of queues that visible jobs can use; all, for a caller that sees all namespaces."""
+    return lambda row: caller.sees_all() or bool(row.local_queues)
