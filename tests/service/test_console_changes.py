@@ -114,6 +114,70 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     visit.troubles.clear()
 
 
+def document_of(page: Any) -> str:
+    """Return the text of the editor."""
+    return str(page.locator("#document").input_value())
+
+
+def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place, served: Served) -> None:
+    visit.log_in().open(f"/new?namespace={place.namespace}")
+    page = visit.page
+    page.get_by_label("Name", exact=True).wait_for()
+    # The document to start from: the pool is one of the cluster's.
+    page.locator(".numbers > div").nth(9).wait_for()
+    # By the keyboard alone, from field to field.
+    page.get_by_label("Kind", exact=True).focus()
+    page.keyboard.type("training")
+    for text in ("formed", place.namespace, "registry.example.com/app:v1", "sh -c 'echo \"a b\"' x"):
+        page.keyboard.press("Tab")
+        page.keyboard.press("ControlOrMeta+a")
+        page.keyboard.type(text)
+    page.get_by_label("Pool", exact=True).select_option("drill")
+    page.get_by_label("Nodes", exact=True).fill("2")
+    page.get_by_label("Memory", exact=True).fill("1Gi")
+    page.get_by_label("CPU cores", exact=True).fill("0.5")
+    page.get_by_label("Storage", exact=True).fill("data:/data /scratch")
+    text = document_of(page)
+    assert "  name: formed\n" in text
+    assert '  command: ["sh", "-c", "echo \\"a b\\"", "x"]\n' in text
+    assert "    - {pvc: {claim: data}, mountPath: /data}\n    - {path: /scratch}\n" in text
+    # What is written beside the form stays, and the form shows it.
+    page.fill("#document", text.replace("  name: formed", "  name: formed # mine\n  priority: high") + "# the end\n")
+    page.get_by_label("Storage", exact=True).fill("")
+    page.get_by_label("Command", exact=True).fill("sh -c 'sleep 1")
+    visit.see("This cannot be written yet.")
+    page.get_by_label("Command", exact=True).fill("sleep 1")
+    text = document_of(page)
+    assert "  name: formed # mine\n  priority: high\n" in text
+    assert ("storage" not in text, '["sleep", "1"]' in text, text.endswith("# the end\n")) == (True, True, True)
+    page.fill("#document", text.replace("resources:\n", "resources: {}\nold:\n"))
+    assert page.get_by_label("Memory", exact=True).is_disabled()
+    page.fill("#document", text)
+    assert visit.barriers() == []
+    page.locator(".heading button.main:enabled").click()
+    visit.see("job/formed", "dialog")
+    carry_out(page)
+    assert place.get("Job", "formed")["spec"]["completions"] == 2
+    visit.open(f"/jobs/{place.namespace}/formed")
+    page.get_by_role("heading", level=1).get_by_text("formed").wait_for()
+    visit.troubles.clear()
+
+
+def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    page = visit.page
+    # The document to start from: the pool is one of the cluster's.
+    page.locator(".numbers > div").nth(9).wait_for()
+    page.get_by_label("Nodes", exact=True).fill("2")
+    page.get_by_label("Kind", exact=True).select_option("inference")
+    assert "nodes" not in document_of(page)
+    page.get_by_label("Port", exact=True).fill("9000")
+    assert document_of(page).endswith("service:\n  port: 9000\n")
+    page.get_by_label("Kind", exact=True).select_option("training")
+    assert "service" not in document_of(page)
+    visit.troubles.clear()
+
+
 def test_viewer_gets_a_reason_instead_of_actions(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training())
     served.until_running("train", place.namespace)

@@ -15,6 +15,7 @@ const TITLES = /* texts */ {
   nodes: "Nodes",
   pools: "Pools",
   quotas: "Quotas",
+  queues: "Queues",
   usage: "Usage",
   history: "History",
 };
@@ -26,6 +27,7 @@ const PAGES = {
   nodes: () => import("./pages/nodes.js"),
   pools: () => import("./pages/pools.js"),
   quotas: () => import("./pages/quotas.js"),
+  queues: () => import("./pages/queues.js"),
   usage: () => import("./pages/usage.js"),
   history: () => import("./pages/history.js"),
 };

@@ -21,6 +21,8 @@ const COLOURS = {
   imagepullbackoff: "bad", errimagepull: "bad", exceeded: "bad",
 };
 
+export const KINDS = ["training", "inference", "notebook", "compute"];
+
 /** A status word with its colour. @param {{word: string | null}} props */
 export function Status({ word }) {
   if (!word) return html`<span class="quiet">–</span>`;
@@ -209,6 +211,12 @@ export function JobName({ job }) {
   const name = html`<span class="quiet">${job.namespace}/</span>${job.name}`;
   const id = job.jobId || job.name;
   return html`<a href=${address(["jobs", job.namespace, id])}>${name}</a>`;
+}
+
+/** A job of an answer that has no ids. Other objects have no page. @param {{namespace: string, kind: string, name: string, kinds?: string[]}} props */
+export function JobLink({ namespace, kind, name, kinds = KINDS }) {
+  const text = html`<span class="quiet">${namespace}/</span>${name}`;
+  return kinds.includes(kind) ? html`<a href=${address(["jobs", namespace, name])}>${text}</a>` : text;
 }
 
 /** Notes of an answer. @param {{notes: string[] | undefined}} props */

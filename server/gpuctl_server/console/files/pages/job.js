@@ -5,13 +5,21 @@ import { useLoaded, useRight } from "../load.js";
 import { Absent, Age, Changes, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
-import { useEffect, useState } from "../vendor/preact-hooks.js";
+import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 import { JobUse } from "./job-use.js";
+import { WaitsFor } from "./job-waits.js";
 import { JobActions, RollBack } from "./job-actions.js";
 
 /** @param {{namespace: string, id: string}} props */
 export function Job({ namespace, id }) {
-  const job = useLoaded((ended) => get(`/jobs/${encodeURIComponent(id)}/details`, { namespace }, ended), [namespace, id]);
+  const job = useLoaded((ended) => get(`/jobs/${encodeURIComponent(id)}/details`, { namespace }, ended), [namespace, id], 60);
+  // The reason why a job waits is computed from all pods: it is loaded again when the job's row in the list has changed.
+  const brief = useLoaded(async (ended) => JSON.stringify((await get("/jobs", { namespace, name: id }, ended)).items), [namespace, id]);
+  const seen = useRef(brief.data);
+  useEffect(() => {
+    if (seen.current && brief.data) job.reload();
+    seen.current = brief.data;
+  }, [brief.data]);
   const parts = ["jobs", namespace, id];
   const tab = route.value.query.tab || "pods";
   if (job.data === null && job.error?.status === 404) return html`<${Gone} namespace=${namespace} id=${id} loaded=${job} />`;
@@ -72,6 +80,7 @@ function Why({ job }) {
     <p class="lines"><${Rich} text=${why.message} /></p>
     ${why.fix && html`<p class="fix lines"><strong>${t("What helps:")}</strong> <${Rich} text=${why.fix} /></p>`}
     ${commandsIn(why.fix).map((text) => html`<${Command} text=${text} />`)}
+    <${WaitsFor} why=${why} namespace=${job.namespace} />
     <details>
       <summary>${t("Evidence")}</summary>
       <ul>
@@ -105,7 +114,7 @@ function Summary({ job }) {
       [t("Applied by"), job.appliedBy],
       [t("Created"), html`<${Age} time=${job.createdAt} />`],
       [t("Started"), job.startedAt && html`<${Age} time=${job.startedAt} />`],
-      [t("Object"), job.k8sResources && `${job.k8sResources.kind}/${job.k8sResources.jobName}`],
+      [t("Object"), job.k8sResources?.kind && `${job.k8sResources.kind}/${job.k8sResources.jobName}`],
       [t("Image"), job.images?.length > 0 && html`<span class="break">${job.images.join(", ")}</span>`],
       [t("Addresses"), places.length > 0 && html`<span class="break">${places.join(", ")}</span>`],
       [t("From your machine"), job.access?.portForward && html`<code>${job.access.portForward}</code>`],

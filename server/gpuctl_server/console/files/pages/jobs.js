@@ -1,15 +1,16 @@
 /** The list of jobs, with its filters in the address; the page of one job. */
 import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
-import { Age, Choice, Command, Data, Heading, JobName, Pages, Rich, Status, Table, html, quoted } from "../parts.js";
+import { Age, Choice, Command, Data, Heading, JobName, KINDS, Pages, Rich, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { t } from "../texts.js";
 import { Job } from "./job.js";
 
 const SIZE = 50;
-const KINDS = ["training", "inference", "notebook", "compute"];
 const STATUSES = ["pending", "queued", "running", "paused", "succeeded", "failed"];
 const FILTERS = ["namespace", "kind", "pool", "status", "name"];
+/** @type {Record<string, string>} */
+const ORDERS = /* texts */ { newest: "Newest first", oldest: "Oldest first", gpu: "Most GPUs first" };
 
 export default function Jobs() {
   const [, namespace, job] = route.value.parts;
@@ -34,12 +35,13 @@ function List() {
   const query = route.value.query;
   const page = Math.max(1, Number(query.page) || 1);
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query[name] || ""]));
-  const jobs = useLoaded((ended) => get("/jobs", { ...filters, page, pageSize: SIZE }, ended), [filters, page]);
+  const sort = Object.hasOwn(ORDERS, query.sort) ? query.sort : "newest";
+  const jobs = useLoaded((ended) => get("/jobs", { ...filters, sort, page, pageSize: SIZE }, ended), [filters, sort, page]);
   const creates = useRight("create", "jobs");
   return html`<${Heading} title=${t("Jobs")} loaded=${jobs}>
       ${creates?.allowed && html`<a class="button main" href=${address(["new"], { namespace: filters.namespace, pool: filters.pool })}>${t("New job")}</a>`}
     <//>
-    <${Filters} values=${filters} />
+    <${Filters} values=${filters} sort=${sort} />
     <${Data} loaded=${jobs}>
       ${(data) => html`
         <${Table}
@@ -65,8 +67,8 @@ function List() {
 `;
 }
 
-/** @param {{values: Record<string, string>}} props */
-function Filters({ values }) {
+/** @param {{values: Record<string, string>, sort: string}} props */
+function Filters({ values, sort }) {
   const names = useLoaded((ended) => Promise.all([get("/namespaces", {}, ended), get("/pools", {}, ended)]), [], 0);
   const [namespaces, pools] = (names.data || [{ items: [] }, { items: [] }]).map((list) => list.items.map((item) => item.name));
   /** @param {string} name */
@@ -78,6 +80,11 @@ function Filters({ values }) {
     <${Choice} name="pool" label=${t("Pool")} value=${values.pool} known=${pools} onChange=${change("pool")} />
     <${Choice} name="status" label=${t("Status")} value=${values.status} known=${STATUSES} onChange=${change("status")} />
     <label>${t("Job or pod")}<input name="name" value=${values.name} onChange=${change("name")} spellcheck=${false} /></label>
+    <label>${t("Order")}
+      <select name="sort" value=${sort} onChange=${(event) => setQuery({ sort: event.target.value === "newest" ? "" : event.target.value, page: "" })}>
+        ${Object.entries(ORDERS).map(([name, title]) => html`<option value=${name} selected=${name === sort}>${t(title)}</option>`)}
+      </select>
+    </label>
     ${any && html`<button type="button" class="link" onClick=${() => setQuery(Object.fromEntries([...FILTERS, "page"].map((name) => [name, ""])))}>${t("Clear")}</button>`}
   </form>`;
 }

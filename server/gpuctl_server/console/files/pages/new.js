@@ -1,6 +1,9 @@
-/** A new job from YAML: diagnostics at their lines, whether it fits, the plan, then apply. */
-import { call, session } from "../api.js";
-import { useRight } from "../load.js";
+/** A new job from a form or YAML: diagnostics at their lines, whether it fits, the plan, then apply. */
+import { call, get, session } from "../api.js";
+import { Editor } from "../document/editor.js";
+import { DocumentForm } from "../document/form.js";
+import { isOne, read } from "../document/lines.js";
+import { useLoaded, useRight } from "../load.js";
 import { Absent, Heading, Notes, Problem, Rich, Status, html } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
 import { address, route } from "../route.js";
@@ -8,19 +11,26 @@ import { t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 
 const WAIT = 600;
-const JOB = "job: {name: NAME, namespace: NAMESPACE}\nenvironment:\n  image: IMAGE\n";
-const SIZE = "resources: {pool: POOL, gpu: 1, cpu: 8, memory: 32Gi}\n";
+const JOB = "version: v0.1\njob:\n  name: my-job\n  namespace: NAMESPACE\nenvironment:\n  image: registry.example.com/image:tag\n";
+const SIZE = "resources:\n  pool: POOL\n  gpu: 1\n  cpu: 8\n  memory: 32Gi\n";
 /** Kind -> a document to start from. @type {Record<string, string>} */
 const TEMPLATES = {
-  training: `kind: training\nversion: v0.1\n${JOB}  command: ["python", "train.py"]\n${SIZE}`,
-  inference: `kind: inference\nversion: v0.1\n${JOB}  command: ["python", "serve.py"]\nservice: {port: 8000, replicas: 1}\n${SIZE}`,
-  notebook: `kind: notebook\nversion: v0.1\n${JOB}service: {port: 8888}\n${SIZE}`,
-  compute: `kind: compute\nversion: v0.1\n${JOB}  command: ["python", "job.py"]\nservice: {port: 8080, replicas: 1}\nresources: {pool: POOL, cpu: 4, memory: 8Gi}\n`,
+  training: `kind: training\n${JOB}  command: ["python", "train.py"]\n${SIZE}`,
+  inference: `kind: inference\n${JOB}  command: ["python", "serve.py"]\n${SIZE}service:\n  replicas: 1\n  port: 8000\n`,
+  notebook: `kind: notebook\n${JOB}${SIZE}service:\n  port: 8888\n`,
+  compute: `kind: compute\n${JOB}  command: ["python", "job.py"]\nresources:\n  pool: POOL\n  cpu: 4\n  memory: 8Gi\nservice:\n  replicas: 1\n  port: 8080\n`,
 };
 
 export default function New() {
   const may = useRight("create", "jobs");
   const [text, setText] = useState("");
+  const [isTouched, setTouched] = useState(false);
+  const pools = useLoaded((ended) => get("/pools", {}, ended), [], 0);
+  const pool = roomiest(pools.data?.items || []);
+  useEffect(() => {
+    if (!isTouched && (pools.data || pools.error)) setText(filled(TEMPLATES.training, pool));
+  }, [pools.data, pools.error]);
+  const change = (/** @type {string} */ value) => { setTouched(true); setText(value); };
   const [checked, setChecked] = useState(/** @type {any} */ ({ state: "empty" }));
   const [open, setOpen] = useState(false);
   const area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
@@ -60,12 +70,16 @@ export default function New() {
     <//>
     <p class="filters">
       <span>${t("Start with:")}</span>
-      ${Object.keys(TEMPLATES).map((kind) => html`<button class="small" onClick=${() => setText(filled(TEMPLATES[kind]))}>${kind}</button>`)}
+      ${Object.keys(TEMPLATES).map((kind) => html`<button class="small" onClick=${() => change(filled(TEMPLATES[kind], pool))}>${kind}</button>`)}
     </p>
-    <div class="columns">
+    <div class="new">
+      <section aria-labelledby="form">
+        <h2 id="form" class="label">${t("Form")}</h2>
+        <${DocumentForm} text=${text} onChange=${change} />
+      </section>
       <div>
         <label class="label" for="document">${t("Documents in YAML")}</label>
-        <${Editor} area=${area} text=${text} onInput=${setText} details=${checked.details || []} />
+        <${Editor} area=${area} text=${text} onInput=${change} details=${checked.details || []} />
       </div>
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
@@ -80,49 +94,23 @@ export default function New() {
       </section>
     </div>
     ${open && html`<${ChangeDialog} title=${t("Apply")} label=${t("Apply")} command="gpuctl apply -f FILE" run=${run} onClose=${() => setOpen(false)} onDone=${() => undefined}
-      after=${html`<p><a href=${address(["jobs"])}>${t("To the jobs")}</a></p>`} />`}`;
+      after=${html`<${Next} text=${text} />`} />`}`;
 }
 
-/** Return a template with the user's namespace and pool. @param {string} text */
-function filled(text) {
-  const { namespaces, pools } = session.value || {};
+/** Where to look after a job was applied. @param {{text: string}} props */
+function Next({ text }) {
+  const [name, namespace] = isOne(text) ? [read(text, "job.name"), read(text, "job.namespace") || "default"] : [];
+  if (!name || !namespace) return html`<p><a href=${address(["jobs"])}>${t("To the jobs")}</a></p>`;
+  return html`<p><a class="button" href=${address(["jobs", namespace, name])}>${t("To the job")}</a> <a class="button" href=${address(["jobs", namespace, name], { tab: "logs" })}>${t("Follow its logs")}</a></p>`;
+}
+
+/** Return the pool with the most free GPUs. @param {any[]} pools */
+const roomiest = (pools) => [...pools].sort((one, other) => other.gpuFree - one.gpuFree)[0]?.name || "default";
+
+/** Return a template with the user's namespace and a pool. @param {string} text @param {string} pool */
+function filled(text, pool) {
   const query = route.value.query;
-  return text.replace("NAMESPACE", query.namespace || namespaces?.[0] || "default").replace("POOL", query.pool || pools?.[0] || "default").replace("NAME", "my-job").replace("IMAGE", "registry.example.com/image:tag");
-}
-
-/** A text area with line numbers; a line with a finding is marked. @param {{area: any, text: string, onInput: (text: string) => void, details: any[]}} props */
-function Editor({ area, text, onInput, details }) {
-  const numbers = useRef(/** @type {HTMLElement | null} */ (null));
-  const marked = new Map(details.map((item) => [item.line, item.severity]));
-  /** @param {KeyboardEvent} event */
-  const onKey = (event) => {
-    // Tab leaves the field, as everywhere on the page; Enter keeps the indentation.
-    if (event.key !== "Enter" || event.isComposing) return;
-    const field = /** @type {HTMLTextAreaElement} */ (event.target);
-    const line = field.value.slice(0, field.selectionStart).split("\n").pop() || "";
-    const indent = (/^ */.exec(line) || [""])[0] + (/:\s*$/.test(line) ? "  " : "");
-    if (!indent) return;
-    event.preventDefault();
-    field.setRangeText(`\n${indent}`, field.selectionStart, field.selectionEnd, "end");
-    onInput(field.value);
-  };
-  return html`<div class="editor">
-    <div class="numbers" ref=${numbers} aria-hidden="true">
-      ${text.split("\n").map((_, place) => html`<div class=${marked.get(place + 1) || ""}>${place + 1}</div>`)}
-    </div>
-    <textarea
-      id="document"
-      ref=${area}
-      value=${text}
-      rows="24"
-      wrap="off"
-      spellcheck=${false}
-      autocapitalize="off"
-      onInput=${(event) => onInput(event.target.value)}
-      onKeyDown=${onKey}
-      onScroll=${(event) => { if (numbers.current) numbers.current.scrollTop = event.target.scrollTop; }}
-    ></textarea>
-  </div>`;
+  return text.replace("NAMESPACE", query.namespace || session.value?.namespaces?.[0] || "default").replace("POOL", query.pool || pool);
 }
 
 /** @param {{fit: any}} props */

@@ -5,11 +5,14 @@ import { Absent, Age, Bar, Command, Data, Heading, JobName, Notes, Rich, Status,
 import { address } from "../route.js";
 import { number, t } from "../texts.js";
 
-const MOST = 200;
+/** Rows of each list; the page of jobs has the rest. */
+const MOST = 20;
+/** Age up to which an answer to another user will do, seconds. */
+const SHARED = 30;
 
 export default function Overview() {
   const now = useLoaded(
-    (ended) => Promise.all([get("/gpu-use", {}, ended), get("/pools", {}, ended), get("/gpu-types", {}, ended)]),
+    (ended) => Promise.all([get("/gpu-use", { maxAge: SHARED }, ended), get("/pools", {}, ended), get("/gpu-types", {}, ended)]),
     [],
   );
   return html`<${Heading} title=${t("Overview")} loaded=${now} />
@@ -65,14 +68,9 @@ export function TypeTable({ types }) {
 }
 
 function Waiting() {
-  const waiting = useLoaded(async (ended) => {
-    const lists = await Promise.all(["pending", "queued"].map((status) => get("/jobs", { status, pageSize: MOST }, ended)));
-    // `pending` is a phase that includes queued jobs of some kinds.
-    const items = [...new Map(lists.flatMap((list) => list.items).map((job) => [job.jobId, job])).values()];
-    return { items, more: lists.some((list) => list.total > list.items.length) };
-  }, [], 15);
+  const waiting = useLoaded((ended) => get("/jobs", { status: "pending", sort: "oldest", pageSize: MOST }, ended), [], 15);
   // A simulation takes longer than a list.
-  const fit = useLoaded((ended) => get("/fit", {}, ended), [], 60);
+  const fit = useLoaded((ended) => get("/fit", { holders: 0, maxAge: SHARED }, ended), [], 60);
   const verdicts = new Map((fit.data?.jobs || []).map((job) => [`${job.namespace}/${job.name}`, job]));
   /** @param {any} job */
   const verdict = (job) => verdicts.get(`${job.namespace}/${job.objectName || job.name}`);
@@ -95,7 +93,7 @@ function Waiting() {
             { head: t("Reason"), cell: (row) => html`<span class="reason"><${Rich} text=${verdict(row)?.reason || row.reason || "–"} /></span>`, wide: true },
           ]}
         />
-        ${data.more && html`<p><a href=${address(["jobs"], { status: "pending" })}>${t("All waiting jobs")}</a></p>`}`}
+        ${data.total > data.items.length && html`<p><a href=${address(["jobs"], { status: "pending", sort: "oldest" })}>${t("All {total} waiting jobs", { total: number(data.total) })}</a></p>`}`}
     <//>
     <${Command} text="gpuctl fit" />
   </section>`;
@@ -110,7 +108,7 @@ function Verdict({ fit }) {
 
 function Holding() {
   const holding = useLoaded(async (ended) => {
-    const jobs = await get("/jobs", { status: "running", pageSize: MOST }, ended);
+    const jobs = await get("/jobs", { status: "running", sort: "gpu", pageSize: MOST }, ended);
     const use = session.value?.usage ? await get("/gpu-aggregation/snapshots/latest", {}, ended).catch(() => null) : null;
     const known = Object.entries(use?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
       (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
@@ -118,9 +116,9 @@ function Holding() {
     const utilization = new Map(/** @type {any} */ (known));
     const items = jobs.items
       .filter((job) => job.gpu > 0)
-      .map((job) => ({ ...job, utilization: utilization.get(`${job.namespace}/${job.objectName || job.name}`) }))
-      .sort((one, other) => other.gpu - one.gpu);
-    return { items, total: jobs.total, shown: jobs.items.length };
+      .map((job) => ({ ...job, utilization: utilization.get(`${job.namespace}/${job.objectName || job.name}`) }));
+    // Those without GPUs are the last ones.
+    return { items, more: jobs.total > items.length && items.length === jobs.items.length, total: jobs.total };
   }, [], 20);
   return html`<section aria-labelledby="holding">
     <h2 id="holding">${t("Who holds GPUs")}</h2>
@@ -140,7 +138,7 @@ function Holding() {
             { head: t("Utilization"), cell: (row) => (row.utilization == null ? html`<span class="quiet">–</span>` : `${number(row.utilization)} %`), number: true },
           ]}
         />
-        ${data.total > data.shown && html`<p><a href=${address(["jobs"], { status: "running" })}>${t("All {total}", { total: number(data.total) })}</a></p>`}`}
+        ${data.more && html`<p><a href=${address(["jobs"], { status: "running", sort: "gpu" })}>${t("All {total} running jobs", { total: number(data.total) })}</a></p>`}`}
     <//>
   </section>`;
 }
@@ -155,6 +153,8 @@ function Idle() {
 
 function IdleTable() {
   const idle = useLoaded((ended) => get("/gpu-aggregation/waste", {}, ended), [], 60);
+  // Nothing has been collected yet.
+  if (idle.data === null && idle.error?.status === 404) return html`<${Absent} reason=${idle.error.message} />`;
   return html`<${Data} loaded=${idle}>
       ${({ data }) => html`
         ${data.total_idle_gpu_hours != null && html`<p>${t("{hours} GPU-hours were held and idle in the last 24 hours.", { hours: number(data.total_idle_gpu_hours) })}${data.total_idle_cost != null ? ` ${number(data.total_idle_cost, 2)} ${data.currency || ""}` : ""}</p>`}

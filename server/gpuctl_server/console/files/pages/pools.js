@@ -3,8 +3,10 @@ import { get } from "../api.js";
 import { useLoaded } from "../load.js";
 import { Bar, Command, Data, Facts, Heading, JobName, PagedTable, Status, Table, html, quoted } from "../parts.js";
 import { address, route } from "../route.js";
-import { t } from "../texts.js";
+import { number, t } from "../texts.js";
 import { PoolTable, TypeTable } from "./overview.js";
+
+const MOST = 20;
 
 export default function Pools() {
   const [, name] = route.value.parts;
@@ -25,7 +27,7 @@ function List() {
 
 /** @param {{name: string}} props */
 function Pool({ name }) {
-  const loaded = useLoaded((ended) => get(`/pools/${encodeURIComponent(name)}`, {}, ended), [name]);
+  const loaded = useLoaded((ended) => get(`/pools/${encodeURIComponent(name)}`, { jobs: false }, ended), [name]);
   return html`<${Heading} title=${name} loaded=${loaded} />
     <${Data} loaded=${loaded}>
       ${(pool) => html`
@@ -42,16 +44,26 @@ function Pool({ name }) {
             [t("Missing nodes"), pool.missingNodes?.join(", ")],
           ]}
         />
-        <h2>${t("Jobs")}</h2>
-        <${JobTable} jobs=${pool.jobs} empty=${t("No job holds GPUs.")} />
+        <h2>${t("Running jobs")}</h2>
+        <${JobsOfPool} pool=${name} status="running" sort="gpu" empty=${t("No job runs.")} />
         <h2>${t("Waiting jobs")}</h2>
-        <${JobTable} jobs=${pool.waitingJobs} empty=${t("No job waits.")} />
+        <${JobsOfPool} pool=${name} status="pending" sort="oldest" empty=${t("No job waits.")} />
         <h2>${t("Nodes")}</h2>
-        <${PagedTable} label=${t("Nodes")} rows=${pool.nodes} rowKey=${(row) => row} columns=${[{ head: t("Node"), cell: (row) => html`<a href=${address(["nodes", row])}>${row}</a>` }]} />
+        <${PagedTable} label=${t("Nodes")} size=${MOST} rows=${pool.nodes} rowKey=${(row) => row} columns=${[{ head: t("Node"), cell: (row) => html`<a href=${address(["nodes", row])}>${row}</a>` }]} />
         <p><a href=${address(["nodes"], { pool: name })}>${t("These nodes in detail")}</a></p>
         <${Command} text=${`gpuctl describe pool ${quoted(name)}`} />
       `}
     <//>`;
+}
+
+/** The first jobs of a pool, and a link to all. @param {{pool: string, status: string, sort: string, empty: string}} props */
+function JobsOfPool({ pool, status, sort, empty }) {
+  const query = { pool, status, sort };
+  const loaded = useLoaded((ended) => get("/jobs", { ...query, pageSize: MOST }, ended), [query], 15);
+  return html`<${Data} loaded=${loaded}>
+    ${(data) => html`<${JobTable} jobs=${data.items} empty=${empty} />
+      ${data.total > data.items.length && html`<p><a href=${address(["jobs"], query)}>${t("All {total}", { total: number(data.total) })}</a></p>`}`}
+  <//>`;
 }
 
 /** @param {{jobs: any[], empty: string}} props */

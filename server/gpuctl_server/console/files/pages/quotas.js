@@ -42,7 +42,7 @@ export default function Quotas() {
 
 /** @param {{quota: any}} props */
 function Limits({ quota }) {
-  return html`<ul class="bare">
+  return html`<ul class="bare amounts">
     ${quota.resources.map((limit) =>
       limit.unit === "bytes"
         ? html`<li><span class="limit">${limit.name}</span> ${bytes(limit.used ?? 0)} / ${bytes(limit.total)}</li>`

@@ -16,6 +16,7 @@ const RANGES = {
   "90d": { seconds: 90 * DAY, step: "day" },
 };
 const UNITS = ["namespace", "workload", "node", "model", "label"];
+const UNITS_OF_NAMESPACES = ["namespace", "workload"];
 /** Part of a period that must be known, to compare it with another. */
 const COMPARABLE = 0.9;
 const PARTS = ["busy", "held_idle", "held_unobserved", "free"];
@@ -38,9 +39,12 @@ function periods(range) {
 function Known() {
   const query = route.value.query;
   const range = Object.hasOwn(RANGES, query.range) ? query.range : "7d";
-  const by = UNITS.includes(query.by) ? query.by : "namespace";
-  const namespace = query.namespace || "";
-  const keys = useLoaded((ended) => get("/gpu-aggregation/dimension-keys", { dimension_type: "label" }, ended), [], 0);
+  const own = session.value?.namespaces;
+  const units = own ? UNITS_OF_NAMESPACES : UNITS;
+  const by = units.includes(query.by) ? query.by : "namespace";
+  // The usage of all namespaces is not shown to a token of some of them.
+  const namespace = query.namespace || own?.[0] || "";
+  const keys = useLoaded(async (ended) => (own ? { data: [] } : get("/gpu-aggregation/dimension-keys", { dimension_type: "label" }, ended)), [own], 0);
   const key = by === "label" ? query.key || keys.data?.data[0] || "" : "";
   const { start, end, before } = periods(range);
   const scope = { namespace: by === "node" || by === "model" ? "" : namespace };
@@ -66,7 +70,7 @@ function Known() {
     <//>
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
       <label>${t("Period")}<select name="range" value=${range} onChange=${change("range")}>${Object.keys(RANGES).map((name) => html`<option value=${name} selected=${name === range}>${name}</option>`)}</select></label>
-      <label>${t("Grouped by")}<select name="by" value=${by} onChange=${change("by")}>${UNITS.map((name) => html`<option value=${name} selected=${name === by}>${name}</option>`)}</select></label>
+      <label>${t("Grouped by")}<select name="by" value=${by} onChange=${change("by")}>${units.map((name) => html`<option value=${name} selected=${name === by}>${name}</option>`)}</select></label>
       ${by === "label" && html`<${Choice} name="key" label=${t("Label")} value=${key} known=${keys.data?.data || []} onChange=${change("key")} />`}
       <label>${t("Namespace")}<input name="namespace" value=${namespace} spellcheck=${false} onChange=${change("namespace")} /></label>
     </form>

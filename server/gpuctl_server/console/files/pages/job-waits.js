@@ -1,0 +1,53 @@
+/** The jobs that a job waits for: those ahead of it in its queue, and those that hold what it lacks. */
+import { JobLink, KINDS, PagedTable, html } from "../parts.js";
+import { address } from "../route.js";
+import { number, t } from "../texts.js";
+
+const SIZE = 10;
+const NAMES = ["job", "namespace", "pods", "priority", "createdAt", "resources", "amount"];
+
+/** Jobs are named by their kind, or by that of their object. */
+const LINKED = [...KINDS, "Job", "JobSet", "LeaderWorkerSet", "Deployment", "StatefulSet"];
+
+/** @param {{why: any, namespace: string}} props `namespace`: that of the job, for those that are named without one */
+export function WaitsFor({ why, namespace }) {
+  const { ahead, heldBy, position, waitingJobs, clusterQueue } = why.numbers;
+  if (!ahead?.length && !heldBy?.length && !clusterQueue) return null;
+  return html`${clusterQueue && html`<p>
+      ${t("Queue:")} <a href=${address(["queues", clusterQueue])}>${clusterQueue}</a>${position ? ` · ${t("position {position} of {count}", { position: number(position), count: number(waitingJobs) })}` : ""}
+    </p>`}
+    <${Others} title=${t("Jobs ahead of it")} jobs=${ahead} namespace=${namespace} />
+    <${Others} title=${t("Jobs that hold what it lacks")} jobs=${heldBy} namespace=${namespace} />`;
+}
+
+/** @param {{title: string, jobs: any[] | null | undefined, namespace: string}} props */
+function Others({ title, jobs, namespace }) {
+  if (!jobs?.length) return null;
+  const amounts = jobs.map(amountsOf);
+  return html`<h3>${title}</h3>
+    <${PagedTable}
+      label=${title}
+      size=${SIZE}
+      rows=${jobs.map((job, place) => ({ ...job, amounts: amounts[place], place: place + 1 }))}
+      rowKey=${(row) => String(row.place)}
+      columns=${[
+        { head: t("Job"), cell: (row) => html`<${Named} text=${row.job} namespace=${row.namespace || namespace} />`, wide: true },
+        { head: t("Holds or asks for"), cell: (row) => row.amounts || "–" },
+        jobs.some((job) => job.pods) && { head: t("Pods"), cell: (row) => (row.pods == null ? "–" : number(row.pods)), number: true },
+        jobs.some((job) => job.priority) && { head: t("Priority"), cell: (row) => row.priority, number: true },
+      ]}
+    />`;
+}
+
+/** A job as `KIND/NAME`. Jobs that the user may not see have no name. @param {{text: string, namespace: string}} props */
+function Named({ text, namespace }) {
+  const [kind, name] = text.includes("/") ? text.split("/") : ["", text];
+  return name.startsWith("(") ? html`<span class="quiet">${t("jobs that you may not see")}</span>` : html`<${JobLink} namespace=${namespace} kind=${kind} name=${name} kinds=${LINKED} />`;
+}
+
+/** Return the amounts of a job, GPUs first. @param {any} job */
+function amountsOf(job) {
+  const own = Object.entries(job.resources || {}).sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
+  const direct = Object.entries(job).filter(([name]) => !NAMES.includes(name));
+  return [...own, ...direct].map(([name, value]) => `${typeof value === "number" ? number(value) : value} ${name}`).concat(job.amount ?? []).join(", ");
+}
