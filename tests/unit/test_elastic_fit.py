@@ -47,6 +47,8 @@ def test_training_without_a_queue_starts_with_the_least_number(
     found = alone(free)
     assert (found.verdict, found.starts, found.certain) == (verdict, starts, True)
     assert found.demand.pods == 4
+    # Only a training that does not run yet holds its nodes in vain.
+    assert bool(found.held) is (free == 1)
     if reason is not None:
         assert found.reason == reason
 

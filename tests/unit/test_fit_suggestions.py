@@ -104,6 +104,12 @@ def test_suggests_fewer_gpus_another_pool_and_more_nodes(tmp_path: Path) -> None
     }
 
 
+def test_elastic_training_is_suggested_no_fewer_nodes(tmp_path: Path) -> None:
+    """It would take them by itself."""
+    elastic = training(gpu=8, nodes="{min: 2, max: 3}")
+    assert suggested(tmp_path, HALF_FREE_POOL, job=elastic) == {"fewer GPUs": {"gpu": 4}}
+
+
 def test_suggestion_shows_file_and_line(tmp_path: Path) -> None:
     shown = fit(tmp_path, HALF_FREE_POOL, "--suggest", job=training(gpu=8))
     path = tmp_path / "job.yaml"

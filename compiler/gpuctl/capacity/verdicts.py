@@ -83,8 +83,8 @@ class Fit:
 
     @property
     def held(self) -> Units:
-        """The resources that the started pods hold while the job's other pods have no room."""
-        return held_while_waiting(self.demand, self.starts)
+        """The resources that the started pods hold while the job waits for room for its other pods."""
+        return {} if self.verdict in STARTS else held_while_waiting(self.demand, self.starts)
 
 
 def with_remarks(answer: Fit) -> Fit:

@@ -79,6 +79,7 @@ class _Trial:
     def candidates(self) -> list[Candidates]:
         """Return the changes to try, by kind."""
         resources = self._document.model.resources  # type: ignore[union-attr]
+        number = getattr(resources, "nodes", None)
         nodes: dict[str, Mapping[str, str]] = {
             obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
             for obj in self._compilation.objects
@@ -88,7 +89,8 @@ class _Trial:
             resources.pool,
             resources.gpu,
             self._document.gpu_types,
-            getattr(resources, "nodes", None),
+            # An elastic training takes fewer nodes by itself.
+            number if isinstance(number, int) else None,
             resources.gpu_share is not None,
             self._scarce,
             _amount(resources, self._scarce),
