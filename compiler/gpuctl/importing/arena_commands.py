@@ -6,18 +6,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.shell import NotUnderstood, read_command
+from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_options import DROPPED, FLAGS, LETTERS, SWITCHES
+from gpuctl.importing.arena_programs import arena_program
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import is_reserved
-from gpuctl.importing.slurm.body_steps import python_script
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
-from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.language.names import nearest_dns_label
@@ -26,7 +25,6 @@ from gpuctl.language.settings import DEFAULT_PRIORITIES
 TOOL = "Arena"
 _LONGEST = 64 * 1024
 _PYTORCH = frozenset({"pytorchjob", "pytorch", "py"})
-_BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
 
 
 class _Flag(NamedTuple):
@@ -227,25 +225,14 @@ class _ArenaJob:
         if not text:
             return
         line = rest[0][1]
-        command = read_command(text)
-        words = [word.text for word in command.words or ()]
-        note = None
-        if command.needs_shell or not words:
-            words = ["sh", "-c", text]
-        elif (ours := set_by_gpuctl(words, self.nodes, self.gpus)) is not None:
-            words = [word for place, word in enumerate(words) if place not in ours.places]
-            if ours.port is not None:
-                self.draft.set("job.master_port", ours.port, line)
-            note = "gpuctl sets the options of torchrun for the rendezvous as variables"
-        elif self.nodes > 1 and launcher_arguments(words) is None:
-            note = _BY_TORCHRUN
-            if (at := python_script(words)) is not None and self.gpus <= 1 and self.type in _PYTORCH:
-                words, note = ["torchrun", *words[at:]], "torchrun sets RANK and WORLD_SIZE, as PyTorchJob does"
-        self.draft.set("environment.command", words, line)
-        if note is None:
+        found = arena_program(text, "sh", self.nodes, self.gpus, is_pytorch=self.type in _PYTORCH)
+        if found.port is not None:
+            self.draft.set("job.master_port", found.port, line)
+        self.draft.set("environment.command", found.words, line)
+        if found.note is None:
             self.ledger.mapped(line, text, "environment.command")
         else:
-            self.ledger.changed(line, text, "environment.command", note)
+            self.ledger.changed(line, text, "environment.command", found.note)
 
 
 def _split(words: Sequence[tuple[str, int]]) -> tuple[list[_Flag], list[tuple[str, int]]]:

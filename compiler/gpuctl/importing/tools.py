@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_commands import import_arena_commands
+from gpuctl.importing.arena_jobs import import_arena_jobs, is_arena_job
 from gpuctl.importing.cloud_tasks import import_sky_tasks
 from gpuctl.importing.dstack_runs import import_dstack_run
 from gpuctl.importing.import_values import Given, Unreadable
@@ -32,8 +33,13 @@ def _has_kind(kind: str) -> Callable[[str], bool]:
     return lambda text: re.search(rf"(?m)^[\"']?kind[\"']?:[ \t]*[\"']?{kind}\b", text) is not None
 
 
-def _is_arena_script(text: str) -> bool:
-    return re.search(r"(?m)^[ \t]*arena[ \t]+(?:submit|serve)\b", text) is not None
+def _is_arena_job(text: str) -> bool:
+    return re.search(r"(?m)^[ \t]*arena[ \t]+(?:submit|serve)\b", text) is not None or is_arena_job(text)
+
+
+def _import_arena(source: Source, given: Given) -> Imported:
+    read = import_arena_jobs if is_arena_job(source.text) else import_arena_commands
+    return read(source, given)
 
 
 def _is_dstack_run(text: str) -> bool:
@@ -46,7 +52,7 @@ def _is_sky_task(text: str) -> bool:
 
 IMPORTERS: dict[str, Importer] = {
     "slurm": Importer(_is_batch_script, import_batch_script),
-    "arena": Importer(_is_arena_script, import_arena_commands),
+    "arena": Importer(_is_arena_job, _import_arena),
     "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob")),
     "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob")),
     "deployment": Importer(_has_kind("Deployment"), import_manifests("Deployment")),

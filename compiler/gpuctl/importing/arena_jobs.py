@@ -1,0 +1,322 @@
+"""Imports job files of Arena v2 as trainings.
+
+The format is that of Arena's enhancement proposal (keps/arena-v2/yaml-schema.md of kubeflow/arena), schema 0.1.0.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.importing.arena_options import BY_TORCHRUN, DROPPED
+from gpuctl.importing.arena_programs import arena_program
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.import_values import Given, Missing, Unreadable
+from gpuctl.importing.imported import Imported
+from gpuctl.importing.line_ledger import LineLedger, in_source_order
+from gpuctl.importing.manifest_metadata import is_reserved
+from gpuctl.importing.pod_fields import GPU_RESOURCES, is_same
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.source_tree import Path, SourceTree, read_documents
+from gpuctl.importing.task_fields import TaskFields
+from gpuctl.language.names import is_env_name
+
+TOOL = "Arena"
+_DURATION = r"(?:\d+[dhms])+\Z"
+_ROLE = "programs that differ are `roles`"
+_LAUNCHER = "every pod runs the program: no launcher starts it on the others"
+_ONE_KEY = "`environment.envFrom` takes all keys of a ConfigMap, `podPatch` one"
+_NOTES = {
+    r"^(master|chief|ps|evaluator)": _ROLE,
+    r"^launcher": _LAUNCHER,
+    r"^sync": DROPPED["sync-mode"],
+    r"^init": "write an `init` container",
+    r"^scheduling\.gang": DROPPED["gang"],
+    r"^scheduling\.queue": DROPPED["queue"],
+    r"^scheduling\.priority": DROPPED["priority"],
+    r"^scheduling\.node_selector": DROPPED["selector"],
+    r"^scheduling\.affinity": "nodes are selected by `resources.pool`; `resources.topology` keeps them close",
+    r"^scheduling": DROPPED["scheduler"],
+    r"^lifecycle\.clean": DROPPED["clean-task-policy"],
+    r"^lifecycle\.success": "`primary` names the roles whose end is the end of the training",
+    r"^logging": DROPPED["tensorboard"],
+    r"^framework\.options\.nproc": DROPPED["nproc-per-node"],
+    r"^framework\.options": _LAUNCHER,
+    r"^storages": "the language has no such volume: use `podPatch`",
+    r"resources": "`resources.gpu`, `resources.cpu` and `resources.memory` are the resources of a document",
+}
+
+
+def is_arena_job(text: str) -> bool:
+    """Return True if a text is a job file of Arena v2."""
+    keys = set(re.findall(r"(?m)^([a-z_]+):", text))
+    return {"version", "framework"} <= keys and not keys.isdisjoint(("worker", "master", "launcher", "chief", "ps"))
+
+
+def import_arena_jobs(source: Source, given: Given) -> Imported:
+    """Return the documents of a file's jobs.
+
+    :raises Unreadable: it has no job.
+    """
+    ledger = LineLedger()
+    jobs = [_ArenaJobFile(raw, source.name, given, ledger) for raw in read_documents(source)]
+    if not jobs:
+        raise Unreadable(1, "the file has no job", "name a job file of Arena")
+    missing: list[Missing] = [item for job in jobs for item in job.take()]
+    return Imported(TOOL, [job.draft for job in jobs], in_source_order(ledger.entries()), missing)
+
+
+class _ArenaJobFile:
+    """One job."""
+
+    def __init__(self, raw: RawDocument, source: str, given: Given, ledger: LineLedger) -> None:
+        self.tree = SourceTree(raw, ledger)
+        self.given = given
+        self.draft = Draft("training", source, TOOL)
+        self.task = TaskFields(self.tree, self.draft, given)
+        self.framework = self.tree.text(("framework", "name")) or ""
+        self.is_pytorch = self.framework == "pytorch"
+        # Only a pod that is the job's whole group has its values in the job.
+        self.group = "worker" if self.tree.node(("worker",)) is not None else "master"
+
+    def take(self) -> list[Missing]:
+        """Take the fields. Return what is missing."""
+        self._head()
+        self._scale()
+        self._environment()
+        self._storages()
+        self._pod()
+        self._lifecycle()
+        self._init()
+        self._program()
+        self.tree.drop_rest(_NOTES)
+        line = self.tree.line((self.group,))
+        return set_given_values(self.draft, self.given, line, has_gpus=self.task.gpus > 0)
+
+    def _set(self, path: Path, field: str, value: Any, note: str | None = None) -> None:
+        self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
+        if note is None:
+            self.tree.mapped(path, field)
+        else:
+            self.tree.changed(path, field, note)
+
+    def _head(self) -> None:
+        tree = self.tree
+        tree.mapped(("version",), "version")
+        self.task.name(("name",))
+        for key, field in (("namespace", "job.namespace"), ("description", "job.description")):
+            text = tree.text((key,))
+            if text is not None:
+                self._set((key,), field, text)
+        for key in ("labels", "annotations"):
+            for name in tree.keys((key,)):
+                if not is_reserved(name):
+                    self.draft.set_item(f"job.{key}", name, tree.text((key, name)) or "", tree.line((key, name)))
+                    tree.mapped((key, name), f"job.{key}.{name}")
+        image = tree.text(("image",))
+        if image is not None and self.given.image is None:
+            self._set(("image",), "environment.image", image)
+        elif image is not None:
+            tree.changed(("image",), "environment.image", "--image replaces it")
+        workdir = tree.text(("working_dir",))
+        if workdir is not None and workdir.startswith("/"):
+            self._set(("working_dir",), "environment.workdir", workdir)
+        if self.is_pytorch:
+            tree.mapped(("framework", "name"), "kind")
+        else:
+            note = (
+                f"`{self.framework}` starts its processes in another way: use torchrun, or `roles` for other programs"
+            )
+            tree.changed(("framework", "name"), "kind", note)
+
+    def _scale(self) -> None:
+        """Take the number of nodes and their resources: PyTorch has a master beside the workers."""
+        tree = self.tree
+        workers = whole_number(tree.text(("worker", "replicas")))
+        has_workers = tree.node(("worker",)) is not None
+        nodes = self.given.nodes or ((workers or 1) + self.is_pytorch if has_workers else 1)
+        self.task.node_count = nodes
+        path: Path = (self.group, "replicas")
+        if nodes > 1:
+            line = tree.line(path) if self.given.nodes is None and workers is not None else None
+            self.draft.set("resources.nodes", nodes, line)
+        if self.is_pytorch and has_workers:
+            tree.changed(("worker", "replicas"), "resources.nodes", "the master is a node, too")
+        tree.mapped(path, "resources.nodes")
+        tree.mapped(("master", "replicas"), "resources.nodes")
+        if has_workers and self.is_pytorch:
+            for name in ("resources", "envs"):
+                for part in is_same(tree, ("worker", name), ("master", name)):
+                    tree.dropped(part, f"the workers have another value: {_ROLE}")
+        self._resources((self.group, "resources"))
+
+    def _resources(self, base: Path) -> None:
+        tree = self.tree
+        for name, vendor in GPU_RESOURCES.items():
+            number = whole_number(tree.text((*base, name)))
+            if number is not None and not self.task.gpus:
+                self.task.set_gpus((*base, name), number, None)
+                if vendor != "nvidia":
+                    self.draft.set("resources.gpu-vendor", vendor, tree.line((*base, name)))
+        if self.given.gpus_per_node is not None:
+            self.task.gpus = self.given.gpus_per_node
+            self.draft.set("resources.gpu", self.task.gpus)
+        for name in ("cpu", "memory"):
+            text = tree.text((*base, name))
+            number = whole_number(text)
+            if text is not None:
+                self._set((*base, name), f"resources.{name}", text if number is None else number)
+
+    def _environment(self) -> None:
+        for base in (("envs",), (self.group, "envs")):
+            for name in self.tree.keys(base):
+                path = (*base, name)
+                value = self.tree.get(path)
+                if isinstance(value, dict) and set(value) == {"secret", "key"}:
+                    value = {"secret": value["secret"], "key": value["key"]}
+                elif isinstance(value, dict):
+                    self.tree.dropped(path, _ONE_KEY)
+                    continue
+                if isinstance(value, (str, dict)) and is_env_name(name):
+                    self.draft.set_item("environment.env", name, value, self.tree.line(path))
+                    self.tree.mapped(path, f"environment.env.{name}")
+
+    def _storages(self) -> None:
+        tree = self.tree
+        for index in range(tree.items(("storages",))):
+            path: Path = ("storages", index)
+            values = tree.get(path)
+            if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+                continue
+            field = self._storage(values, path)
+            if field is not None:
+                note = None
+                if "key" in values:
+                    note = "the directory has this file alone"
+                if note is None:
+                    tree.mapped(path, field)
+                else:
+                    tree.changed(path, field, note)
+
+    def _storage(self, values: dict[str, str], path: Path) -> str | None:
+        """Add a storage. Return its field; None if the language has none."""
+        line, target = self.tree.line(path), values.get("mount_path", "")
+        known = {"name", "mount_path", "sub_path", "key"}
+        kinds = set(values) - known
+        if len(kinds) != 1:
+            return None
+        [kind] = kinds
+        sub = values.get("sub_path", "").strip("/")
+        if kind == "shm" and target in ("", "/dev/shm"):  # noqa: S108
+            self.draft.set("resources.shm", values["shm"] or "2Gi", line)
+            return "resources.shm"
+        if not target.startswith("/"):
+            return None
+        if kind == "pvc":
+            claim = {"claim": values["pvc"], **({"subPath": sub} if sub else {})}
+            entry: dict[str, Any] = {"path": target, "pvc": claim}
+        elif sub:
+            return None
+        elif kind == "hostpath":
+            entry = {"path": values["hostpath"], **({"mountPath": target} if target != values["hostpath"] else {})}
+        elif kind in ("tmp", "shm"):
+            size = {"size": values[kind]} if values[kind] else {}
+            medium = {"medium": "Memory"} if kind == "shm" else {}
+            entry = {"path": target, "emptyDir": {**size, **medium}}
+        elif kind in ("configmap", "secret"):
+            return self._files(values, kind, target, line)
+        else:
+            return None
+        self.draft.append("storage.workdirs", entry, line)
+        return "storage.workdirs"
+
+    def _files(self, values: dict[str, str], kind: str, target: str, line: int) -> str:
+        entry: dict[str, Any] = {"path": target, "configMap" if kind == "configmap" else "secret": values[kind]}
+        if "key" in values:
+            directory, _, name = target.rpartition("/")
+            entry["path"] = directory or "/"
+            entry["items"] = [{"key": values["key"], "path": name}]
+        self.draft.append("storage.mounts", entry, line)
+        return "storage.mounts"
+
+    def _pod(self) -> None:
+        tree = self.tree
+        tree.changed(("image_pull_policy",), None, DROPPED["image-pull-policy"])
+        secrets = tree.get(("image_pull_secrets",))
+        if isinstance(secrets, list) and secrets and all(isinstance(item, str) for item in secrets):
+            value = secrets[0] if len(secrets) == 1 else secrets
+            self._set(("image_pull_secrets",), "environment.imagePullSecret", value)
+        account = tree.text(("service_account",))
+        if account is not None:
+            note = "`podPatch` carries it as it is; the platform may refuse it"
+            self._set(("service_account",), "podPatch.serviceAccountName", account, note)
+        for key, field in (
+            ("host_network", "resources.network.hostNetwork"),
+            ("host_ipc", "podPatch.hostIPC"),
+            ("host_pid", "podPatch.hostPID"),
+        ):
+            if tree.text((key,)) == "true":
+                self._set((key,), field, True)
+            elif tree.text((key,)) == "false":
+                tree.mapped((key,), field)
+        if self.given.pool is not None:
+            tree.changed(("scheduling", "node_selector"), "resources.pool", "--pool selects the nodes")
+        for path in (("scheduling", "gang", "enabled"), ("logging", "tensorboard", "enabled")):
+            if tree.text(path) == "false":
+                tree.mapped(path[:-1], None, "it is not enabled")
+        if tree.text(("scheduling", "scheduler_name")) in ("default", "default-scheduler"):
+            tree.mapped(("scheduling", "scheduler_name"), None, "it is Kubernetes' default")
+        if tree.text(("scheduling", "affinity", "policy")) == "none":
+            tree.mapped(("scheduling", "affinity"), None, "it is Kubernetes' default")
+
+    def _lifecycle(self) -> None:
+        tree = self.tree
+        deadline = ("lifecycle", "active_deadline")
+        if re.match(_DURATION, tree.text(deadline) or ""):
+            note = "it counts while the pods of an attempt run"
+            self._set(deadline, "job.max_runtime", tree.text(deadline), note)
+        ttl = ("lifecycle", "ttl_after_finished")
+        if re.match(_DURATION, tree.text(ttl) or ""):
+            self._set(ttl, "job.ttl", tree.text(ttl))
+        retries = whole_number(tree.text(("lifecycle", "backoff_limit")))
+        if retries is not None:
+            self._set(("lifecycle", "backoff_limit"), "job.retries", retries)
+        if tree.text(("restart",)) == "Never":
+            tree.mapped(("restart",), "job.retries")
+        else:
+            tree.changed(("restart",), "job.retries", "further attempts are `job.retries`; each restarts all pods")
+
+    def _init(self) -> None:
+        tree = self.tree
+        for index in range(tree.items(("init",))):
+            path: Path = ("init", index)
+            values = {key: tree.text((*path, key)) for key in ("name", "image", "run")}
+            if None in values.values():
+                continue
+            shell = tree.text((*path, "shell")) or tree.text(("shell",)) or "/bin/sh"
+            entry = {"name": values["name"], "image": values["image"], "command": [shell, "-c", values["run"]]}
+            self.draft.append("init", entry, tree.line(path))
+            for key in ("name", "image", "run", "shell"):
+                tree.mapped((*path, key), "init[]")
+            tree.changed((*path, "mounts"), "storage.workdirs", "it has the mounts of the program")
+
+    def _program(self) -> None:
+        tree = self.tree
+        text = tree.text(("run",))
+        processes: Path = ("framework", "options", "nproc_per_node")
+        if tree.text(processes) in (str(self.task.gpus), "gpu", "auto"):
+            tree.mapped(processes, None, "torchrun starts a process for each GPU")
+        if text is None:
+            return
+        shell = tree.text(("shell",)) or "sh"
+        found = arena_program(text.strip(), shell, self.task.node_count, self.task.gpus, is_pytorch=self.is_pytorch)
+        if found.port is not None:
+            self.draft.set("job.master_port", found.port, tree.line(("run",)))
+        note = found.note
+        if note is None and found.needs_shell and self.task.node_count > 1 and not re.search(r"\btorchrun\b", text):
+            note = BY_TORCHRUN
+        self._set(("run",), "environment.command", found.words, note)
+        tree.mapped(("shell",), "environment.command")
