@@ -18,7 +18,7 @@ from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import is_reserved
-from gpuctl.importing.pod_fields import GPU_RESOURCES, is_same
+from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields
@@ -46,7 +46,7 @@ _NOTES = {
     r"^framework\.options\.nproc": DROPPED["nproc-per-node"],
     r"^framework\.options": _LAUNCHER,
     r"^storages": "the language has no such volume: use `podPatch`",
-    r"resources": "`resources.gpu`, `resources.cpu` and `resources.memory` are the resources of a document",
+    r"resources": DEVICES,
 }
 
 
@@ -161,6 +161,9 @@ class _ArenaJobFile:
                 self.task.set_gpus((*base, name), number, None)
                 if vendor != "nvidia":
                     self.draft.set("resources.gpu-vendor", vendor, tree.line((*base, name)))
+        devices = whole_number(tree.text((*base, self.given.rdma or "")))
+        if self.given.rdma is not None and devices is not None:
+            self._set((*base, self.given.rdma), "resources.network.rdma", devices)
         if self.given.gpus_per_node is not None:
             self.task.gpus = self.given.gpus_per_node
             self.draft.set("resources.gpu", self.task.gpus)

@@ -27,7 +27,7 @@ _QUESTIONS = {
 class Given(NamedTuple):
     """Values of the command line. None: the source's value, or a question.
 
-    ``pools``: a partition of Slurm -> the pool.
+    ``pools``: a partition of Slurm -> the pool. ``rdma``: the extended resource of the platform's RDMA devices.
     """
 
     image: str | None = None
@@ -39,6 +39,7 @@ class Given(NamedTuple):
     workdir: str | None = None
     name: str | None = None
     pools: Mapping[str, str] = MappingProxyType({})
+    rdma: str | None = None
 
 
 class Missing(NamedTuple):

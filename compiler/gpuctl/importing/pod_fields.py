@@ -10,6 +10,7 @@ from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
+DEVICES = "RDMA devices are `resources.network.rdma`: the platform's `network.rdma` names their resource"
 _PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
@@ -130,6 +131,7 @@ class PodFields:
                 tree.mapped((*requests, name), "resources.gpu")
                 if vendor != "nvidia":
                     self.draft.set("resources.gpu-vendor", vendor, tree.line(path))
+        self._rdma()
         if self.given.gpus_per_node is not None:
             self.gpus = self.given.gpus_per_node
             self.draft.set("resources.gpu", self.gpus)
@@ -137,6 +139,16 @@ class PodFields:
             self._amount(name, (*limits, name), (*requests, name))
         if self.given.pool is not None:
             self.draft.set("resources.pool", self.given.pool)
+
+    def _rdma(self) -> None:
+        """Take RDMA devices, if the platform serves this resource."""
+        if self.given.rdma is None:
+            return
+        for group in ("limits", "requests"):
+            path: Path = (*self.resources, group, self.given.rdma)
+            number = whole_number(self.tree.text(path))
+            if number is not None:
+                self._set(path, "resources.network.rdma", number)
 
     def _amount(self, name: str, limit: Path, request: Path) -> None:
         tree, field = self.tree, f"resources.{name}"

@@ -10,7 +10,7 @@ from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
-from gpuctl.importing.pod_fields import PodFields
+from gpuctl.importing.pod_fields import DEVICES, PodFields
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 
@@ -20,6 +20,7 @@ _SERVICE_TYPES = ("NodePort", "ClusterIP", "LoadBalancer")
 _NOTES = {
     r"Probe": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
     r"strategy": "`service.strategy` is replace or rolling",
+    r"resources\.(limits|requests)": DEVICES,
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
     r"revisionHistoryLimit|progressDeadlineSeconds|minReadySeconds": "gpuctl leaves it at Kubernetes' default",
     r"sessionAffinity|TrafficPolicy|loadBalancer|externalIPs": "gpuctl leaves it at Kubernetes' default",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
-from gpuctl.importing.pod_fields import PodFields, is_same
+from gpuctl.importing.pod_fields import DEVICES, PodFields, is_same
 from gpuctl.importing.slurm.body_steps import python_script
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
@@ -17,7 +19,10 @@ from gpuctl.importing.source_tree import Path, SourceTree
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
 _POLICY: Path = ("spec", "runPolicy")
-_RENAMED = {"$(RANK)": "$(NODE_RANK)", "$(WORLD_SIZE)": "$(NNODES)"}
+_RENAMED = {"RANK": "NODE_RANK", "WORLD_SIZE": "NNODES"}
+_SHELL = r"(?:\S*/)?(?:ba|da|z)?sh\Z"
+_IN_SHELL = r"'[^']*'|\$(?P<open>\{?)(?P<name>RANK|WORLD_SIZE)\b"
+_OF_OPERATOR = r"\$\{?(PET_(?:RDZV_\w+|MAX_RESTARTS|STANDALONE))\b"
 _NOTES = {
     r"elasticPolicy": "the number of nodes is fixed: `resources.nodes`",
     r"schedulingPolicy": "a queue starts all pods together: `resources.queue`",
@@ -26,6 +31,7 @@ _NOTES = {
     r"odTemplateOverrides|runtimePatches": "write `podPatch`",
     r"suspend": "`gpuctl pause NAME` holds a job",
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
+    r"resources\.(limits|requests)": DEVICES,
     r"ports": "pods of a training reach each other at every port",
 }
 
@@ -90,29 +96,73 @@ def _program(
     if processes in (str(pod.gpus), "gpu", "auto"):
         tree.mapped(processes_path, None, "torchrun starts a process for each GPU")
     tree.dropped(processes_path, "torchrun starts a process for each GPU: add `--nproc-per-node`")
-    for name, words in (("command", command), ("args", args)):
-        if words and any(word in _RENAMED for word in words):
-            draft.set(
-                f"environment.{name}", [_RENAMED.get(word, word) for word in words], tree.line((*pod.container, name))
-            )
+    notes = _rename(tree, pod, draft, processes)
+    command, args = draft.get("environment.command"), draft.get("environment.args")
     if not command:
-        pod.take_program(_BY_TORCHRUN if nodes > 1 else None)
+        pod.take_program(_joined([*notes, *([_BY_TORCHRUN] if nodes > 1 else [])]))
         return
-    note = None
-    words = [_RENAMED.get(word, word) for word in command]
-    found = set_by_gpuctl(words, nodes, pod.gpus)
+    found = set_by_gpuctl(command, nodes, pod.gpus)
+    is_launcher = launcher_arguments(command) is not None
     if found is not None:
-        note = "gpuctl sets the options of torchrun for the rendezvous as variables"
-        words = [word for place, word in enumerate(words) if place not in found.places]
+        notes.append("gpuctl sets the options of torchrun for the rendezvous as variables")
+        words = [word for place, word in enumerate(command) if place not in found.places]
         draft.set("environment.command", words, tree.line(path), last=tree.last_line(path))
         if found.port is not None:
             draft.set("job.master_port", found.port, tree.line(path))
-    elif nodes > 1 and launcher_arguments(words) is None and (at := python_script(words)) is not None and pod.gpus <= 1:
-        note = "torchrun sets RANK and WORLD_SIZE, as PyTorchJob does"
-        draft.set("environment.command", ["torchrun", *words[at:]], tree.line(path), last=tree.last_line(path))
-    elif nodes > 1 and launcher_arguments(words) is None:
-        note = _BY_TORCHRUN
-    pod.take_program(note)
+    elif nodes > 1 and not is_launcher and (at := python_script(command)) is not None and pod.gpus <= 1:
+        notes.append("torchrun sets RANK and WORLD_SIZE, as PyTorchJob does")
+        draft.set("environment.command", ["torchrun", *command[at:]], tree.line(path), last=tree.last_line(path))
+    elif nodes > 1 and not is_launcher and not _starts_torchrun(command, args):
+        notes.append(_BY_TORCHRUN)
+    pod.take_program(_joined(notes))
+
+
+def _joined(notes: list[str]) -> str | None:
+    return "; ".join(dict.fromkeys(notes)) or None
+
+
+def _starts_torchrun(command: list[str], args: list[str] | None) -> bool:
+    """Return True if a shell's text starts torchrun."""
+    text = " ".join([*command, *(args or ())])
+    return (
+        re.match(_SHELL, command[0]) is not None and re.search(r"\b(?:torchrun|torch\.distributed)\b", text) is not None
+    )
+
+
+def _rename(tree: SourceTree, pod: PodFields, draft: Draft, processes: str | None) -> list[str]:
+    """Replace the operator's variables about pods, in words and in the text of a shell. Return what to note."""
+    command = draft.get("environment.command") or []
+    is_shell = bool(command) and re.match(_SHELL, command[0]) is not None
+    notes: list[str] = []
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is None:
+            return match[0]
+        if name == "WORLD_SIZE" and whole_number(processes) not in (None, 1):
+            notes.append("`WORLD_SIZE` counts processes, and gpuctl does not set it: torchrun does")
+            return match[0]
+        notes.append(f"`{name}` is `{_RENAMED[name]}`")
+        return match[0].replace(name, _RENAMED[name])
+
+    for field in ("command", "args"):
+        words = draft.get(f"environment.{field}")
+        if not words:
+            continue
+        new = [re.sub(r"(?<!\$)\$\((?P<name>RANK|WORLD_SIZE)\)", renamed, word) for word in words]
+        if is_shell:
+            new = [re.sub(_IN_SHELL, renamed, word) if _keeps(word) else word for word in new]
+            lost = [name for word in new for name in re.findall(_OF_OPERATOR, word)]
+            notes += [f"gpuctl does not set `{name}`: write its value" for name in lost]
+        if new != words:
+            path = (*pod.container, field)
+            draft.set(f"environment.{field}", new, tree.line(path), last=tree.last_line(path))
+    return notes
+
+
+def _keeps(text: str) -> bool:
+    """Return True if a script does not set the operator's variables itself."""
+    return re.search(r"(?:^|[\s;(])(?:RANK|WORLD_SIZE)=", text) is None
 
 
 _BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"

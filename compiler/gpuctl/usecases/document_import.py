@@ -51,6 +51,8 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     :param tool: the tool that wrote it; None: it is detected.
     :param platform: the platform that the documents are checked with. Default: platform.yaml beside or above the file.
     """
+    directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
+    given = given._replace(rdma=_rdma_resource(platform, directory))
     try:
         imported = import_source(source, given, tool)
     except Unreadable as error:
@@ -62,10 +64,15 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
         imported.drafts[0].head += [f"Dropped, line {entry.line}: {entry.text}: {entry.note}" for entry in dropped]
     documents = [draft.text() for draft in imported.drafts]
     name = "the imported document" if len(documents) == 1 else "the imported documents"
-    directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
     result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)
     if any(item.severity is Severity.ERROR and item.code != _NEEDS_JOBSET for item in result.diagnostics):
         documents = []
     # Notes are about output for a cluster.
     diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]
     return ImportedFile(source.name, imported.tool, documents, imported.entries, (), diagnostics, result.sources)
+
+
+def _rdma_resource(platform: str | None, directory: Path | None) -> str | None:
+    """Return the extended resource of the platform's RDMA devices; None if it has none."""
+    settings = compile(Source("settings", ""), platform=platform, directory=directory).settings
+    return settings.rdma.resource if settings.rdma is not None else None
