@@ -38,8 +38,8 @@ def take_metadata(tree: SourceTree, draft: Draft, given: Given) -> list[Missing]
     take_labels(tree, (*base, "labels"), draft)
     for key in tree.keys((*base, "annotations")):
         path = (*base, "annotations", key)
-        if key.startswith("kubectl.kubernetes.io/"):
-            tree.mapped(path, None, "kubectl wrote it")
+        if key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/")):
+            tree.mapped(path, None, "Kubernetes wrote it")
         elif not is_reserved(key):
             draft.set_item("job.annotations", key, tree.text(path) or "", tree.line(path))
             tree.mapped(path, f"job.annotations.{key}")

@@ -105,7 +105,7 @@ class PodFields:
             if isinstance(secret, dict) and set(secret) == {"name", "key"}:
                 value = {"secret": secret["name"], "key": secret["key"]}
             elif tree.node((*path, "valueFrom")) is not None:
-                self._patch(path, "env", [{"name": name, "valueFrom": tree.get((*path, "valueFrom"))}])
+                self.patch(path, "env", [{"name": name, "valueFrom": tree.typed((*path, "valueFrom"))}])
                 continue
             self.draft.set_item("environment.env", name, "" if value is None else value, tree.line(path))
             tree.mapped(path, f"environment.env.{name}")
@@ -278,7 +278,7 @@ class PodFields:
             if name in _DEFAULTS:
                 tree.mapped(path, None, "gpuctl sets it")
             elif name in ("securityContext", "lifecycle"):
-                self._patch(path, name, tree.get(path))
+                self.patch(path, name, tree.typed(path))
         for name in tree.keys(self.spec):
             path = (*self.spec, name)
             value = tree.get(path)
@@ -298,30 +298,18 @@ class PodFields:
             elif name == "schedulerName":
                 tree.dropped(path, "gpuctl uses the cluster's scheduler; gangs wait in a queue: `resources.queue`")
             elif name not in ("containers", "initContainers", "volumes", "restartPolicy"):
-                self.draft.set(f"podPatch.{name}", _typed(value), tree.line(path))
+                self.draft.set(f"podPatch.{name}", tree.typed(path), tree.line(path))
                 tree.changed(path, f"podPatch.{name}", _PATCHED)
 
-    def _patch(self, path: Path, name: str, value: Any) -> None:
+    def patch(self, path: Path, name: str, value: Any) -> None:
         """Carry a field of the container in `podPatch`."""
         containers = self.draft.get("podPatch.containers")
         if containers is None:
             containers = [{"name": "main"}]
             self.draft.set("podPatch.containers", containers)
         main = containers[0]
-        main[name] = [*main.get(name, []), *_typed(value)] if isinstance(value, list) else _typed(value)
+        main[name] = [*main.get(name, []), *value] if isinstance(value, list) else value
         self.tree.changed(path, f"podPatch.containers[].{name}", _PATCHED)
-
-
-def _typed(value: Any) -> Any:
-    """Return data with the numbers and booleans that a pod has; every scalar of a source tree is text."""
-    if isinstance(value, dict):
-        return {key: _typed(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_typed(item) for item in value]
-    if value in ("true", "false"):
-        return value == "true"
-    number = whole_number(value)
-    return value if number is None else number
 
 
 def is_same(tree: SourceTree, first: Path, second: Path) -> list[Path]:

@@ -61,6 +61,23 @@ class SourceTree:
         node = self.node(path)
         return None if node is None else plain_data(node)
 
+    def typed(self, path: Path) -> Any:
+        """Return the data at a path with the numbers and booleans of YAML; None if it does not exist."""
+        node = self.node(path)
+        return None if node is None else self._typed(node)
+
+    def _typed(self, node: YamlNode) -> Any:
+        if node.kind == MAPPING:
+            return {str(key.value): self._typed(value) for key, value in node.value}
+        if node.kind == SEQUENCE:
+            return [self._typed(item) for item in node.value]
+        text = str(node.value)
+        if node.is_null or self._raw.chunk.written(node)[:1] in ("'", '"', "|", ">"):
+            return None if node.is_null else text
+        if text in ("true", "false"):
+            return text == "true"
+        return int(text) if re.match(r"-?(?:0|[1-9]\d{0,17})\Z", text) else text
+
     def text(self, path: Path) -> str | None:
         """Return the scalar at a path; None if it does not exist."""
         node = self.node(path)

@@ -1,0 +1,173 @@
+"""The ports of a Deployment's program and of its Service, and the probes that ask them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.pod_fields import PodFields
+from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
+from gpuctl.importing.source_tree import Path, SourceTree
+
+_PROTOCOLS = ("TCP", "UDP")
+_HEALTH = "service.health_check"
+_MAIN = "main"
+
+
+class ContainerPort(NamedTuple):
+    """A port of a container. ``path``: its entry in the manifest."""
+
+    number: int
+    name: str | None
+    protocol: str
+    path: Path
+
+
+class ServicePorts:
+    """Adds ports to a document. ``main``: the port in the container that `service.port` is about."""
+
+    def __init__(self, tree: SourceTree, pod: PodFields, draft: Draft) -> None:
+        self.tree = tree
+        self.draft = draft
+        self.container = pod.container
+        self.known = _container_ports(tree, (*pod.container, "ports"))
+        self.main: ContainerPort | None = self.known[0] if self.known else None
+        self.extra: list[dict[str, Any]] = []
+
+    def take(self, service: SourceTree | None) -> None:
+        """Take the ports of the container, and those of its Service."""
+        first = None if service is None else self._target(service, ("spec", "ports", 0))
+        if first is not None:
+            self.main = next((port for port in self.known if _is_same(port, first)), first)
+        for port in self.known:
+            self._container_port(port)
+        if service is not None:
+            for index in range(service.items(("spec", "ports"))):
+                self._service_port(service, ("spec", "ports", index), is_first=index == 0)
+        for entry in self.extra:
+            self.draft.append("service.ports", entry)
+
+    def resolve(self, text: str | None) -> int | None:
+        """Return the number of a port that is named by its number or by its name."""
+        number = whole_number(text)
+        return number if number is not None else next((port.number for port in self.known if port.name == text), None)
+
+    def _target(self, service: SourceTree, path: Path) -> ContainerPort | None:
+        """Return the port in the container that a port of a Service is about; None if it is not known."""
+        number = self.resolve(service.text((*path, "targetPort")) or service.text((*path, "port")))
+        protocol = service.text((*path, "protocol")) or "TCP"
+        return None if number is None else ContainerPort(number, None, protocol, ())
+
+    def _container_port(self, port: ContainerPort) -> None:
+        tree, is_main = self.tree, port is self.main
+        field = "service.port" if is_main else "service.ports"
+        if port.protocol not in _PROTOCOLS:
+            tree.dropped(port.path, f"a port is TCP or UDP, not {port.protocol}")
+            return
+        if is_main:
+            self.draft.set("service.port", port.number, tree.line(port.path))
+            if port.protocol == "UDP":
+                self.draft.set("service.protocol", "UDP", tree.line(port.path))
+        else:
+            entry: dict[str, Any] = {"name": self._free_name(port.name, port.number), "port": port.number}
+            self.extra.append({**entry, "protocol": "UDP"} if port.protocol == "UDP" else entry)
+        tree.mapped((*port.path, "containerPort"), field)
+        tree.mapped((*port.path, "name"), field)
+        tree.mapped((*port.path, "protocol"), "service.protocol" if is_main else field)
+
+    def _free_name(self, wanted: str | None, number: int) -> str:
+        taken = {_MAIN, *(entry["name"] for entry in self.extra)}
+        return wanted if wanted and wanted not in taken else f"port-{number}"
+
+    def _service_port(self, service: SourceTree, path: Path, *, is_first: bool) -> None:
+        port, target = whole_number(service.text((*path, "port"))), self._target(service, path)
+        if port is None or target is None or target.protocol not in _PROTOCOLS:
+            service.dropped(path, f"no port of the container is `{service.text((*path, 'targetPort'))}`")
+            return
+        node_port = whole_number(service.text((*path, "nodePort")))
+        values = {"port": port}
+        if target.number != port:
+            values["targetPort"] = target.number
+        if node_port is not None:
+            values["nodePort"] = node_port
+        if is_first:
+            for name, value in values.items():
+                self.draft.set(f"service.{name}", value, service.line((*path, name)))
+            if target.protocol == "UDP":
+                self.draft.set("service.protocol", "UDP", service.line(path))
+        else:
+            self._extra_port(service.text((*path, "name")), target, values)
+        field = "service.{}" if is_first else "service.ports[].{}"
+        for name in ("port", "targetPort", "nodePort", "protocol", "name"):
+            service.mapped((*path, name), field.format("port" if is_first and name == "name" else name))
+
+    def _extra_port(self, name: str | None, target: ContainerPort, values: dict[str, int]) -> None:
+        protocol = {"protocol": "UDP"} if target.protocol == "UDP" else {}
+        for entry in self.extra:
+            if entry["port"] == target.number and entry.get("protocol", "TCP") == target.protocol:
+                entry.update(values)
+                return
+        self.extra.append({"name": self._free_name(name, values["port"]), **values, **protocol})
+
+
+def _container_ports(tree: SourceTree, base: Path) -> list[ContainerPort]:
+    found = []
+    for index in range(tree.items(base)):
+        path: Path = (*base, index)
+        number = whole_number(tree.text((*path, "containerPort")))
+        if number is not None:
+            protocol = tree.text((*path, "protocol")) or "TCP"
+            found.append(ContainerPort(number, tree.text((*path, "name")), protocol, path))
+    return found
+
+
+def _is_same(one: ContainerPort, other: ContainerPort) -> bool:
+    return (one.number, one.protocol) == (other.number, other.protocol)
+
+
+def take_probes(tree: SourceTree, pod: PodFields, ports: ServicePorts, draft: Draft) -> None:
+    """Take the probes: those that the language has not go into `podPatch`."""
+    names = [name for name in ("readinessProbe", "startupProbe", "livenessProbe") if name in tree.keys(pod.container)]
+    has_all = len(names) == 3
+    for name in names:
+        base: Path = (*pod.container, name)
+        path = tree.text((*base, "httpGet", "path"))
+        known = draft.get(_HEALTH)
+        if not _is_health_check(tree, base, ports) or (name == "startupProbe" and known not in (None, path)):
+            value = tree.typed(base)
+            for kind in ("httpGet", "tcpSocket"):
+                number = ports.resolve(tree.text((*base, kind, "port")))
+                # The ports of the document have other names.
+                if number is not None:
+                    value[kind]["port"] = number
+            pod.patch(base, name, value)
+            continue
+        field = _HEALTH if known in (None, path) else "service.liveness"
+        draft.set(field, path, tree.line((*base, "httpGet", "path")))
+        if known is None and not has_all:
+            note = "it becomes a startup, a readiness and a liveness probe"
+            tree.changed((*base, "httpGet", "path"), field, note)
+        else:
+            tree.mapped((*base, "httpGet", "path"), field)
+        tree.mapped((*base, "httpGet", "port"), "service.port")
+        tree.mapped((*base, "httpGet", "scheme"), field)
+        _startup_timeout(tree, base, name, draft)
+
+
+def _is_health_check(tree: SourceTree, base: Path, ports: ServicePorts) -> bool:
+    """Return True if a probe asks the main port over HTTP, and nothing else."""
+    port = ports.resolve(tree.text((*base, "httpGet", "port")))
+    is_main = ports.main is None or port == ports.main.number
+    keys = set(tree.keys((*base, "httpGet")))
+    scheme = tree.text((*base, "httpGet", "scheme")) or "HTTP"
+    path = tree.text((*base, "httpGet", "path"))
+    return path is not None and port is not None and is_main and keys <= {"path", "port", "scheme"} and scheme == "HTTP"
+
+
+def _startup_timeout(tree: SourceTree, base: Path, name: str, draft: Draft) -> None:
+    failures = whole_number(tree.text((*base, "failureThreshold"))) or 0
+    period = whole_number(tree.text((*base, "periodSeconds"))) or 10
+    if name == "startupProbe" and failures:
+        draft.set("service.startup_timeout", short_duration(failures * period), tree.line(base))
+        tree.mapped((*base, "failureThreshold"), "service.startup_timeout")
+        tree.mapped((*base, "periodSeconds"), "service.startup_timeout")
