@@ -58,6 +58,47 @@ def offer(plane: ControlPlane, node: str, devices: list[dict[str, Any]]) -> None
     create(plane, "ResourceSlice", f"{node}-gpus", spec)
 
 
+_PLACES = {"1g.10gb": (1, 1, range(7)), "3g.40gb": (3, 4, (0, 4)), "7g.80gb": (7, 8, (0,))}
+"""Profile -> compute slices, memory slices, and the memory slices where it can begin: those of an A100 of 80 GB."""
+
+
+def counters(compute: int, start: int, size: int) -> dict[str, Any]:
+    """The counters of a part of a card."""
+    memory = {f"memory-slice-{index}": {"value": "1"} for index in range(start, start + size)}
+    return {"multiprocessors": {"value": str(14 * compute)}, **memory}
+
+
+def divisible(card: int) -> list[dict[str, Any]]:
+    """A card and all of its possible slices, as NVIDIA's driver lists them."""
+    name = f"gpu-{card}"
+
+    def device(suffix: str, kind: str, compute: int, start: int, size: int, profile: str = "") -> dict[str, Any]:
+        texts = {"type": kind, "productName": "NVIDIA A100", **({"profile": profile} if profile else {})}
+        return {
+            "name": name + suffix,
+            "attributes": {key: {"string": text} for key, text in texts.items()},
+            "consumesCounters": [{"counterSet": name, "counters": counters(compute, start, size)}],
+        }
+
+    parts = [
+        device(f"-mig-{profile.replace('.', '')}-{start}", "mig", compute, start, size, profile)
+        for profile, (compute, size, starts) in _PLACES.items()
+        for start in starts
+    ]
+    return [device("", "gpu", 7, 0, 8), *parts]
+
+
+def divisible_slices(node: str, cards: int) -> list[dict[str, Any]]:
+    """The specs of a node's ResourceSlices: cards with their possible slices, and the counters of the cards."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
+    spec = {"driver": CLASS, "nodeName": node, "pool": pool}
+    sets = [{"name": f"gpu-{card}", "counters": counters(7, 0, 8)} for card in range(cards)]
+    return [
+        {**spec, "devices": [item for card in range(cards) for item in divisible(card)]},
+        {**spec, "sharedCounters": sets},
+    ]
+
+
 def option(count: int, selector: str, name: str = "") -> dict[str, Any]:
     """A request for devices of the class with a selector; ``name``: of an alternative."""
     own = {"deviceClassName": CLASS, "selectors": [{"cel": {"expression": selector}}]}

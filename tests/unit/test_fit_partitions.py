@@ -9,48 +9,15 @@ import pytest
 from gpuctl.capacity.device_entries import resource_claim_template_entry, resource_slice_entry
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from support.device_nodes import divisible_slices
 from support.fit_objects import claim_template, cluster, exactly, job, node, running
 
 Object = dict[str, Any]
 DRIVER, CARDS, SLICES = "gpu.nvidia.com", "gpu.nvidia.com", "mig.nvidia.com"
-_PLACES = {"1g.10gb": (1, 1, range(7)), "3g.40gb": (3, 4, (0, 4)), "7g.80gb": (7, 8, (0,))}
-"""Profile -> compute slices, memory slices, and the memory slices where it can begin: those of an A100 of 80 GB."""
-
-
-def counters(compute: int, start: int, size: int) -> dict[str, Object]:
-    memory = {f"memory-slice-{index}": {"value": "1"} for index in range(start, start + size)}
-    return {"multiprocessors": {"value": str(14 * compute)}, **memory}
-
-
-def devices(card: int) -> list[Object]:
-    """A card and all of its possible slices, as NVIDIA's driver lists them."""
-    name = f"gpu-{card}"
-
-    def device(suffix: str, kind: str, compute: int, start: int, size: int, profile: str = "") -> Object:
-        texts = {"type": kind, "productName": "NVIDIA A100", **({"profile": profile} if profile else {})}
-        return {
-            "name": name + suffix,
-            "attributes": {key: {"string": text} for key, text in texts.items()},
-            "consumesCounters": [{"counterSet": name, "counters": counters(compute, start, size)}],
-        }
-
-    parts = [
-        device(f"-mig-{profile.replace('.', '')}-{start}", "mig", compute, start, size, profile)
-        for profile, (compute, size, starts) in _PLACES.items()
-        for start in starts
-    ]
-    return [device("", "gpu", 7, 0, 8), *parts]
 
 
 def snapshot(*held: tuple[str, str], cards: int = 1) -> Snapshot:
     """A node with cards that can be divided; ``held``: request and device of each running pod."""
-    pool = {"name": "a", "generation": 1, "resourceSliceCount": 2}
-    spec = {"driver": DRIVER, "nodeName": "a", "pool": pool}
-    sets = [{"name": f"gpu-{card}", "counters": counters(7, 0, 8)} for card in range(cards)]
-    slices = [
-        {**spec, "devices": [item for card in range(cards) for item in devices(card)]},
-        {**spec, "sharedCounters": sets},
-    ]
     pods, claims, templates = [], [], []
     for request, device in held:
         name = device.replace(".", "")
@@ -65,7 +32,7 @@ def snapshot(*held: tuple[str, str], cards: int = 1) -> Snapshot:
         [node("a", 0)],
         pods,
         device_classes=classes,
-        resource_slices=[resource_slice_entry({"spec": item}) for item in slices],
+        resource_slices=[resource_slice_entry({"spec": item}) for item in divisible_slices("a", cards)],
         resource_claims=claims,
         resource_claim_templates=[resource_claim_template_entry(template(name)) for name in dict.fromkeys(templates)],
     )

@@ -16,8 +16,9 @@ from gpuctl.objects.api_resources import Object
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name of a device."""
-Counter = tuple[str, str, str, str]
-"""Driver and pool, name of a set of counters, and name of a counter."""
+CounterSet = tuple[str, str, str]
+"""Driver, pool and name of a set of counters: those of a card."""
+Counter = tuple[CounterSet, str]
 Amounts = Mapping[Counter, Fraction]
 
 
@@ -36,20 +37,24 @@ class SharedCounters:
 
     def __init__(self, in_use: Collection[DeviceKey]) -> None:
         self._in_use = in_use
-        self._counters: dict[Counter, Fraction] = {}
+        self._counters: dict[CounterSet, dict[Counter, Fraction]] = defaultdict(dict)
+        self._users: dict[CounterSet, list[DeviceKey]] = defaultdict(list)
         self._consumed: dict[DeviceKey, dict[Counter, Fraction]] = {}
 
     def add_counters(self, driver: str, pool: str, sets: Mapping[str, Mapping[str, str]]) -> None:
         """Add the counters of a slice: set -> counter -> amount."""
-        self._counters.update(_by_counter(driver, pool, sets))
+        for counter, amount in _by_counter(driver, pool, sets).items():
+            self._counters[counter[0]][counter] = amount
 
     def add_device(self, key: DeviceKey, sets: Mapping[str, Mapping[str, str]]) -> None:
         """Add a device with what it consumes: set -> counter -> amount."""
         self._consumed[key] = _by_counter(*key[:2], sets)
+        for name in sets if key in self._in_use else ():
+            self._users[key[0], key[1], name].append(key)
 
-    def cards_of(self, keys: Iterable[DeviceKey]) -> frozenset[tuple[str, str, str]]:
+    def cards_of(self, keys: Iterable[DeviceKey]) -> frozenset[CounterSet]:
         """Return the sets of counters that devices consume."""
-        return frozenset(counter[:3] for key in keys for counter in self._consumed.get(key, ()))
+        return frozenset(card for key in keys for card, _ in self._consumed.get(key, ()))
 
     def room(self, keys: Collection[DeviceKey]) -> Room:
         """Return which of the devices that a request matches can be in use together, beside those of other requests."""
@@ -58,25 +63,26 @@ class SharedCounters:
         ordered = sorted(keys)
         held = [key for key in ordered if key in self._in_use]
         cards = self.cards_of(keys)
-        left = self._left(cards, self._in_use)
+        left = self._left(cards)
+        for card in cards:
+            for user in self._users[card]:
+                for counter, amount in self._consumed[user].items():
+                    if counter[0] == card and counter in left:
+                        left[counter] -= amount
         candidates = [key for key in ordered if key not in self._in_use]
         most = self._most(candidates, left)
-        found = self._fill(candidates, left)
+        # Without a common order of the scheduler and this function, every order must lead to the same number.
+        found = min((self._fill(order, left) for order in (candidates, candidates[::-1])), key=len)
         if len(found) < most:
             return Room(frozenset([*held, *found]), "their driver can divide the cards in several ways")
-        alone = self._fill(ordered, self._left(cards, ()))
+        alone = self._fill(ordered, self._left(cards))
         if len(alone) > len(held) + len(found):
             return Room(frozenset([*held, *found]), "other devices hold parts of the cards")
         return Room(frozenset([*held, *found]))
 
-    def _left(self, cards: Collection[tuple[str, str, str]], in_use: Iterable[DeviceKey]) -> dict[Counter, Fraction]:
-        """Return the amounts of the counters of these sets that the devices in use leave."""
-        left = {counter: amount for counter, amount in self._counters.items() if counter[:3] in cards}
-        for key in in_use:
-            for counter, amount in self._consumed.get(key, {}).items():
-                if counter in left:
-                    left[counter] -= amount
-        return left
+    def _left(self, cards: Iterable[CounterSet]) -> dict[Counter, Fraction]:
+        """Return the amounts of the counters of cards without any device in use."""
+        return {counter: amount for card in cards for counter, amount in self._counters[card].items()}
 
     def _fill(self, candidates: Iterable[DeviceKey], left: Mapping[Counter, Fraction]) -> list[DeviceKey]:
         """Return the devices that are in use if each one that fits is taken in turn."""
@@ -91,11 +97,11 @@ class SharedCounters:
 
     def _most(self, candidates: Iterable[DeviceKey], left: Mapping[Counter, Fraction]) -> int:
         """Return a number of devices that is never exceeded: for each set of counters, the one that runs out first."""
-        groups: dict[frozenset[tuple[str, str, str]], list[dict[Counter, Fraction]]] = defaultdict(list)
+        groups: dict[frozenset[CounterSet], list[dict[Counter, Fraction]]] = defaultdict(list)
         for key in candidates:
             own = self._consumed.get(key, {})
             if self._fits(own, left):
-                groups[frozenset(counter[:3] for counter in own)].append(own)
+                groups[frozenset(card for card, _ in own)].append(own)
         total = 0
         for devices in groups.values():
             common = set.intersection(*(set(own) for own in devices))
@@ -124,7 +130,7 @@ def _amount(text: str) -> Fraction:
 
 def _by_counter(driver: str, pool: str, sets: Mapping[str, Mapping[str, str]]) -> dict[Counter, Fraction]:
     return {
-        (driver, pool, name, counter): _amount(value)
+        ((driver, pool, name), counter): _amount(value)
         for name, counters in sets.items()
         for counter, value in counters.items()
     }
