@@ -109,6 +109,15 @@ def test_chart_makes_the_objects_of_kustomize(plane: ControlPlane, helm: Path, f
         assert made[key] == obj, key
 
 
+def test_chart_grants_the_start_of_jobs_on_request(helm: Path) -> None:
+    started = by_name(charted(helm, {"service": {"startJobs": True}}))
+    granted = {key: comparable(obj) for key, obj in started.items() if key[1] == "gpuctl-server-starter"}
+    file = yaml.safe_load_all((DEPLOY / "service" / "starting.yaml").read_text())
+    wanted = by_name(list(file))
+    assert granted == {key: comparable(obj) for key, obj in wanted.items()}
+    assert started.keys() - granted.keys() == by_name(charted(helm)).keys()
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_api_server_accepts_the_chart(plane: ControlPlane, helm: Path, flavour: str) -> None:
     plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
