@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fault_tools.proxy import Proxy, on, refuse
+from fault_tools.proxy import Proxy, before, matching, on, refuse
 from support.cluster_tools import DOMAIN, Place, training
+from support.command import Command, Start
 from support.why_records import record
 
 RELEASED = f"{DOMAIN}/released-at"
@@ -192,6 +193,68 @@ def test_fit_judges_a_waiting_job_as_if_it_started_now(place: Place) -> None:
     (train,) = [job for job in fits["jobs"] if job["name"] == "train"]
     assert (train["verdict"], train["pods"]) == ("fits", 1)
     assert train["reason"].startswith("it waits for prepare")
+
+
+def test_waiting_jobset_runs_after_its_prerequisite(place: Place) -> None:
+    """No controller of JobSets runs here: the object alone shows whether it may start."""
+    place.platform("training: {backend: jobset}")
+    wide = after("wide", "prepare")
+    wide["resources"]["nodes"] = 2
+    place.apply(training("prepare"), wide)
+    assert status(place, "wide") == ("Waiting", "waits for prepare")
+    assert why(place, "wide") == "waiting-for-jobs"
+    assert place.get("JobSet", "wide")["spec"]["suspend"] is True
+    ends(place, "prepare")
+    place.apply(training("prepare"), wide, flags=("--wait", "--timeout", "5"), code=None)
+    released = place.get("JobSet", "wide")
+    assert released["spec"]["suspend"] is False
+    assert RELEASED in released["metadata"]["annotations"]
+    assert set(place.plan(training("prepare"), wide).actions.values()) == {"unchanged"}
+
+
+def test_history_and_rollback_of_a_waiting_job(place: Place) -> None:
+    place.apply(training("prepare"), after("train", "prepare"))
+    changed = after("train", "prepare")
+    changed["environment"]["args"] = ["--lr=2e-5"]
+    place.apply(changed)
+    assert status(place, "train") == ("Waiting", "waits for prepare")
+    listed = place.gpuctl("history", "train", "-o", "json").value["items"]
+    assert [item["revision"] for item in listed] == [2, 1]
+    refused = place.gpuctl("rerun", "train", code=1).err
+    assert f"training/train in {place.namespace} has not run yet: it waits for prepare" in refused
+    advice = refused.split("`")[1].split()
+    assert advice[:2] == ["gpuctl", "why"]
+    assert "waiting-for-jobs" in place.anywhere(*advice[1:]).out
+    place.gpuctl("rollback", "train", "--yes")
+    job = place.get("Job", "train")
+    assert "args" not in job["spec"]["template"]["spec"]["containers"][0]
+    assert job["spec"]["suspend"] is True
+    ends(place, "prepare")
+    place.apply(training("prepare"), after("train", "prepare"), flags=("--wait",))
+    ends(place, "train")
+    # The first run was released, so that a new run does not wait.
+    place.gpuctl("delete", "job", "prepare", "--yes")
+    place.gpuctl("rerun", "train")
+    place.running("train")
+
+
+def test_recovery_creates_a_waiting_job_again(place: Place, proxy: Proxy, start: Start) -> None:
+    """Killed between the deletion and the creation of a changed job, which waits in its new form, too."""
+    place.apply(training("prepare"), after("train", "prepare"))
+    changed = after("train", "prepare")
+    changed["environment"]["args"] = ["--lr=2e-5"]
+    killed: list[Command] = []
+    creates = matching("POST", "/jobs", writes=True)
+    proxy.reset(on(creates, before(lambda: killed[0].process.kill())))
+    killed.append(start("apply", "-f", place.file(changed), "-n", place.namespace, "--yes"))
+    assert killed[0].end() == -9, killed[0].err
+    proxy.reset()
+    assert not place.exists("Job", "train")
+    place.gpuctl("recover", "--yes")
+    assert status(place, "train") == ("Waiting", "waits for prepare")
+    ends(place, "prepare")
+    place.apply(changed, flags=("--wait",))
+    place.running("train")
 
 
 def test_queue_without_admission_gates_is_an_error(place: Place) -> None:

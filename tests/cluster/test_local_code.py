@@ -7,7 +7,9 @@ import io
 import tarfile
 from typing import Any
 
+from fault_tools.proxy import Proxy, before, matching, on
 from support.cluster_tools import Place, training
+from support.command import Command, Start
 
 
 def write(place: Place, **files: str) -> None:
@@ -81,3 +83,50 @@ def test_rollback_brings_the_last_files_back(place: Place) -> None:
     lost = place.gpuctl("rollback", "train", "--to", "1", "--yes", code=1)
     assert first not in archives(place)
     assert lost.err.startswith("error: training/train: the cluster no longer has the files of its `code.local`")
+
+
+def test_history_lists_the_files_and_a_pause_keeps_them(place: Place) -> None:
+    write(place, train="1")
+    place.apply(document())
+    first = mounted(place)
+    write(place, train="2")
+    place.apply(document(), flags=("--yes",))
+    second = mounted(place)
+    listed = place.gpuctl("history", "train", "-o", "json").value["items"]
+    assert [item["revision"] for item in listed] == [2, 1]
+    codes = [place.gpuctl("history", "train", "--revision", number).out.partition("sha256:")[2] for number in "12"]
+    assert codes[0] != codes[1]
+    place.gpuctl("pause", "train")
+    assert set(place.plan(document()).actions.values()) == {"unchanged"}
+    assert archives(place).keys() == {first, second}
+    place.gpuctl("resume", "train")
+    place.running("train")
+    assert mounted(place) == second
+
+
+def test_apply_after_a_kill_between_the_files_and_the_job_completes_it(
+    place: Place, proxy: Proxy, start: Start
+) -> None:
+    write(place, train="1")
+    claims = {"workdirs": [{"path": "/data", "pvc": {"claim": "lab", "create": {"size": "10Gi", "class": "by-hand"}}}]}
+    made = document(storage=claims)
+    killed: list[Command] = []
+    proxy.reset(on(matching("POST", "/jobs", writes=True), before(lambda: killed[0].process.kill())))
+    killed.append(start("apply", "-f", place.file(made), "-n", place.namespace))
+    assert killed[0].end() == -9, killed[0].err
+    proxy.reset()
+    (code,) = archives(place)
+    claim = place.uid("PersistentVolumeClaim", "lab")
+    assert not place.exists("Job", "train")
+    assert place.plan(made).actions == {
+        code: "unchanged",
+        "PersistentVolumeClaim/lab": "unchanged",
+        "Job/train": "create",
+    }
+    place.apply(made)
+    assert mounted(place) == code
+    assert place.uid("PersistentVolumeClaim", "lab") == claim
+    assert set(place.plan(made).actions.values()) == {"unchanged"}
+    place.gpuctl("delete", "-f", place.file(made), "--yes")
+    assert not archives(place)
+    assert place.exists("PersistentVolumeClaim", "lab")
