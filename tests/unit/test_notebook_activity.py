@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,9 @@ def sidecar(port: int, *command: str, path: str | None = None) -> Iterator[Itera
     env = {item["name"]: item["value"] for item in container["env"]}
     shell = "/bin/sh" if path is not None else words[0]
     environment = {"PATH": os.environ["PATH"] if path is None else path, **env}
-    process = subprocess.Popen([shell, *words[1:]], env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [shell, *words[1:]], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     assert process.stdout is not None
     try:
         yield map(json.loads, process.stdout)
@@ -97,6 +99,9 @@ def sidecar(port: int, *command: str, path: str | None = None) -> Iterator[Itera
         # The pod would wait for its grace period.
         assert process.wait(10) == 0
         process.stdout.close()
+        # A pod would end what the shell left, its `sleep`.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture
