@@ -39,6 +39,9 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
     (row,) = place.gpuctl("get", "jobs", "train", "--jobs", "-o", "json").value["items"]
     assert row["ready"] == "2/2"
+    place.patch("Job", "train", {"spec": {"parallelism": 1, "completions": 1}})
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
+    place.patch("Job", "train", {"spec": {"parallelism": 2, "completions": 2}})
     up = place.gpuctl("scale", "train", "--nodes", "3", "--yes", "-o", "json").value
     assert up["steps"][0]["changes"][0] == {"path": "spec.parallelism", "from": 2, "to": 3}
     place.running("train", pods=3)

@@ -24,7 +24,7 @@ _SHELL = r"(?:\S*/)?(?:ba|da|z)?sh\Z"
 _IN_SHELL = r"'[^']*'|\$(?P<open>\{?)(?P<name>RANK|WORLD_SIZE)\b"
 _OF_OPERATOR = r"\$\{?(PET_(?:RDZV_\w+|MAX_RESTARTS|STANDALONE))\b"
 _NOTES = {
-    r"elasticPolicy": "the number of nodes is fixed: `resources.nodes`",
+    r"elasticPolicy": "the number of nodes is fixed: write `resources.nodes: {min, max}` for an elastic training",
     r"schedulingPolicy": "a queue starts all pods together: `resources.queue`",
     r"cleanPodPolicy": "pods of a finished job stay until `job.ttl`",
     r"initializer": "data comes from `storage.workdirs`, `storage.models` or an `init` container",

@@ -36,6 +36,7 @@ from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.drift_rules import BUILT_IN
 from gpuctl.objects.api_resources import SHARED_KINDS, Key, Object, key_of
+from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import end_state
 
@@ -184,6 +185,8 @@ class _Comparison:
         for one in foreign_fields(claimed, wanted, managers, changed):
             names = [name for name in one.managers if name != ADMISSION]
             holders = holders_of(one.path, holdings)
+            if one.path in SIZE_PATHS and is_within_bounds(wanted, live):
+                continue
             if names and all(name.startswith(REWRITING_CONTROLLERS) for name in names):
                 if not is_within(one.path, "metadata"):
                     yield DriftedField(*one[:3], holders, is_added=one.new is None, is_by_controller=True)
