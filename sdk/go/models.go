@@ -630,6 +630,8 @@ type JobDetails struct {
 	Why *JobCause `json:"why"`
 	// Null if they may not be read.
 	Events []EventsAlike `json:"events"`
+	// Events that the service reports; null if none.
+	Notify *JobNotify `json:"notify"`
 	// The uid of the job's main object; null if only pods are left.
 	Uid *string `json:"uid"`
 	// Notes about objects that could not be read.
@@ -698,6 +700,13 @@ type JobMetrics struct {
 	MemoryUsage    *string  `json:"memoryUsage"`
 	NetworkLatency *string  `json:"networkLatency"`
 	Throughput     *string  `json:"throughput"`
+}
+
+// JobNotify: Events of a job that the service reports, and the channels that it names.
+type JobNotify struct {
+	Events []string `json:"events"`
+	// Empty: the platform's default channels.
+	Channels []string `json:"channels"`
 }
 
 // JobObjects: The Kubernetes objects of a job.

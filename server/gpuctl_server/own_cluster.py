@@ -7,33 +7,17 @@ from collections.abc import Iterable
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
-from gpuctl.kube.cluster_identity import address_mismatch
 from gpuctl.language.display_text import first_few
-from gpuctl.language.platform_document import ClusterIdentity
-from gpuctl.objects.api_resources import Key
+from gpuctl_server.cluster_name import cluster_name
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.service_context import Service
 
 _NAMED = 8
-_SYSTEM = Key("Namespace", "", "kube-system")
 
 
 def own_name(service: Service) -> str | None:
     """Return the platform's name for the cluster; None if no name, or more than one, matches."""
-    clusters, stated = service.platform.clusters, service.settings.cluster
-    names = [name for name in clusters if stated in (None, name) and _is_own(service, clusters[name])]
-    return names[0] if len(names) == 1 else None
-
-
-def _is_own(service: Service, cluster: ClusterIdentity) -> bool:
-    inside = not service.connection.context
-    if not inside and address_mismatch(service.connection, cluster) is not None:
-        return False
-    if cluster.uid is None:
-        # A service in a pod has no context, and reaches the API server by an address that is only valid in the cluster.
-        return not inside or service.settings.cluster is not None
-    system = service.mirror.find(_SYSTEM)
-    return system is not None and cluster.uid == system["metadata"]["uid"]
+    return cluster_name(service.platform, service.settings.cluster, service.connection, service.mirror)
 
 
 def cluster_for(service: Service, sources: Iterable[Source]) -> str | None:

@@ -170,6 +170,12 @@ class ServerSettings(LayeredSettings):
     metrics: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")], MetricQuery] = Field(
         default_factory=dict, description="Prometheus queries: name -> query, text; in addition to the built-in ones."
     )
+    notify_secrets: Path | None = Field(
+        None,
+        description="Directory with the secrets of the platform's channels (`job.notify`), such as a mounted Secret: "
+        "`NAME.url` has the address of the webhook, `NAME.secret` the signing secret of a DingTalk or Feishu robot. "
+        "Without a file: the variables GPUCTL_NOTIFY_NAME_URL and GPUCTL_NOTIFY_NAME_SECRET, with `_` for `-`.",
+    )
     usage_database: str | None = Field(
         None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
     )

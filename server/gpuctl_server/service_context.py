@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from anyio import CapacityLimiter
 
@@ -28,6 +28,7 @@ from gpuctl_server.access.oidc_login import CodeFlow
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import AuditMemory
 from gpuctl_server.change_slots import ChangeSlots
+from gpuctl_server.cluster_name import cluster_name
 from gpuctl_server.collector_supervisor import CollectorSupervisor
 from gpuctl_server.compile_limits import CompileLocks
 from gpuctl_server.console.sessions import CALLBACK, Sessions
@@ -41,6 +42,8 @@ from gpuctl_server.mirror.redacting_session import RedactingSession, ScopedSessi
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
 from gpuctl_server.mirror.shared_lists import ListSharingSession, MaxListAge, SharedLists
 from gpuctl_server.mirror.visibility import Visibility
+from gpuctl_server.notifications.notifier import Notifier
+from gpuctl_server.notifications.webhooks import Webhooks
 from gpuctl_server.prerequisite_loop import PrerequisiteLoop
 from gpuctl_server.response_cache import ResponseCache
 from gpuctl_server.server_settings import ServerSettings
@@ -86,8 +89,9 @@ class Service:
     collector: CollectorSupervisor | None
     sessions: Sessions
     prerequisites: PrerequisiteLoop
+    notifier: Notifier
     code_flow: CodeFlow | None
-    shared_lists: SharedLists = field(default_factory=SharedLists)
+    shared_lists: SharedLists
     simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
     compile_locks: CompileLocks = field(default_factory=CompileLocks)
     change_slots: ChangeSlots = field(default_factory=ChangeSlots)
@@ -220,6 +224,7 @@ class Service:
         self.mirror.start()
         self.board.start()
         self.prerequisites.start()
+        self.notifier.start()
         if self.collector is not None:
             self.collector.start()
 
@@ -227,6 +232,7 @@ class Service:
         """Stop all threads and close all connections."""
         if self.collector is not None:
             self.collector.stop()
+        self.notifier.stop()
         self.prerequisites.stop()
         self.board.stop()
         self.mirror.stop()
@@ -260,6 +266,8 @@ def make_service(
     mirror = Mirror(Session(connection, threads=1), watched_lists(keys), again=settings.mirror_again)
     board = JobBoard(connection, mirror, platform)
     fleet = FleetBoard(connection, mirror, platform)
+    metrics = ServiceMetrics(mirror, authenticator if isinstance(authenticator, ServiceTokenFile) else None)
+    webhooks, lists = Webhooks(platform.notify.channels, settings.notify_secrets), SharedLists()
     return Service(
         settings,
         connection,
@@ -268,7 +276,7 @@ def make_service(
         authenticator,
         mirror,
         board,
-        ServiceMetrics(mirror, authenticator if isinstance(authenticator, ServiceTokenFile) else None),
+        metrics,
         fleet,
         ProgressReader(connection),
         LogHub(connection, platform, settings),
@@ -278,7 +286,18 @@ def make_service(
         # With `insecure_plain_http`, TLS ends in front of the service: browsers use HTTPS then, too.
         Sessions(secure=settings.tls_certificate is not None or settings.insecure_plain_http),
         PrerequisiteLoop(connection, mirror, keys),
+        Notifier(
+            connection,
+            board,
+            platform,
+            webhooks,
+            lists,
+            metrics.notifications,
+            partial(cluster_name, platform, settings.cluster, connection, mirror),
+            settings.console_url,
+        ),
         _code_flow(settings),
+        lists,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -12,6 +13,22 @@ from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.mirror.mirror import Mirror
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class NotificationCounter:
+    """Counts attempts to post events of jobs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._attempts = Counter(
+            "gpuctl_server_notifications_total",
+            "Attempts to post an event of a job by channel and result: sent, or failed.",
+            ("channel", "result"),
+            registry=registry,
+        )
+
+    def count(self, channel: str, result: Literal["sent", "failed"]) -> None:
+        """Count an attempt."""
+        self._attempts.labels(channel, result).inc()
 
 
 class ServiceMetrics:
@@ -34,6 +51,7 @@ class ServiceMetrics:
             registry=self._registry,
         )
         self.under_way = Gauge("gpuctl_server_requests_under_way", "Running requests.", registry=self._registry)
+        self.notifications = NotificationCounter(self._registry)
         self._registry.register(_OfMirror(mirror))
         if tokens is not None:
             self._registry.register(_OfTokens(tokens))

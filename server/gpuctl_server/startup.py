@@ -20,8 +20,10 @@ from gpuctl.hints import Surface, set_process_surface
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.connection import Connection
+from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl.usecases.private_files import write_privately
+from gpuctl_server import channel_commands as channels
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.kubernetes import ClusterUsers
@@ -196,17 +198,22 @@ def prepare(settings: ServerSettings, notify: Callable[[str], None]) -> Service:
 
     :raises CannotStart: a setting is invalid, or a resource is not available.
     """
+    platform = _platform(settings)
     try:
-        platform = read_platform(settings.platform).settings
         if settings.cluster is not None and settings.cluster not in platform.clusters:
             named = ", ".join(platform.clusters) or "none"
             raise CannotStart(f"the platform has no cluster `{settings.cluster}`; known are {named}: correct `cluster`")
         connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
-    except InvalidDocuments as error:
-        raise CannotStart(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
         raise CannotStart(error.message + (f"\n  = {error.hint}" if error.hint else "")) from None
     return make_service(settings, connection, platform, _authenticator(settings, connection, notify))
+
+
+def _platform(settings: ServerSettings) -> Settings:
+    try:
+        return read_platform(settings.platform).settings
+    except InvalidDocuments as error:
+        raise CannotStart(f"the platform's settings have errors:\n{error}") from None
 
 
 def _authenticator(settings: ServerSettings, connection: Connection, notify: Callable[[str], None]) -> Authenticator:
@@ -249,14 +256,16 @@ def _provider_users(settings: ServerSettings, connection: Connection) -> Authent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``gpuctl-server``: serve, or ``gpuctl-server token`` to manage the token file."""
+    """Run ``gpuctl-server``: serve, manage the token file (``token``), or try channels (``channel``)."""
     parser = argparse.ArgumentParser(
         prog="gpuctl-server", description="The REST API of gpuctl. Settings come from the environment or a file."
     )
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="settings as YAML; the environment takes precedence"
     )
-    tokens.add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    tokens.add_commands(commands)
+    channels.add_commands(commands)
     options = parser.parse_args(arguments)
     if options.config is not None:
         os.environ[FILE] = str(options.config)
@@ -264,12 +273,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = ServerSettings.made({})
         if options.command == "token":
             return tokens.run(settings.tokens.expanduser(), options)
+        if options.command == "channel":
+            return channels.run(settings, _platform(settings), options)
         with contextlib.suppress(KeyboardInterrupt):
             serve(settings, lambda text: print(text, file=sys.stderr, flush=True))
     except (SettingsProblem, tokens.TokenCommandError) as error:
         print(f"gpuctl-server: {error}", file=sys.stderr)
         return 2
-    except (CannotStart, DamagedTokens, OSError) as error:
+    except (CannotStart, channels.ChannelCommandError, DamagedTokens, OSError) as error:
         print(f"gpuctl-server: {error}", file=sys.stderr)
         return 3
     return 0

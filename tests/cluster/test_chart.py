@@ -73,7 +73,7 @@ def comparable(obj: dict[str, Any]) -> dict[str, Any]:
     obj = json.loads(json.dumps(obj))
     labels = obj["metadata"].pop("labels", {})
     obj["labels"] = {name: value for name, value in labels.items() if name not in LABELS_OF_ALL}
-    if obj["kind"] == "ConfigMap":
+    if obj["kind"] == "ConfigMap" and "data" in obj:
         obj["data"] = {name: yaml.safe_load(text) for name, text in obj["data"].items()}
         # The overlay for PostgreSQL keeps the file of its base; the variable takes precedence.
         obj["data"]["server.yaml"].pop("usage_database", None)

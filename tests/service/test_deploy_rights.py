@@ -33,10 +33,15 @@ DEVICE_RIGHTS = {
     for kind in ("resourceslices", "resourceclaims", "resourceclaimtemplates")
 }
 QUEUE_RIGHTS = {"gpuctl-server-reader: list localqueues.kueue.x-k8s.io": "used only with `quota.backend: kueue`"}
+NOTIFY_RIGHTS = {
+    f"gpuctl-server-notifier: {verb} configmaps in gpuctl-system": "used only with channels of `job.notify`"
+    for verb in ("get", "update")
+}
 UNUSED_RIGHTS: dict[str, dict[str, str]] = {
-    "base": DEVICE_RIGHTS | QUEUE_RIGHTS,
+    "base": DEVICE_RIGHTS | QUEUE_RIGHTS | NOTIFY_RIGHTS,
     "tokens": {
         **DEVICE_RIGHTS,
+        **NOTIFY_RIGHTS,
         **QUEUE_RIGHTS,
         "gpuctl-server-reader: list clusterqueues.kueue.x-k8s.io": "here gpuctl-server-planner has it, too",
         **{
@@ -129,7 +134,7 @@ def deployed(plane: ControlPlane, directory: Path, flavour: str, platform: str =
     cluster = {"server": f"https://127.0.0.1:{plane.port}", "certificate-authority": authority}
     kubeconfig = write_kubeconfig(directory / "kubeconfig", cluster, token)
     objects = yaml.safe_load_all(plane.kubectl("kustomize", str(DEPLOY / "service" / flavour)))
-    data = next(obj["data"] for obj in objects if obj["kind"] == "ConfigMap")
+    data = next(obj["data"] for obj in objects if obj["kind"] == "ConfigMap" and "data" in obj)
     for file, text in data.items():
         (directory / file).write_text(text)
     with (directory / "platform.yaml").open("a") as file:

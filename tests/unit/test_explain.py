@@ -236,6 +236,7 @@ topology: {levels: [{name: rack, label: example.com/rack}]}
 spot: {labels: {example.com/spot: "true"}}
 network: {rdma: {resource: rdma/hca}}
 quota: {backend: kueue}
+notify: {channels: {nlp-team: {format: json}}, default: [nlp-team]}
 """
 # Fields that a platform serves only if it claims devices.
 OF_DEVICES = {"resources.gpu-memory"}
@@ -265,6 +266,8 @@ COMPANIONS = {
     "roles[].env[].value": "roles: [{name: a, env: [{name: A}]}]",
     "roles[].env[].secret": "roles: [{name: a, env: [{name: A, key: a}]}]",
     "roles[].env[].key": "roles: [{name: a, env: [{name: A, secret: a}]}]",
+    "job.notify.channels": "job: {notify: {waiting: 2h}}",
+    "notify.default": "notify: {channels: {nlp-team: {format: json}}}",
     "job.checkpoint.timeout": "job: {checkpoint: {signal: USR1}}",
     "environment.env[].name": "environment: {image: a:1, env: [{value: a}]}",
     "environment.env[].value": "environment: {image: a:1, env: [{name: A}]}",
@@ -326,6 +329,8 @@ def test_every_example_compiles(kind: str) -> None:
             continue
         if entry.dotted == "roles[].dependsOn":
             continue  # It names a role before this one, and the snippet has one role.
+        if kind != "training" and entry.dotted in ("job.notify.done", "job.notify.failed"):
+            continue  # Services do not end: an error says so.
         shown = yaml.load("\n".join(snippet(entry)), _OnIsText)
         document = merge({"kind": kind, "version": "v0.1", **rest}, shown)
         assert isinstance(document, dict)

@@ -11,6 +11,7 @@ from gpuctl.api.base_models import SharedModel
 from gpuctl.api.job_cause_answers import JobCause, job_cause
 from gpuctl.api.job_list_answers import JobRow, row_fields
 from gpuctl.language.masking import masked
+from gpuctl.language.notify_block import parse_notify
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.describe_job import JobDetail, JobHistory, RepeatedEvent
@@ -213,6 +214,13 @@ class JobAddresses(SharedModel):
     )
 
 
+class JobNotify(SharedModel):
+    """Events of a job that the service reports, and the channels that it names."""
+
+    events: list[str] = Field(examples=[["failed", "waiting 2h"]])
+    channels: list[str] = Field(description="Empty: the platform's default channels.", examples=[["nlp-team"]])
+
+
 class DescribedJob(JobBasics):
     """``gpuctl describe job -o json``, without GPU usage."""
 
@@ -221,6 +229,7 @@ class DescribedJob(JobBasics):
     access: JobAddresses
     why: JobCause | None = Field(None, description="The cause that keeps the job waiting; null if none.")
     events: list[EventsAlike] | None = Field(None, description="Null if they may not be read.")
+    notify: JobNotify | None = Field(None, description="Events that the service reports; null if none.")
 
     def as_json(self) -> dict[str, Any]:
         """Return the job without credentials."""
@@ -350,7 +359,13 @@ def _details(detail: JobDetail) -> dict[str, Any]:
             port_forward=found.port_forward,
         ),
         "why": job_cause(detail.answer) if detail.has_trouble else None,
+        "notify": _notify(detail.notify),
     }
+
+
+def _notify(annotation: str | None) -> JobNotify | None:
+    notify = parse_notify(annotation)
+    return None if notify is None else JobNotify(events=notify.events, channels=notify.channels)
 
 
 def _history(history: JobHistory) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.code_block import code_directory
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
+from gpuctl.language.notify_block import parse_notify
 from gpuctl.language.schedule_block import DEFAULT_KEEP, DEFAULT_ZONE
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, Object
@@ -34,7 +35,7 @@ from gpuctl.objects.companion_names import MAIN_PORT
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.label_names import AFTER, CHECKPOINT, MANAGED_BY, SWEEP, SWEEP_VALUES, URL, sweep_values
+from gpuctl.objects.label_names import AFTER, CHECKPOINT, MANAGED_BY, NOTIFY, SWEEP, SWEEP_VALUES, URL, sweep_values
 from gpuctl.objects.pod_templates import group_templates
 from gpuctl.objects.prerequisites import OK, prerequisites_of
 from gpuctl.objects.queueing import POD_PARENT, TOPOLOGIES, is_written_by_kueue, queue_of
@@ -188,6 +189,8 @@ class LiftedWorkload:
             job["annotations"] = annotations
         if (checkpoint := parse_checkpoint(self._annotation(CHECKPOINT) or "")) is not None:
             job["checkpoint"] = checkpoint.data()
+        if (notify := parse_notify(self._annotation(NOTIFY))) is not None:
+            job["notify"] = notify.data()
         grace = self.pod.get(GRACE)
         if grace is not None:
             grace -= self._drain()

@@ -14,6 +14,7 @@ from gpuctl.objects.label_names import (
     CHECKPOINT,
     MANAGED_BY,
     MANAGER,
+    NOTIFY,
     SCALES_TO_ZERO,
     SWEEP,
     SWEEP_VALUES,
@@ -99,6 +100,8 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         # On the running object: its progress is saved as this object says, even if a newer document differs.
         text = json.dumps(model.job.checkpoint.data(), ensure_ascii=False)
         annotations[context.label(CHECKPOINT)] = text
+    if model.job.notify is not None:
+        annotations[context.label(NOTIFY)] = json.dumps(model.job.notify.data())
     if model.kind == "training" and model.job.after:
         annotations[context.label(AFTER)] = json.dumps(model.job.prerequisites)
         # Also without a queue: Kueue's webhook may set the namespace's default queue.

@@ -11,6 +11,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.gpu_checks import check_gpus, check_shared_memory
 from gpuctl.frontend.notebook_checks import check_notebook
+from gpuctl.frontend.notify_checks import check_notify
 from gpuctl.frontend.partial_model import until_unknown
 from gpuctl.frontend.platform_restrictions import (
     GROUP_ENV,
@@ -72,6 +73,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield check_storage(document, model, settings)
         yield check_service(document, model, settings)
         yield check_notebook(document, model)
+        yield check_notify(document, model, settings)
         if model.kind == "training":
             yield _schedule(document, model, settings)
             yield check_roles(document, model, settings)

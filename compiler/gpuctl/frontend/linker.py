@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.document import Document, service_of
+from gpuctl.frontend.notify_checks import check_channel_namespaces
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
 from gpuctl.frontend.prerequisite_links import prerequisite_links
 from gpuctl.frontend.quota_links import quota_capacity, users_in_two_quotas
@@ -41,6 +42,7 @@ def link(
     yield from _routes(documents)
     yield from _new_claims(documents)
     yield from prerequisite_links(documents, complete=complete)
+    yield from check_channel_namespaces(documents, settings)
     pools = declared_pools(documents, settings)
     yield from pool_references(documents, pools, settings, complete)
     for name in sorted(pools):

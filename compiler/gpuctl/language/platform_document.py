@@ -40,6 +40,7 @@ from gpuctl.language.fields import (
 from gpuctl.language.gpu_share_block import VendorShare
 from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN
 from gpuctl.language.network_block import NetworkSettings
+from gpuctl.language.notify_block import NotifySettings
 from gpuctl.language.route_blocks import RouteSettings
 from gpuctl.language.service_block import ServiceType
 from gpuctl.language.spot_block import SpotSettings
@@ -661,6 +662,9 @@ class PlatformDocument(Block):
     )
     policy: PolicyBlock = Field(
         default_factory=PolicyBlock.model_construct, description="Limits on the pods of documents."
+    )
+    notify: NotifySettings = Field(
+        default_factory=NotifySettings.model_construct, description="Channels of notifications (`job.notify`)."
     )
     topology: TopologySettings = Field(
         default_factory=TopologySettings.model_construct, description="Topology of the nodes."

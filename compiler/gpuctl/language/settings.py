@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuctl.language.code_block import Code
     from gpuctl.language.kinds import Job
     from gpuctl.language.network_block import RdmaSettings
+    from gpuctl.language.notify_block import NotifySettings
     from gpuctl.language.platform_document import (
         ClusterIdentity,
         ExternalPool,
@@ -219,6 +220,11 @@ class Settings:
     def spot(self) -> SpotSettings | None:
         """The platform's spot nodes; None if it has none."""
         return self._platform.spot if self._platform is not None else None
+
+    @property
+    def notify(self) -> NotifySettings:
+        """The platform's channels of notifications."""
+        return self.platform.notify
 
     @property
     def rdma(self) -> RdmaSettings | None:

@@ -23,6 +23,7 @@ from gpuctl.language.fields import (
 )
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
+from gpuctl.language.notify_block import Notify
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.security_block import Security
@@ -127,6 +128,12 @@ class JobBlock(Block):
         None,
         description="Commands to run before Kubernetes ends a pod.",
         examples=[{"stop": ["python", "save.py"]}],
+    )
+    notify: Notify | None = Field(
+        None,
+        description="Events that the service of gpuctl reports to channels of the platform, such as a chat group. A "
+        "change restarts nothing.",
+        examples=[{"waiting": "2h"}],
     )
 
 

@@ -34,6 +34,8 @@ ENDED_BEFORE = "ended-before"
 """Annotation, under the platform's domain, with the prerequisites that have ended and how they ended as JSON."""
 RELEASED = "released-at"
 """Annotation, under the platform's domain, with the time at which a training's prerequisites were met."""
+NOTIFY = "notify"
+"""Annotation, under the platform's domain, with the events of a job to report and the channels as JSON."""
 
 SET_NAME = "leaderworkerset.sigs.k8s.io/name"
 """Label that LeaderWorkerSet sets on a pod: the name of its LeaderWorkerSet."""

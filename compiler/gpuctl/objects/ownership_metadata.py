@@ -16,6 +16,7 @@ from gpuctl.objects.label_names import (
     ENDED_BEFORE,
     MANAGED_BY,
     MAX_LIFETIME,
+    NOTIFY,
     RELEASED,
     SCALES_TO_ZERO,
     STOP_AFTER,
@@ -69,6 +70,7 @@ class Records(NamedTuple):
     ended_before: str
     released: str
     sweep_size: str
+    notify: str
 
     def is_record(self, key: str) -> bool:
         """Return True for an annotation or label about how the object was created, which no document contains."""
@@ -89,7 +91,7 @@ def records(settings: Domain) -> Records:
     more = ("idle-warned", CHECKPOINT, "history", "applied-by", LOWERED_FROM, SCALES_TO_ZERO)
     of_notebooks = (STOP_AFTER, MAX_LIFETIME, "pause-reason", "last-used")
     of_prerequisites = (SWEEP, AFTER, ENDED_BEFORE, RELEASED, SWEEP_SIZE)
-    return Records(*map(settings.label, (*names, *more, *of_notebooks, URL, *of_prerequisites)))
+    return Records(*map(settings.label, (*names, *more, *of_notebooks, URL, *of_prerequisites, NOTIFY)))
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.label_names import URL
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, event_time
@@ -49,12 +49,16 @@ class JobHistory(NamedTuple):
 
 @dataclass(frozen=True)
 class JobDetail(JobFacts):
-    """The data that `describe job` shows."""
+    """The data that `describe job` shows.
+
+    :param notify: the annotation of `job.notify`, which any user may have written; None without one.
+    """
 
     answer: Explanation
     timeline: dict[str, list[Stage]]
     access: Addresses
     events: list[RepeatedEvent] | None
+    notify: str | None
 
     @property
     def has_trouble(self) -> bool:
@@ -78,6 +82,7 @@ def read_job_detail(scope: Scope, job: Job, keys: Records, settings: Settings) -
         timeline=told.timeline,
         access=job_addresses(job, services, evidence.nodes, settings.label(URL)),
         events=told.events,
+        notify=annotations_of(job.workload or {"metadata": {}}).get(keys.notify),
     )
 
 

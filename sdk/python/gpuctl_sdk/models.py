@@ -686,6 +686,8 @@ class JobDetails(Answer):
     """The cause that keeps the job waiting; null if none."""
     events: list[EventsAlike] | None = None
     """Null if they may not be read."""
+    notify: JobNotify | None = None
+    """Events that the service reports; null if none."""
     uid: str | None = None
     """The uid of the job's main object; null if only pods are left."""
     notes: list[str]
@@ -758,6 +760,14 @@ class JobMetrics(Answer):
     memory_usage: str | None = None
     network_latency: str | None = None
     throughput: str | None = None
+
+
+class JobNotify(Answer):
+    """Events of a job that the service reports, and the channels that it names."""
+
+    events: list[str]
+    channels: list[str]
+    """Empty: the platform's default channels."""
 
 
 class JobObjects(Answer):
@@ -2216,6 +2226,7 @@ JobDocument.model_rebuild()
 JobDocuments.model_rebuild()
 JobItem.model_rebuild()
 JobMetrics.model_rebuild()
+JobNotify.model_rebuild()
 JobObjects.model_rebuild()
 JobOnNodes.model_rebuild()
 JobPage.model_rebuild()

@@ -29,4 +29,8 @@ WHOLE_NODE = "resources: {pool: train, gpu: 8, cpu: 1, memory: 1Gi}\n"
 PLATFORM = "kind: platform\nversion: v0.1\n"
 DRA = f"{PLATFORM}gpu: {{allocation: dra}}\n"
 HAMI = f"{PLATFORM}gpu: {{sharing: hami}}\n"
+CHANNELS = (
+    f"{PLATFORM}notify:\n  channels:\n    nlp-team: {{format: slack}}\n"
+    "    cv-team: {format: slack, namespaces: [cv]}\n"
+)
 JOBSET = f"{PLATFORM}training: {{backend: jobset}}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.frontend.codes.code_rule import DRA, HAMI, JOBSET, PLATFORM, CodeRule, job_document
+from gpuctl.frontend.codes.code_rule import CHANNELS, DRA, HAMI, JOBSET, PLATFORM, CodeRule, job_document
 
 VALUE_CODES = (
     CodeRule(
@@ -288,6 +288,16 @@ VALUE_CODES = (
         PLATFORM + "quota: {backend: kueue}\n",
     ),
     CodeRule(
+        "GPU232",
+        "error",
+        "notification that is never sent",
+        "`job.notify` names the events to report: `done`, `failed` and `waiting`. Services and notebooks do not end, "
+        "so that they have neither `done` nor `failed`.",
+        "Name an event that the job can have.",
+        job_document("training", job="name: demo, notify: {channels: [nlp-team]}").replace("]}}", "]}}  #!"),
+        CHANNELS,
+    ),
+    CodeRule(
         "GPU233",
         "error",
         "not a MIG profile of the GPU",
@@ -299,6 +309,31 @@ VALUE_CODES = (
             "notebook",
             "resources:\n  gpu: 1\n  gpu-type: A100-40G\n  gpu-profile: 1g.12gb  #!\n  cpu: 8\n  memory: 64Gi\n",
         ),
+    ),
+    CodeRule(
+        "GPU234",
+        "error",
+        "channel that the platform does not have",
+        "Notifications go to channels that the platform names in `notify.channels`, each with the format of its "
+        "webhook. The address of the webhook is a secret of the service. No document contains it.",
+        "Correct the name, or have the platform add the channel. `notify.default` lists the channels of jobs that name "
+        "none.",
+        job_document("training", job="name: demo, notify: {failed: true, channels: [npl-team]}").replace(
+            "]}}", "]}}  #!"
+        ),
+        CHANNELS,
+    ),
+    CodeRule(
+        "GPU235",
+        "error",
+        "channel of other namespaces",
+        "The platform opens this channel only to jobs of some namespaces (`notify.channels.NAME.namespaces`), so that "
+        "a team receives no messages of others.",
+        "Use a channel of your team, or have the platform add the namespace.",
+        job_document("training", job="name: demo, notify: {failed: true, channels: [cv-team]}").replace(
+            "]}}", "]}}  #!"
+        ),
+        CHANNELS,
     ),
     CodeRule(
         "GPU236",

@@ -145,6 +145,9 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
         facts.insert(4, ("Schedule", job.schedule.cron + zone))
         facts.insert(5, ("Last run", sections.when(job.schedule.last_run_at)))
         facts.insert(6, ("Next run", job.schedule.next_run_at or ""))
+    if job.notify is not None:
+        channels = ", ".join(job.notify.channels) or "the default channels"
+        facts.append(("Notify", f"{', '.join(job.notify.events)} to {channels}"))
     if job.description:
         facts.append(("Description", job.description))
     margin = max(len(name) for name, _ in facts) + 4

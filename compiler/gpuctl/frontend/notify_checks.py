@@ -1,0 +1,64 @@
+"""Checks of `job.notify`: channels of the platform, and events that the kind of job can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.kinds import Job
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+from gpuctl.language.workload import Workload
+
+ERROR = Severity.ERROR
+_PATH = ("job", "notify")
+
+
+def check_notify(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    """Report events that never happen, and channels that the platform does not have."""
+    notify = model.job.notify
+    if notify is None:
+        return
+    if model.kind != "training":
+        for event in ("done", "failed"):
+            if getattr(notify, event):
+                message = f"`{event}` never happens: only trainings end, and this is of kind {model.kind}"
+                hint = "use `waiting`, which also reports pods that cannot start; deploy/monitoring has alerts for "
+                hint += "services that fail later"
+                yield document.diagnostic(ERROR, "GPU232", message, (*_PATH, event), hint, key=True)
+    platform = settings.notify
+    if not notify.channels and not platform.default:
+        message = "the job names no channel, and the platform has no default"
+        yield document.diagnostic(ERROR, "GPU234", message, _PATH, _advice(list(platform.channels)), key=True)
+    for index, name in enumerate(notify.channels):
+        if name not in platform.channels:
+            near = nearest(name, platform.channels)
+            hint = f"did you mean `{near}`?" if near else _setting(name)
+            message = f"the platform has no channel `{name}`"
+            yield document.diagnostic(ERROR, "GPU234", message, (*_PATH, "channels", index), hint)
+
+
+def check_channel_namespaces(documents: Iterable[Document], settings: Settings) -> Iterator[Diagnostic]:
+    """Report channels that the platform does not open to the namespace of the job, which the linker sets."""
+    for document in documents:
+        notify = document.model.job.notify if isinstance(document.model, Workload) else None
+        if notify is None or document.first not in (None, document):
+            continue
+        for index, name in enumerate(settings.notify.channels_of(notify)):
+            channel = settings.notify.channels.get(name)
+            if channel is not None and not channel.takes(document.namespace):
+                path: FieldPath = (*_PATH, "channels", index) if notify.channels else _PATH
+                message = f"the channel `{name}` is not for jobs of the namespace `{document.namespace}`"
+                hint = f"use another channel, or have the platform add the namespace to `notify.channels.{name}`"
+                yield document.diagnostic(ERROR, "GPU235", message, path, hint, key=not notify.channels)
+
+
+def _advice(names: list[str]) -> str:
+    if not names:
+        return _setting("NAME")
+    return f"add `channels: [{names[0]}]`, or have the platform set `notify.default`"
+
+
+def _setting(name: str) -> str:
+    return f"have the platform add it: `notify: {{channels: {{{name}: {{format: slack}}}}, default: [{name}]}}`"

@@ -1,0 +1,1 @@
+"""Notifications (`job.notify`): events of jobs, posted to the webhooks of the platform's channels."""

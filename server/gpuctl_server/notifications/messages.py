@@ -1,0 +1,244 @@
+"""Messages about events, in the formats of webhooks.
+
+Causes, and other values that users can influence, are limited in length and sent as plain text: no format interprets
+markup, links or mentions in them.
+
+Sources: DingTalk, "Custom robot access"; Feishu, "Custom bot usage guide"; WeCom, "Group robot configuration"; Slack,
+"Sending messages using incoming webhooks".
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import html
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from gpuctl.apply.state.authorship import applied_by
+from gpuctl.language.display_text import visible
+from gpuctl.language.masking import redact
+from gpuctl.language.notify_block import Channel, ChannelFormat
+from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.why.cause_translations import chinese_causes
+from gpuctl.reading.why.finding import Finding
+from gpuctl_server.notifications.job_events import JobEvent
+
+SCHEMA = 1
+"""Version of the JSON format. New fields do not change it."""
+_LONGEST_VALUE = 600
+_LONGEST_TEXT = 1900
+"""Maximum size of a message, bytes: WeCom takes 2,048."""
+_HARMLESS = str.maketrans({"<": "＜", ">": "＞", "@": "＠"})
+"""Characters that begin mentions, and their full-width forms."""
+_TITLES = {
+    "en": {
+        "done": "{kind} {name} has succeeded",
+        "failed": "{kind} {name} has failed",
+        "waiting": "{kind} {name} has waited for longer than {limit}",
+        "sweep done": "sweep {name} has ended: its {jobs} jobs have succeeded",
+        "sweep failed": "sweep {name} has ended: {bad} of {jobs} jobs have failed",
+        "sweep waiting": "sweep {name} has waited for longer than {limit}: none of its jobs runs, {bad} of {jobs} wait",
+    },
+    "zh": {
+        "done": "{kind} {name} 已成功",
+        "failed": "{kind} {name} 已失败",
+        "waiting": "{kind} {name} 等待已超过 {limit}",
+        "sweep done": "扫参 {name} 已结束：{jobs} 个任务全部成功",
+        "sweep failed": "扫参 {name} 已结束：{jobs} 个任务中有 {bad} 个失败",
+        "sweep waiting": "扫参 {name} 等待已超过 {limit}：没有任务在运行，{jobs} 个任务中有 {bad} 个在等待",
+    },
+}
+_CHINESE = {
+    "training": "训练任务",
+    "inference": "推理服务",
+    "notebook": "Notebook",
+    "compute": "计算服务",
+    "Cause": "原因",
+    "Run": "运行",
+    "Ran for": "运行时长",
+    "Cluster": "集群",
+    "Applied by": "提交者",
+    "Details": "详情",
+}
+
+
+class Surroundings(NamedTuple):
+    """What a message says beside the event.
+
+    :param console: URL of the web console.
+    """
+
+    keys: Records
+    cluster: str | None = None
+    console: str | None = None
+
+
+class Message(NamedTuple):
+    """A message: ``data`` for programs, title and lines (label, value) for chats."""
+
+    data: dict[str, Any]
+    title: str
+    lines: list[tuple[str, str]]
+
+
+def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Channel, around: Surroundings) -> Message:
+    """Return the message about an event."""
+    identity, main = event.job.identity, event.job.workload or {}
+    run = str(main["metadata"]["name"])
+    name = event.sweep or identity.name
+    reason = _limited((cause.message if cause is not None else "") or event.status.reason)
+    reason = "" if event.kind == "done" else reason
+    author, page = applied_by(main, around.keys), _page(event, around.console)
+    author = _limited(author) if author is not None else None
+    data = {
+        "version": SCHEMA,
+        "id": id,
+        "event": event.kind,
+        "time": _rfc3339(event.began if event.kind != "waiting" else event.due),
+        "cluster": around.cluster,
+        "namespace": identity.namespace,
+        "kind": identity.kind,
+        "job": name,
+        "run": run,
+        "sweep": event.sweep,
+        "jobs": event.jobs,
+        "affectedJobs": event.bad if event.sweep is not None else int(event.kind != "done"),
+        "status": event.status.word,
+        "cause": cause.cause if cause is not None and event.kind != "done" else None,
+        "message": reason or None,
+        "appliedBy": author,
+        "url": page,
+    }
+    words = _CHINESE if channel.language == "zh" else {}
+    title = _TITLES[channel.language][f"sweep {event.kind}" if event.sweep is not None else event.kind].format(
+        kind=words.get(identity.kind, identity.kind),
+        name=f"{identity.namespace}/{name}",
+        limit=event.notify.waiting,
+        jobs=event.jobs,
+        bad=event.bad,
+    )
+    if reason and words and cause is not None:
+        reason = f"{chinese_causes().get(cause.cause, '')}（{reason}）"
+    if reason and event.sweep is not None:
+        reason = f"{run}: {reason}"
+    lines = {
+        "Cause": reason,
+        "Run": run if event.sweep is None and run != identity.object_name else "",
+        "Ran for": _duration(event),
+        "Cluster": around.cluster or "",
+        "Applied by": author or "",
+        "Details": page or f"gpuctl why {identity.kind}/{run} -n {identity.namespace}",
+    }
+    return Message(data, title, [(words.get(label, label), value) for label, value in lines.items() if value])
+
+
+def trial_message(name: str, channel: Channel) -> Message:
+    """Return a message by which an operator tries a channel."""
+    chinese = channel.language == "zh"
+    title = f"通知渠道 {name} 的测试消息" if chinese else f"test of the channel {name}"
+    now = datetime.now(timezone.utc).timestamp()
+    return Message({"version": SCHEMA, "event": "test", "time": _rfc3339(now), "channel": name}, title, [])
+
+
+def request_of(
+    message: Message, form: ChannelFormat, secret: str | None, now: float
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the body of the request, and the parameters to add to its address.
+
+    :param secret: with which DingTalk and Feishu verify requests; None: no signature.
+    :param now: seconds since the epoch.
+    """
+    if form == "json":
+        return message.data, {}
+    if form == "slack":
+        return _slack(message), {}
+    text = _plain_text(message)
+    if form == "feishu":
+        return _feishu(message, secret, now), {}
+    content = {"msgtype": "text", "text": {"content": text}}
+    if form == "dingtalk" and secret is not None:
+        stamp = str(round(now * 1000))
+        signature = hmac.new(secret.encode(), f"{stamp}\n{secret}".encode(), hashlib.sha256).digest()
+        return content, {"timestamp": stamp, "sign": base64.b64encode(signature).decode()}
+    return content, {}
+
+
+def rejection(form: ChannelFormat, body: bytes, value: Any) -> str | None:
+    """Return why a robot has not taken a message that it answered with status 200; None if it has.
+
+    Its own text is left out: it may contain parts of the address.
+
+    :param value: the body as JSON; None if it is not JSON.
+    """
+    if form == "json":
+        return None
+    if form == "slack":
+        return None if body.strip() == b"ok" else "Slack did not answer `ok`"
+    field = "code" if form == "feishu" else "errcode"
+    answer: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    code = answer.get(field, answer.get("StatusCode") if form == "feishu" else None)
+    if code == 0:
+        return None
+    return f"the robot reports {field} {code}" if type(code) is int else f"the answer has no `{field}`"
+
+
+def _slack(message: Message) -> dict[str, Any]:
+    """Return a message of plain-text blocks. ``text``, which notifications of the client show, is escaped."""
+    title = f"[gpuctl] {message.title}"
+    lines = "\n".join(f"{label}: {value}" for label, value in message.lines)
+    parts = [title, *([lines] if lines else [])]
+    blocks = [{"type": "section", "text": {"type": "plain_text", "text": _cut(part), "emoji": False}} for part in parts]
+    return {"text": html.escape(_cut(title), quote=False), "blocks": blocks}
+
+
+def _feishu(message: Message, secret: str | None, now: float) -> dict[str, Any]:
+    """Return a rich text whose elements are texts: mentions would be elements of their own."""
+    title, *lines = _plain_text(message).split("\n")
+    content = {"title": title, "content": [[{"tag": "text", "text": line}] for line in lines or [""]]}
+    body: dict[str, Any] = {"msg_type": "post", "content": {"post": {"zh_cn": content}}}
+    if secret is not None:
+        stamp = str(int(now))
+        signature = hmac.new(f"{stamp}\n{secret}".encode(), b"", hashlib.sha256).digest()
+        body |= {"timestamp": stamp, "sign": base64.b64encode(signature).decode()}
+    return body
+
+
+def _plain_text(message: Message) -> str:
+    # The name is a keyword by which robots can be limited to these messages.
+    text = "\n".join((f"[gpuctl] {message.title}", *(f"{label}: {value}" for label, value in message.lines)))
+    return _cut(text.translate(_HARMLESS))
+
+
+def _cut(text: str) -> str:
+    data = text.encode()
+    return text if len(data) <= _LONGEST_TEXT else f"{data[: _LONGEST_TEXT - 3].decode(errors='ignore')}…"
+
+
+def _limited(text: str) -> str:
+    """Return text of a user or program in one line, without credentials."""
+    found = visible(" ".join(redact(text[: 4 * _LONGEST_VALUE]).split()))
+    return found if len(found) <= _LONGEST_VALUE else f"{found[:_LONGEST_VALUE]}…"
+
+
+def _duration(event: JobEvent) -> str:
+    begun = ((event.job.workload or {}).get("status") or {}).get("startTime")
+    if event.kind == "waiting" or event.sweep is not None or not begun:
+        return ""
+    start = datetime.fromisoformat(begun.replace("Z", "+00:00")).timestamp()
+    return rough_duration(event.began - start)
+
+
+def _page(event: JobEvent, console: str | None) -> str | None:
+    if console is None:
+        return None
+    parts: Iterable[str] = ("jobs", event.job.identity.namespace, event.job.identity.name)
+    return f"{console.rstrip('/')}/#/{'/'.join(quote(part, safe='') for part in parts)}"
+
+
+def _rfc3339(time: float) -> str:
+    return datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
