@@ -9,10 +9,10 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import Document, Place, compute, training
-from support.device_nodes import cards, device_nodes, offer, slices
+from support.device_nodes import cards, device_nodes, offer, offer_divisible, slices
 
 Object = dict[str, Any]
-POOL, TEMPLATE = "claims", "ResourceClaimTemplate"
+POOL, DIVIDED, TEMPLATE = "claims", "claims-divided", "ResourceClaimTemplate"
 BIG, SMALL, SLICED = "claims-h100", "claims-a100", "claims-mig"
 """Nodes with 2 cards of 80 GB, with 4 cards of 40 GB, and with 3 MIG slices."""
 PLATFORM = (
@@ -172,6 +172,30 @@ def test_slices_are_claimed_and_counted(place: Place, nodes: None) -> None:
     assert "needs 1 DeviceClass/mig.nvidia.com (profile 1g.10gb)" in why(place, "late")["message"]
     place.apply(job("other", 1, **{"gpu-profile": "3g.40gb"}))
     place.running("other")
+
+
+@pytest.mark.slow
+def test_fit_agrees_with_the_scheduler_about_slices_on_demand(plane: ControlPlane, place: Place, nodes: None) -> None:
+    place.platform(PLATFORM)
+    plane.add_nodes({DIVIDED: {"labels": {"runwhere.ai/pool": DIVIDED}}})
+    plane.wait_for_nodes()
+    offer_divisible(plane, DIVIDED, cards=2)
+    try:
+        # The slices are taken from the first card, and the second one remains whole.
+        for name, gpus, resources in (
+            ("half", 1, {"gpu-profile": "3g.40gb"}),
+            ("small", 3, {"gpu-profile": "1g.10gb"}),
+            ("card", 1, {}),
+        ):
+            document = job(name, gpus, **resources, pool=DIVIDED)
+            assert (name, fit(place, document, 0)["verdict"]) == (name, "fits")
+            place.apply(document)
+            place.running(name)
+        late = fit(place, job("late", 1, **{"gpu-profile": "1g.10gb"}, pool=DIVIDED), 2)
+        assert "other devices hold parts of the cards" in late["reason"]
+    finally:
+        plane.kubectl("delete", "resourceslice", f"{DIVIDED}-gpus", f"{DIVIDED}-counters")
+        plane.kubectl("delete", "node", DIVIDED)
 
 
 def test_quota_limits_claims(place: Place, nodes: None) -> None:

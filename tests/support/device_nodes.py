@@ -99,6 +99,13 @@ def divisible_slices(node: str, cards: int) -> list[dict[str, Any]]:
     ]
 
 
+def offer_divisible(plane: ControlPlane, node: str, cards: int) -> None:
+    """Offer cards of a node that are divided on demand."""
+    devices, counted = divisible_slices(node, cards)
+    create(plane, "ResourceSlice", f"{node}-gpus", devices)
+    create(plane, "ResourceSlice", f"{node}-counters", counted)
+
+
 def option(count: int, selector: str, name: str = "") -> dict[str, Any]:
     """A request for devices of the class with a selector; ``name``: of an alternative."""
     own = {"deviceClassName": CLASS, "selectors": [{"cel": {"expression": selector}}]}
