@@ -19,6 +19,7 @@ from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.text_places import LineBreaks
 from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 
@@ -50,16 +51,17 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
         hint = "`bash -n FILE` names the place"
         raise Unreadable(1, "the script has a quotation mark or bracket that is not closed", hint) from None
     ledger = LineLedger()
+    breaks = LineBreaks(text)
     values: dict[str, Value] = {}
     drafts: list[Draft] = []
     missing: list[Missing] = []
     for statement in statements:
-        line, last = text.count("\n", 0, statement.start) + 1, text.count("\n", 0, statement.end - 1) + 1
+        line, last = breaks.before(statement.start) + 1, breaks.before(statement.end - 1) + 1
         written = text[statement.start : statement.end]
         single = statement.single
         names = [word.text for word in single.program[:2]] if single is not None else []
         if single is not None and names in (["arena", "submit"], ["arena", "serve"]):
-            job = _ArenaJob(text, single, values, source.name, given, ledger)
+            job = _ArenaJob(text, breaks, single, values, source.name, given, ledger)
             drafts.append(job.draft)
             missing += job.take()
         elif single is not None and not single.program and (value := constant_of(text, single.words[0], values)):
@@ -78,17 +80,24 @@ class _ArenaJob:
     """One command of Arena."""
 
     def __init__(
-        self, text: str, command: BodyCommand, values: dict[str, Value], source: str, given: Given, ledger: LineLedger
+        self,
+        text: str,
+        breaks: LineBreaks,
+        command: BodyCommand,
+        values: dict[str, Value],
+        source: str,
+        given: Given,
+        ledger: LineLedger,
     ) -> None:
         self.ledger = ledger
         self.given = given
         program = command.program
         self.is_service = program[1].text == "serve"
         self.draft = Draft("inference" if self.is_service else "training", source, TOOL)
-        self.line = text.count("\n", 0, command.start) + 1
+        self.line = breaks.before(command.start) + 1
         self.type = program[2].text if len(program) > 2 else ""
         words = [(words_of(text, [word], values) or [text[word.start : word.end]], word) for word in program[3:]]
-        self.words = [(item, text.count("\n", 0, word.start) + 1) for items, word in words for item in items]
+        self.words = [(item, breaks.before(word.start) + 1) for items, word in words for item in items]
         self.gpus = 0
         self.nodes = 1
         self.actions: dict[str, Callable[[_Flag], bool]] = {

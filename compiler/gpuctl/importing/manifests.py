@@ -22,17 +22,18 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
         wanted = [raw for raw in raws if _kind(raw) == kind]
         if not wanted:
             raise Unreadable(1, f"the file has no {kind}", "name another file, or another tool with --from")
-        taken: list[RawDocument] = []
+        taken: set[int] = set()
         results: list[Imported] = []
+        selectors = _Selectors(raws) if kind == "Deployment" else None
         for raw in wanted:
-            services = [item for item in raws if _selects(item, raw)] if kind == "Deployment" else []
-            taken += [raw, *services]
+            services = selectors.services_of(raw) if selectors is not None else []
+            taken.update(map(id, [raw, *services]))
             if kind == "Deployment":
                 results.append(import_deployment(raw, services, source.name, given))
             else:
                 read = import_pytorch_job if kind == "PyTorchJob" else import_train_job
                 results.append(read(raw, source.name, given))
-        return _joined(kind, results, [raw for raw in raws if not any(raw is item for item in taken)])
+        return _joined(kind, results, [raw for raw in raws if id(raw) not in taken])
 
     return run
 
@@ -41,14 +42,28 @@ def _kind(raw: RawDocument) -> str | None:
     return SourceTree(raw, LineLedger()).text(("kind",))
 
 
-def _selects(raw: RawDocument, workload: RawDocument) -> bool:
-    """Return True if a document is a Service that selects a workload's pods."""
-    service, tree = SourceTree(raw, LineLedger()), SourceTree(workload, LineLedger())
-    selector = service.get(("spec", "selector"))
-    labels = tree.get(("spec", "template", "metadata", "labels"))
-    if service.text(("kind",)) != "Service" or not isinstance(selector, dict) or not isinstance(labels, dict):
-        return False
-    return bool(selector) and selector.items() <= labels.items()
+class _Selectors:
+    """The Services of a file by one of the labels that each selects."""
+
+    def __init__(self, raws: Sequence[RawDocument]) -> None:
+        self._by_label: dict[tuple[str, str], list[tuple[int, RawDocument, dict[str, str]]]] = {}
+        for index, raw in enumerate(raws):
+            tree = SourceTree(raw, LineLedger())
+            selector = tree.get(("spec", "selector")) if tree.text(("kind",)) == "Service" else None
+            if isinstance(selector, dict) and selector and all(isinstance(value, str) for value in selector.values()):
+                self._by_label.setdefault(next(iter(selector.items())), []).append((index, raw, selector))
+
+    def services_of(self, workload: RawDocument) -> list[RawDocument]:
+        """Return the Services that select a workload's pods, in the order of the file."""
+        labels = SourceTree(workload, LineLedger()).get(("spec", "template", "metadata", "labels"))
+        if not isinstance(labels, dict):
+            return []
+        items = [(key, value) for key, value in labels.items() if isinstance(value, str)]
+        known = dict(items)
+        found = [entry for item in items for entry in self._by_label.get(item, ())]
+        return [
+            raw for _, raw, selector in sorted(found, key=lambda entry: entry[0]) if selector.items() <= known.items()
+        ]
 
 
 def _joined(tool: str, results: Sequence[Imported], others: Sequence[RawDocument]) -> Imported:

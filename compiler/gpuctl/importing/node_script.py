@@ -12,6 +12,7 @@ from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.slurm_variables import Replaced, VariableChange
 from gpuctl.importing.slurm.srun_options import SrunOptions
+from gpuctl.importing.slurm.text_places import LineBreaks
 
 _LONGEST = 64 * 1024
 
@@ -34,9 +35,10 @@ def convert_node_script(
     changes: list[VariableChange] = []
     written = text
     for pattern, new in variables.items():
+        breaks = LineBreaks(text)
 
-        def replaced(match: re.Match[str], new: str = new) -> str:
-            line = match.string.count("\n", 0, match.start())
+        def replaced(match: re.Match[str], new: str = new, breaks: LineBreaks = breaks) -> str:
+            line = breaks.before(match.start())
             name = match[0].strip("${}")
             note = f"`{match[0]}` is `{new}`" if new else "it has no equal: write its value"
             changes.append(VariableChange(line, note, new, "" if new else name))

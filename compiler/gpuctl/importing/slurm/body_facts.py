@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, words_of
+from gpuctl.importing.slurm.text_places import LineBreaks
 
 COMMAND = "environment.command"
 _PORT = 29500
@@ -41,7 +41,7 @@ class BodyState:
         self.text = text
         self.facts = facts
         self.draft = draft
-        self._breaks = [match.start() for match in re.finditer("\n", text)]
+        self._breaks = LineBreaks(text)
         self.edits = ScriptEdits(text)
         self.remarks = BodyRemarks(body, facts.first_line)
         self.values: dict[str, Value] = {}
@@ -51,7 +51,7 @@ class BodyState:
 
     def line(self, offset: int) -> int:
         """Return the line of the file, from 1."""
-        return self.facts.first_line + bisect_left(self._breaks, offset)
+        return self.facts.first_line + self._breaks.before(offset)
 
     def raw(self, word: BodyWord) -> str:
         """Return a word as written."""

@@ -18,11 +18,12 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement,
 from gpuctl.importing.slurm.command_rules import LAUNCHERS, assigned_names, is_harmless_on_every_node, reason_to_drop
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import read_options
-from gpuctl.importing.slurm.script_edits import as_argument, is_mentioned
+from gpuctl.importing.slurm.script_edits import as_argument
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced, lines_with
 from gpuctl.importing.slurm.srun_options import SrunOptions
+from gpuctl.importing.slurm.text_places import VariableUses
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 # Variables that a shell or a usual image sets, or that a script adds to.
@@ -59,6 +60,7 @@ class ScriptBody:
         self.body.values.update({name: Value(f"$({name})") for name in addresses})
         self.known = frozenset([*addresses, *known])
         self.text = replaced.text
+        self.uses = VariableUses(self.text)
         self.replaced = replaced
         self.facts = facts
         self.draft = draft
@@ -68,7 +70,7 @@ class ScriptBody:
         self.removed: set[int] = set()
         """Lines of commands that are not in the script."""
         self.kept: list[Statement] = []
-        self.constants: list[tuple[str, Statement]] = []
+        self.constants: dict[str, list[Statement]] = {}
         """Assignments that a script needs and a single program does not."""
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
@@ -181,7 +183,7 @@ class ScriptBody:
         if len(words) == 1 and words[0].is_assignment and not is_export:
             name = words[0].text.split("=", 1)[0]
             if name in self.body.values:
-                self.constants.append((name, statement))
+                self.constants.setdefault(name, []).append(statement)
                 return True
         return False
 
@@ -215,12 +217,11 @@ class ScriptBody:
         is_text = value.items is None and "$(" not in value.text.replace("$$(", "")
         if not exported or not is_text or name in RESERVED_ENV | _NEVER_IN_DOCUMENT:
             return None
-        if is_mentioned(name, self.text[: statement.start]):
+        if self.uses.is_before(name, statement.start):
             return None
         self.draft.set_item("environment.env", name, value.text, self._line(word.start))
-        for item in [item for item in self.constants if item[0] == name]:
-            self.constants.remove(item)
-            self._take_out(item[1], f"environment.env.{name}")
+        for constant in self.constants.pop(name, ()):
+            self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}", None
 
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
@@ -291,7 +292,7 @@ class ScriptBody:
         command = self.kept[0].single
         if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
             return None
-        if self.kept[0].background or any(statement.single is None for _, statement in self.constants):
+        if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
             return None
         program = command.program
         if command.name == "srun":
@@ -316,7 +317,7 @@ class ScriptBody:
                 self.body.set_master_port(ours.port, self._line(command.start))
         for statement in self.settings:
             self._note(statement, None, "a single program needs no options of the shell")
-        for _, statement in self.constants:
+        for statement in (item for items in self.constants.values() for item in items):
             self._note(statement, COMMAND)
         self._note(self.kept[0], COMMAND, note)
         return values
@@ -324,9 +325,11 @@ class ScriptBody:
     def _script(self) -> None:
         """Set the command to a shell with the script."""
         result = self.body.edits.result()
-        for name, statement in self.constants:
-            if is_mentioned(name, self.text[statement.end :]) and not is_mentioned(name, result):
-                self._take_out(statement, COMMAND, f"nothing uses `{name}` now")
+        left = VariableUses(result)
+        for name, statements in self.constants.items():
+            for statement in statements:
+                if self.uses.is_behind(name, statement.end) and not left.is_behind(name, 0):
+                    self._take_out(statement, COMMAND, f"nothing uses `{name}` now")
         script = self.body.edits.result()
         if self.facts.index_line is not None:
             script = f"{self.facts.index_line}\n{script}"

@@ -55,11 +55,6 @@ class ScriptEdits:
         return "".join([*out, self.text[at:]])
 
 
-def is_mentioned(name: str, text: str) -> bool:
-    """Return True if a script uses a variable."""
-    return re.search(rf"\$\{{?[#!]?{re.escape(name)}\b|\b{re.escape(name)}\b(?=[^\n=]*\)\))", text) is not None
-
-
 def as_argument(script: str, variables: frozenset[str]) -> str:
     """Return a script as the argument of a shell in a container, where Kubernetes and templates replace parts.
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpuctl.importing.slurm.text_places import LineBreaks
+
 _RENAMED = {
     "SLURM_NNODES": "NNODES",
     "SLURM_JOB_NUM_NODES": "NNODES",
@@ -47,6 +49,7 @@ _HOST_NAME = (
 )
 _ASKED = r"\$\([ \t]*srun\b(?P<options>[^\n()]*)\bhostname\b[^\n()]*\)"
 _LOOKED_UP = r"\$\([ \t]*(?:getent|dig|host|nslookup|ping)\b(?P<options>[^\n()]*(?:\([^\n()]*\)[^\n()]*)*)\)"
+_FIRST_ADDRESS = r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=\"?\$MASTER_ADDR\"?[ \t]*(?:#.*)?$"
 _NAME = r"SLURMD?_\w+"
 _VARIABLE = rf"\$\{{(?P<braced>{_NAME})(?::?[-=?+][^{{}}\n]*)?\}}|\$(?P<plain>{_NAME})|\b(?P<bare>{_NAME})"
 FIRST = "$MASTER_ADDR"
@@ -92,8 +95,10 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     changes: list[VariableChange] = []
 
     def substitute(pattern: str, text: str, note: str, replacement: str = FIRST) -> str:
+        breaks = LineBreaks(text)
+
         def replaced(match: re.Match[str]) -> str:
-            changes.append(VariableChange(text.count("\n", 0, match.start()), note, replacement))
+            changes.append(VariableChange(breaks.before(match.start()), note, replacement))
             return replacement
 
         return re.sub(pattern, replaced, text)
@@ -126,30 +131,31 @@ def _replace_lookups(body: str, changes: list[VariableChange]) -> str:
     """Replace commands that ask for the address of the first host."""
 
     def replaced(match: re.Match[str]) -> str:
-        text = match.string
-        first = set(re.findall(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=\"?\$MASTER_ADDR\"?[ \t]*(?:#.*)?$", text))
         names = set(re.findall(r"\$\{?([A-Za-z_]\w*)", match["options"]))
         about_first = bool(names) and names <= first | {"MASTER_ADDR"}
         is_one = re.search(r"(?:-N|--nodes)[= ]?1\b", match["options"]) is not None and not names
         if not about_first and not is_one:
             return match[0]
         changes.append(
-            VariableChange(text.count("\n", 0, match.start()), "the address of the first host is `MASTER_ADDR`", FIRST)
+            VariableChange(breaks.before(match.start()), "the address of the first host is `MASTER_ADDR`", FIRST)
         )
         return FIRST
 
     for pattern in (_ASKED, _LOOKED_UP):
+        breaks = LineBreaks(body)
+        first = set(re.findall(_FIRST_ADDRESS, body))
         body = re.sub(pattern, replaced, body)
     return body
 
 
 def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
+    breaks = LineBreaks(body)
 
     def replaced(match: re.Match[str]) -> str:
         name = match["braced"] or match["plain"] or match["bare"]
         is_value = match["bare"] is None
-        line = match.string.count("\n", 0, match.start())
+        line = breaks.before(match.start())
         if name in renamed:
             note = _ID_NOTE if name in _IDS else f"`{name}` is `{renamed[name]}`"
             changes.append(VariableChange(line, note, renamed[name]))

@@ -20,6 +20,7 @@ _SMALL = frozenset(
     ["echo", "printf", "date", "sleep", "hostname", "nvidia-smi", "ls", "env", "printenv", "whoami", "id"]
 )
 """Programs that only print or pause."""
+_MOST_STEPS = 10
 _ENDS = frozenset({"wait", "kill", "exit", "true", ":"})
 
 
@@ -159,6 +160,8 @@ class _Divider:
                 self.body.values.pop(name, None)
 
     def _take_steps(self, index: int, statement: Statement, sruns: Sequence[BodyCommand]) -> None:
+        if len(self.steps) >= _MOST_STEPS:
+            raise NoPlace(f"a training has at most {_MOST_STEPS} roles")
         if len(sruns) > 1:
             raise NoPlace("one statement starts several steps")
         if self.programs or self._has_waited() or any(not self._is_background(step) for step in self.steps):

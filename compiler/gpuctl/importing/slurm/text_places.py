@@ -1,0 +1,49 @@
+"""Places in the text of a script, found in one pass over it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+
+_USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
+_WORD = r"[A-Za-z_]\w*"
+
+
+class LineBreaks:
+    """The line breaks of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._places = [match.start() for match in re.finditer("\n", text)]
+
+    def before(self, offset: int) -> int:
+        """Return the number of line breaks before an offset."""
+        return bisect_left(self._places, offset)
+
+
+class VariableUses:
+    """The first and the last place where a script uses each variable."""
+
+    def __init__(self, text: str) -> None:
+        self._first: dict[str, int] = {}
+        self._last: dict[str, int] = {}
+        for match in re.finditer(_USE, text):
+            self._add(match[1], match.start())
+        # Arithmetic such as `$((N - 1))` uses names without a dollar sign.
+        at = 0
+        for line in text.split("\n"):
+            for part in line.split("="):
+                for word in re.finditer(_WORD, part[: max(part.rfind("))"), 0)]):
+                    self._add(word[0], at + word.start())
+                at += len(part) + 1
+
+    def _add(self, name: str, place: int) -> None:
+        self._first[name] = min(self._first.get(name, place), place)
+        self._last[name] = max(self._last.get(name, place), place)
+
+    def is_before(self, name: str, offset: int) -> bool:
+        """Return True if the script uses a variable before an offset."""
+        return name in self._first and self._first[name] < offset
+
+    def is_behind(self, name: str, offset: int) -> bool:
+        """Return True if the script uses a variable at or behind an offset."""
+        return name in self._last and self._last[name] >= offset
