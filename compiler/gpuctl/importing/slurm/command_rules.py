@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from gpuctl.importing.slurm.body_syntax import BodyCommand
 
@@ -33,6 +34,7 @@ _SMALL = """
 readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
+_CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "nerdctl"})
 LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "deepspeed", "horovodrun"})
 
 
@@ -51,6 +53,12 @@ def reason_to_drop(command: BodyCommand) -> str | None:
     if name == "eval" and re.search(_HOOK, " ".join(words[1:])):
         return _SOFTWARE
     return None
+
+
+def starts_container(command: BodyCommand) -> bool:
+    """Return True if a command runs its program in a container, as `apptainer exec` does."""
+    names = [word.text.rsplit("/", 1)[-1] for word in command.program]
+    return any(name in _CONTAINERS and action in ("exec", "run") for name, action in pairwise(names))
 
 
 def is_harmless_on_every_node(command: BodyCommand) -> bool:

@@ -15,7 +15,13 @@ from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
-from gpuctl.importing.slurm.command_rules import LAUNCHERS, assigned_names, is_harmless_on_every_node, reason_to_drop
+from gpuctl.importing.slurm.command_rules import (
+    LAUNCHERS,
+    assigned_names,
+    is_harmless_on_every_node,
+    reason_to_drop,
+    starts_container,
+)
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import read_options
 from gpuctl.importing.slurm.script_edits import as_argument
@@ -148,6 +154,9 @@ class ScriptBody:
         """Convert a command that stays, or is a part of a statement."""
         line, last = self._line(command.start), self._line(command.end - 1)
         reason = reason_to_drop(command)
+        if starts_container(command):
+            note = "a pod is a container and starts no other: write its image and mounts into the document"
+            self.remarks.dropped(line, last, note)
         if reason is not None:
             self.body.edits.replace(command.start, command.end, ":")
             self.removed.update(range(line, last + 1))
