@@ -6,9 +6,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+import yaml
+
 from fault_tools.proxy import Proxy, before, matching, on, refuse
+from gpuctl.apply.run.prerequisite_release import release, waiting_trainings
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.configuration import open_session
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from support.cluster_tools import DOMAIN, Place, training
 from support.command import Command, Start
+from support.deployments import DEPLOY
 from support.why_records import record
 
 RELEASED = f"{DOMAIN}/released-at"
@@ -255,6 +264,34 @@ def test_recovery_creates_a_waiting_job_again(place: Place, proxy: Proxy, start:
     ends(place, "prepare")
     place.apply(changed, flags=("--wait",))
     place.running("train")
+
+
+def test_rights_of_the_service_start_a_job(place: Place) -> None:
+    """Without deploy/service/starting.yaml the account of the service may not patch jobs."""
+    role, binding = yaml.safe_load_all((DEPLOY / "service" / "starting.yaml").read_text())
+    place.apply(training("prepare"), after("train", "prepare"))
+    ends(place, "prepare")
+    session = open_session(kubeconfig=str(place.plane.kubeconfig("nobody")))
+    live = [place.get("Job", name) for name in ("prepare", "train")]
+    (waiting,) = waiting_trainings(live, records(Settings()))
+    with pytest.raises(ApiError) as refused:
+        release(session, waiting, records(Settings()))
+    assert refused.value.lacks_permission
+    assert not is_released(place, "train")
+    place.kubectl("apply", "-f", "-", input=yaml.safe_dump(role))
+    try:
+        place.plane.grant("nobody", place.namespace, binding["roleRef"]["name"])
+        place.until(lambda: _may_patch(place, "nobody"), "the right to patch")
+        assert release(session, waiting, records(Settings())) is not None
+    finally:
+        session.close()
+        place.kubectl("delete", "clusterrole", role["metadata"]["name"])
+    place.running("train")
+
+
+def _may_patch(place: Place, user: str) -> bool:
+    can = ("auth", "can-i", "patch", "jobs.batch", "-n", place.namespace)
+    return place.plane.kubectl(*can, user=user, check=False).startswith("yes")
 
 
 def test_queue_without_admission_gates_is_an_error(place: Place) -> None:
