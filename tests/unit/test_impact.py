@@ -14,7 +14,9 @@ import pytest
 from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.cli.output.printing import show_value
 from gpuctl.gitops.breakages import Breakage
+from gpuctl.gitops.declared_state import QuotaKey, QuotaLimit
 from gpuctl.gitops.impact_report import markdown
+from gpuctl.gitops.impact_rows import QuotaRow
 from gpuctl.gitops.object_changes import ObjectKey
 from gpuctl.gitops.resource_impact import Impact
 from support.repositories import Repository, pool, quota, rendered_by_another_version, service, training
@@ -61,9 +63,9 @@ def gpus_by_pool(report: dict[str, Any]) -> dict[tuple[str, str | None], tuple[t
 
 def quota_rows(report: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Return (namespace, resource) -> (requested, limit) before and after."""
+    amounts = itemgetter("asked", "hard")
     return {
-        (row["namespace"], row["resource"]): (tuple(row["before"].values()), tuple(row["after"].values()))
-        for row in report["quotas"]
+        (row["namespace"], row["resource"]): (amounts(row["before"]), amounts(row["after"])) for row in report["quotas"]
     }
 
 
@@ -285,6 +287,76 @@ def test_added_changed_and_removed_quotas(repository: Repository) -> None:
     assert [item["message"] for item in report["breakages"]] == [
         "namespace nlp: jobs ask for 4 requests.nvidia.com/gpu, and the quota is 2"
     ]
+
+
+QUEUES = {"platform.yaml": "kind: platform\nversion: v0.1\nquota: {backend: kueue}\n"}
+
+
+def test_quota_of_a_queue_says_what_waits(repository: Repository) -> None:
+    jobs = {**QUEUES, "a.yaml": training("a", gpu=8), "b.yaml": training("b", gpu=4, resources=", queue: default")}
+    own = {"c.yaml": training("c", gpu=4, resources=", queue: own")}
+    report = impact_of(
+        repository,
+        {**jobs, **own, "q.yaml": quota("gpu: 12, cpu: 40, maxJobs: 9")},
+        {**jobs, **own, "q.yaml": quota("gpu: 8, cpu: 40, maxJobs: 2")},
+    )
+    assert quota_rows(report) == {
+        ("nlp", "count/jobs.batch"): ((3, 9), (3, 2)),
+        ("nlp", "requests.cpu"): ((16, 40), (16, 40)),
+        ("nlp", "requests.nvidia.com/gpu"): ((12, 12), (12, 8)),
+    }
+    # Jobs wait in the queue, but the namespace takes no more than 2 Jobs.
+    assert [item["message"] for item in report["breakages"]] == [
+        "namespace nlp: jobs ask for 3 count/jobs.batch, and the quota is 2"
+    ]
+    [waiting] = report["waiting"]
+    assert waiting == (
+        "namespace nlp: jobs ask for 12 nvidia.com/gpu at once, and the quota is 8; the rest waits in the queue"
+    )
+    found = repository.gpuctl("impact", "--from", "HEAD")
+    assert f"Waits for quota:\n\n- {waiting}\n" in found.out
+    assert re.search(r"^nlp +nvidia.com/gpu +12 +12 -> 8$", found.out, re.MULTILINE)
+    repository.commit()
+    assert "Waits" not in repository.gpuctl("impact", "--from", "HEAD").out
+
+
+def test_limits_of_gpu_types_count_the_jobs_that_can_use_them(repository: Repository) -> None:
+    jobs = {
+        **QUEUES,
+        "a.yaml": training("a", gpu=4, resources=", gpu-type: H100"),
+        "b.yaml": training("b", gpu=2, resources=", gpu-type: [H100, L40]"),
+        "c.yaml": training("c", gpu=4),
+        "d.yaml": training("d", gpu=2, resources=", gpu-type: A100"),
+    }
+    report = impact_of(
+        repository,
+        {**jobs, "q.yaml": quota("gpu-types: {H100: 8, A100: 8}, borrow: 2")},
+        {**jobs, "q.yaml": quota("gpu-types: {H100: 4, A100: 4}, borrow: 1")},
+    )
+    rows = {row["gpuType"]: (row["before"], row["after"]) for row in report["quotas"]}
+    assert rows == {
+        "H100": ({"asked": 6, "hard": 8, "borrowed": 2}, {"asked": 6, "hard": 4, "borrowed": 1}),
+        "A100": ({"asked": 2, "hard": 8, "borrowed": 2}, {"asked": 2, "hard": 4, "borrowed": 1}),
+        None: ({"asked": 12, "hard": 16, "borrowed": 4}, {"asked": 12, "hard": 8, "borrowed": 2}),
+    }
+    assert report["breakages"] == []
+    assert report["waiting"] == [
+        f"namespace nlp: jobs ask for {asked} at once, and the quota is {limit} can be borrowed; "
+        "the rest waits in the queue"
+        for asked, limit in (("12 nvidia.com/gpu", "8, and 2"), ("6 nvidia.com/gpu of type H100", "4, and 1"))
+    ]
+    assert "4, borrows 1" in repository.gpuctl("impact", "--from", "HEAD").out
+
+
+def test_job_that_its_queue_never_admits_is_a_breakage(repository: Repository) -> None:
+    job = {**QUEUES, "a.yaml": training("a", gpu=8)}
+    report = impact_of(repository, {**job, "q.yaml": quota("gpu: 8")}, {**job, "q.yaml": quota("gpu: 4")})
+    [item] = report["breakages"]
+    assert item["new"]
+    assert item["message"] == (
+        "training a in nlp: the job asks for 8 nvidia GPUs at once; the quota of namespace `nlp` is 4: "
+        "Kueue never admits it"
+    )
 
 
 def test_lower_limit_of_two_quotas_applies(repository: Repository) -> None:
@@ -560,9 +632,7 @@ def test_names_are_escaped_in_markdown() -> None:
 
 
 def test_pipes_are_escaped_in_table_cells(repository: Repository) -> None:
-    from gpuctl.gitops.impact_rows import QuotaRow
-
-    row = QuotaRow("a|b", "x`y", Fraction(1), Fraction(2), None, Fraction(3, 2))
+    row = QuotaRow(QuotaKey("a|b", "x`y"), Fraction(1), Fraction(2), None, QuotaLimit(Fraction(3, 2)))
     lines = markdown(impact_with(quotas=[row])).splitlines()
     assert lines[-1] == "| a\\|b | x\\`y | 1 -\\> 2 | none -\\> 1.5 |"
 

@@ -8,6 +8,7 @@ import pytest
 
 import gpuctl
 from gpuctl.gitops.breakages import _quota_breakages
+from gpuctl.gitops.declared_state import QuotaKey, QuotaLimit
 from gpuctl.gitops.impact_rows import QuotaRow
 
 QUOTA = "kind: quota\nversion: v0.1\nquota: {name: team}\nusers: {team: {gpu: 2}}\n"
@@ -48,6 +49,7 @@ def test_autoscaling_within_the_quota_is_no_warning(most: int, warnings: int) ->
 
 @pytest.mark.parametrize(("before", "is_new"), [(2, True), (3, False)])
 def test_breakage_is_new_if_the_quota_was_met_before(before: int, is_new: bool) -> None:
-    row = QuotaRow("team", "gpu", Fraction(before), Fraction(3), Fraction(2), Fraction(2))
+    limit = QuotaLimit(Fraction(2))
+    row = QuotaRow(QuotaKey("team", "gpu"), Fraction(before), Fraction(3), limit, limit)
     (found,) = _quota_breakages([row])
     assert found.new is is_new

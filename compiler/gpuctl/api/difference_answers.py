@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from gpuctl.api.base_models import ApiModel
 from gpuctl.api.fit_answers import FitJob, fit_job
 from gpuctl.api.json_values import change_values, number
 from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob
-from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
+from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, QuotaLimit
 from gpuctl.gitops.document_changes import DocumentChange
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.object_changes import ObjectChange, ObjectKey, StateChanges
@@ -154,6 +155,7 @@ class ImpactLimit(ApiModel):
 
     asked: Number
     hard: Number | None
+    borrowed: Number = Field(description="What jobs may use beyond the limit while other users leave theirs unused.")
 
 
 class ImpactQuota(ApiModel):
@@ -161,6 +163,7 @@ class ImpactQuota(ApiModel):
 
     namespace: str
     resource: str
+    gpu_type: str | None = Field(description="GPU type that is limited; null for all nodes together.")
     before: ImpactLimit
     after: ImpactLimit
 
@@ -238,6 +241,7 @@ class ImpactAnswer(ApiModel):
 
     fits: bool
     breakages: list[ImpactBreakage]
+    waiting: list[str] = Field(description="Quotas whose queues do not have room for all jobs at once.")
     added: list[ObjectName]
     changed: list[ChangedObject]
     removed: list[ObjectName]
@@ -255,6 +259,7 @@ class ImpactAnswer(ApiModel):
         return cls(
             fits=not impact.breakages,
             breakages=[ImpactBreakage(message=item.message, new=item.new) for item in impact.breakages],
+            waiting=impact.waiting,
             added=[ObjectName(**_name(key)) for key in impact.added],
             changed=[ChangedObject(**_name(key), paths=paths) for key, paths in impact.changed],
             removed=[ObjectName(**_name(key)) for key in impact.removed],
@@ -291,11 +296,17 @@ def _gpus(value: Amount) -> ImpactGpus:
 
 def _quota(row: QuotaRow) -> ImpactQuota:
     return ImpactQuota(
-        namespace=row.namespace,
-        resource=row.resource,
-        before=ImpactLimit(asked=number(row.asked_before), hard=number(row.hard_before)),
-        after=ImpactLimit(asked=number(row.asked_after), hard=number(row.hard_after)),
+        namespace=row.key.namespace,
+        resource=row.key.resource,
+        gpu_type=None if row.key.gpu_type == ALL_TYPES else row.key.gpu_type,
+        before=_limit(row.asked_before, row.before),
+        after=_limit(row.asked_after, row.after),
     )
+
+
+def _limit(asked: Fraction, limit: QuotaLimit | None) -> ImpactLimit:
+    hard, borrowed = (None, Fraction(0)) if limit is None else limit[:2]
+    return ImpactLimit(asked=number(asked), hard=number(hard), borrowed=number(borrowed))
 
 
 def _demand(demand: JobDemand | None) -> ImpactDemand | None:

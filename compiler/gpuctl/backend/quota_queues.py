@@ -7,7 +7,8 @@ wait with a scheduling gate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata, placement_annotation
@@ -61,7 +62,7 @@ def queues(context: Context, model: QuotaDocument, namespace: str, entry: QuotaE
         spec["preemption"] = {"reclaimWithinCohort": "Any"}
     if entry.weight is not None:
         spec["fairSharing"] = {"weight": str(entry.weight)}
-    spec["resourceGroups"] = list(_groups(context, model, entry))
+    spec["resourceGroups"] = list(_groups(queue_limits(context, model, entry)))
     yield {
         "apiVersion": RESOURCES["ClusterQueue"].api_version,
         "kind": "ClusterQueue",
@@ -76,21 +77,32 @@ def queues(context: Context, model: QuotaDocument, namespace: str, entry: QuotaE
     }
 
 
-def _groups(context: Context, model: QuotaDocument, entry: QuotaEntry) -> Iterator[Object]:
-    """Yield the resource groups: limits per GPU type, and limits on all nodes together."""
+class QueueLimit(NamedTuple):
+    """The quota of a resource in a ClusterQueue.
+
+    :ivar gpu_type: GPU type whose flavor has the quota; None for the flavor of all nodes.
+    :ivar borrowed: how much more the queue may borrow; None without a limit of borrowing.
+    """
+
+    resource: str
+    amount: str
+    gpu_type: str | None = None
+    borrowed: str | None = None
+
+    @property
+    def is_unlimited(self) -> bool:
+        """True if the quota document does not limit the resource."""
+        return is_unlimited(self.resource, self.amount)
+
+
+def queue_limits(context: Context, model: QuotaDocument, entry: QuotaEntry) -> Iterator[QueueLimit]:
+    """Yield the limits of a namespace: per GPU type, then on all nodes together."""
     settings = context.settings
     cards = _cards(settings, entry)
     borrowed = str(entry.borrow or 0) if model.borrows else None
-    if entry.gpu_types:
+    for gpu_type, number in (entry.gpu_types or {}).items():
         # Every vendor's GPUs: the nodes of a type have those of one vendor.
-        flavors = [
-            {
-                "name": flavor_name(gpu_type),
-                "resources": [_limit(resource, str(number), borrowed) for resource in cards],
-            }
-            for gpu_type, number in entry.gpu_types.items()
-        ]
-        yield {"coveredResources": list(cards), "flavors": flavors}
+        yield from (QueueLimit(resource, str(number), gpu_type, borrowed) for resource in cards)
     amounts = {
         "cpu": entry.cpu or UNLIMITED["cpu"],
         "memory": entry.memory or UNLIMITED["memory"],
@@ -100,22 +112,30 @@ def _groups(context: Context, model: QuotaDocument, entry: QuotaEntry) -> Iterat
     }
     for resource in _unlimited(settings):
         amounts.setdefault(resource, UNLIMITED_DEVICES)
-    limits = [
-        _limit(resource, amount, borrowed if resource in cards or not entry.borrow else None)
-        for resource, amount in amounts.items()
-    ]
-    if model.borrows and entry.borrow:
-        limits = [limit | {"borrowingLimit": "0"} if profile_of(limit["name"]) else limit for limit in limits]
-    yield {"coveredResources": list(amounts), "flavors": [{"name": ANY_FLAVOR, "resources": limits}]}
+    for resource, amount in amounts.items():
+        # Of a user that borrows GPUs, cpu and memory may be borrowed without a limit, slices not at all.
+        others = "0" if profile_of(resource) else None
+        own = borrowed if resource in cards or not entry.borrow else others
+        yield QueueLimit(resource, amount, borrowed=own)
 
 
-def _limit(resource: str, amount: str, borrowed: str | None) -> Object:
-    """Return a quota of Kueue.
+def _groups(limits: Iterable[QueueLimit]) -> Iterator[Object]:
+    """Yield the resource groups: a flavor for each GPU type, and that of all nodes."""
+    by_flavor: dict[str, list[QueueLimit]] = {}
+    for limit in limits:
+        flavor = ANY_FLAVOR if limit.gpu_type is None else flavor_name(limit.gpu_type)
+        by_flavor.setdefault(flavor, []).append(limit)
+    of_all_nodes = {ANY_FLAVOR: by_flavor.pop(ANY_FLAVOR)}
+    for flavors in filter(None, (by_flavor, of_all_nodes)):
+        yield {
+            "coveredResources": [limit.resource for limit in next(iter(flavors.values()))],
+            "flavors": [{"name": name, "resources": list(map(_quota, own))} for name, own in flavors.items()],
+        }
 
-    :param borrowed: the limit of borrowing; None without one.
-    """
-    limit = {"name": resource, "nominalQuota": amount}
-    return limit if borrowed is None else {**limit, "borrowingLimit": borrowed}
+
+def _quota(limit: QueueLimit) -> Object:
+    quota = {"name": limit.resource, "nominalQuota": limit.amount}
+    return quota if limit.borrowed is None else {**quota, "borrowingLimit": limit.borrowed}
 
 
 def _cards(settings: Settings, entry: QuotaEntry) -> dict[str, str]:

@@ -13,6 +13,7 @@ from gpuctl.gitops.declared_state import (
     JobDemand,
     JobId,
     PoolJobLimits,
+    QuotaKey,
     counts_of,
     demands_of,
 )
@@ -138,8 +139,27 @@ def _too_many(state: DeclaredState, pool: str, gpu_type: str) -> tuple[int, int,
 def _quota_breakages(rows: Iterable[QuotaRow]) -> Iterator[Breakage]:
     for row in rows:
         before, after = row.excess
-        if row.hard_after is None or not after:
+        if row.after is not None and after and not row.after.in_queue:
+            asked, hard = (amount(row.key.resource, value) for value in (row.asked_after, row.after.amount))
+            what = f"namespace {row.key.namespace}: jobs ask for {asked} {row.key.resource}"
+            yield Breakage(f"{what}, and the quota is {hard}", after > before)
+
+
+def waiting(rows: Iterable[QuotaRow]) -> Iterator[str]:
+    """Yield the quotas whose queues do not have room for all jobs at once, and had more of it before."""
+    for row in rows:
+        before, after = row.excess
+        if row.after is None or not row.after.in_queue or after <= before:
             continue
-        asked, hard = amount(row.resource, row.asked_after), amount(row.resource, row.hard_after)
-        message = f"namespace {row.namespace}: jobs ask for {asked} {row.resource}, and the quota is {hard}"
-        yield Breakage(message, after > before)
+        asked, hard, more = (amount(row.key.resource, value) for value in (row.asked_after, *row.after[:2]))
+        lent = f", and {more} can be borrowed" if row.after.borrowed else ""
+        yield (
+            f"namespace {row.key.namespace}: jobs ask for {asked} {resource_title(row.key)} at once, and the quota is "
+            f"{hard}{lent}; the rest waits in the queue"
+        )
+
+
+def resource_title(key: QuotaKey) -> str:
+    """Return the name of a limited resource in messages."""
+    name = key.resource.removeprefix("requests.")
+    return name if key.gpu_type == ALL_TYPES else f"{name} of type {key.gpu_type}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.quota_objects import hard_limits
+from gpuctl.backend.quota_objects import hard_limits, job_limit
+from gpuctl.backend.quota_queues import queue_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import pod_count
@@ -18,8 +19,9 @@ from gpuctl.gitops.document_changes import NamedDocuments, documents_of
 from gpuctl.gitops.object_changes import ObjectKey, by_key
 from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.workload import Workload
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.api_resources import DEFAULT_QUEUE, QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import as_released
 from gpuctl.objects.quantities import parse_quantity
@@ -30,7 +32,7 @@ ANY_TYPE = ""
 ALL_TYPES = "*"
 """All GPU types of a pool."""
 _EXTENDED = "requests."
-_OVERSIZED = ("GPU402", "GPU403")
+_OVERSIZED = ("GPU402", "GPU403", "GPU426", "GPU427")
 DOES_NOT_FIT = frozenset({*_OVERSIZED, "GPU404", "GPU405", "GPU406", "GPU419"})
 """Linker codes for conflicts that an impact reports; they do not prevent a report."""
 
@@ -58,6 +60,7 @@ class JobDemand(NamedTuple):
     - ``requests``: requests of each pod by quota key. ``cards``: the GPUs among them, which pools limit.
     - ``is_mixed``: the pods request different amounts; ``gpus``, ``requests`` and ``cards`` are then their means.
     - ``excluded_as``: the job does not count for pools and quotas, because it waits in a Kueue queue or has finished.
+    - ``in_own_queue``: the job names a queue other than that of its namespace's quota.
     """
 
     pool: str
@@ -69,6 +72,7 @@ class JobDemand(NamedTuple):
     cards: Fraction
     excluded_as: Literal["queued", "finished"] | None = None
     is_mixed: bool = False
+    in_own_queue: bool = False
 
     @property
     def total(self) -> Fraction:
@@ -86,6 +90,31 @@ class JobDemand(NamedTuple):
         return self[:5]
 
 
+class QuotaKey(NamedTuple):
+    """What a quota limits: a resource in a namespace, on nodes of a GPU type or (``ALL_TYPES``) on all of them."""
+
+    namespace: str
+    resource: str
+    gpu_type: str = ALL_TYPES
+
+
+class QuotaLimit(NamedTuple):
+    """A limit of a quota.
+
+    - ``borrowed``: how much more jobs may use while other users of the quota leave theirs unused.
+    - ``in_queue``: Kueue lets jobs beyond the limit wait; Kubernetes rejects them.
+    """
+
+    amount: Fraction
+    borrowed: Fraction = Fraction(0)
+    in_queue: bool = False
+
+    @property
+    def most(self) -> Fraction:
+        """The amount that jobs can use at most."""
+        return self.amount + self.borrowed
+
+
 class PoolJobLimits(NamedTuple):
     """The limits of a pool: unfinished jobs in it, and GPUs of one job. None: no limit."""
 
@@ -98,7 +127,7 @@ class DeclaredState:
     """The objects and requests that documents declare.
 
     - ``nodes``: pool -> type -> GPUs of each node, None if a node document does not state them.
-    - ``limits``: quota limits by namespace and key. ``pool_limits``: limits of pools.
+    - ``limits``: limits of quotas. ``pool_limits``: limits of pools.
     - ``oversized``: linker messages about jobs that no node of their pool can take.
     - ``prices``: price of a GPU-hour by pool.
     """
@@ -106,7 +135,7 @@ class DeclaredState:
     jobs: dict[JobId, JobDemand] = field(default_factory=dict)
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     nodes: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
-    limits: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    limits: dict[QuotaKey, QuotaLimit] = field(default_factory=dict)
     pool_limits: dict[str, PoolJobLimits] = field(default_factory=dict)
     oversized: dict[JobId, list[str]] = field(default_factory=dict)
     prices: dict[str, Fraction] = field(default_factory=dict)
@@ -129,14 +158,17 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
     objects = as_released(with_runs(item.object for item in compilation.lowered))
     lowered = list(zip(objects, compilation.lowered, strict=True))
     pods = {id(item.document): specs for obj, item in lowered for specs in [_pods_of(obj)] if specs}
-    queued = {id(item.document) for obj, item in lowered if QUEUE_LABEL in labels_of(obj)}
+    queued = {id(item.document): labels_of(obj)[QUEUE_LABEL] for obj, item in lowered if QUEUE_LABEL in labels_of(obj)}
     for document in compilation.documents:
         model = document.model
         if isinstance(model, Workload):
             name = JobId(document.kind, document.namespace, model.job.name)
             parts = zip(pod_documents(document, model), pods[id(document)], strict=True)
             demand = _together([_demand(context, view, pod, pod_requests) for (view, _), pod in parts])
-            state.jobs[name] = demand._replace(excluded_as="queued" if id(document) in queued else None)
+            queue = queued.get(id(document))
+            state.jobs[name] = demand._replace(
+                excluded_as=None if queue is None else "queued", in_own_queue=queue not in (None, DEFAULT_QUEUE)
+            )
         elif model.kind == "pool":
             types = state.nodes.setdefault(model.header.name, {})
             for node in model.nodes.values():
@@ -145,15 +177,37 @@ def declared_state_of(compilation: Compilation | None, pod_requests: PodRequests
             if model.quota is not None:
                 state.pool_limits[model.header.name] = PoolJobLimits(model.quota.maxJobs, model.quota.maxGpuPerJob)
         elif model.kind == "quota":
-            for namespace, entry in model.entries.items():
-                for resource, text in hard_limits(context, entry).items():
-                    value = parse_quantity(text)
-                    if value is not None:
-                        # Several quotas of a namespace apply together.
-                        least = state.limits.get((namespace, resource), value)
-                        state.limits[namespace, resource] = min(least, value)
+            for key, limit in _limits(context, model):
+                # Several quotas of a namespace apply together.
+                state.limits[key] = min(state.limits.get(key, limit), limit)
     state.oversized.update(_oversized(compilation))
     return state
+
+
+def _limits(context: Context, model: QuotaDocument) -> Iterator[tuple[QuotaKey, QuotaLimit]]:
+    """Yield the limits of a quota document. Of GPU types also their sum: a job that names no type may use each."""
+    in_queues = context.settings.has_quota_queues
+    for namespace, entry in model.entries.items():
+        for resource, text in (job_limit(entry) if in_queues else hard_limits(context, entry)).items():
+            yield QuotaKey(namespace, resource), QuotaLimit(_amount(text))
+        typed: dict[str, list[QuotaLimit]] = {}
+        for limit in queue_limits(context, model, entry) if in_queues else ():
+            if limit.is_unlimited:
+                continue
+            found = QuotaLimit(_amount(limit.amount), _amount(limit.borrowed or "0"), in_queue=True)
+            key = QuotaKey(namespace, _EXTENDED + limit.resource)
+            if limit.gpu_type is None:
+                yield key, found
+            else:
+                yield key._replace(gpu_type=limit.gpu_type), found
+                typed.setdefault(key.resource, []).append(found)
+        for resource, limits in typed.items():
+            amount, borrowed = (sum((item[part] for item in limits), Fraction(0)) for part in (0, 1))
+            yield QuotaKey(namespace, resource), QuotaLimit(amount, borrowed, in_queue=True)
+
+
+def _amount(text: str) -> Fraction:
+    return parse_quantity(text) or Fraction(0)
 
 
 def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:

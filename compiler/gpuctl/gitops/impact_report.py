@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.breakages import amount
-from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId
+from gpuctl.gitops.breakages import amount, resource_title
+from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, QuotaLimit
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.resource_impact import Impact
 from gpuctl.gitops.value_change import changes_text
@@ -50,6 +50,8 @@ def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
     if impact.breakages:
         items = [style.sentence(item.message) + ("" if item.new else " (as before)") for item in impact.breakages]
         lines += ["Does not fit:", "", *_list(items), ""]
+    if impact.waiting:
+        lines += ["Waits for quota:", "", *_list(list(map(style.sentence, impact.waiting))), ""]
     for heading, told in live:
         lines += [heading, "", *_list([style.sentence(item) for item in told])]
         lines += [""] if told else []
@@ -167,12 +169,16 @@ def _there(value: Amount) -> str:
 
 
 def _quota_row(row: QuotaRow) -> list[str]:
-    def shown(value: Fraction | None) -> str:
-        return "none" if value is None else amount(row.resource, value)
+    asked = (amount(row.key.resource, value) for value in (row.asked_before, row.asked_after))
+    limits = (_limit(row, limit) for limit in (row.before, row.after))
+    return [row.key.namespace, resource_title(row.key), _change(*asked), _change(*limits)]
 
-    asked = _change(shown(row.asked_before), shown(row.asked_after))
-    hard = _change(shown(row.hard_before), shown(row.hard_after))
-    return [row.namespace, row.resource.removeprefix("requests."), asked, hard]
+
+def _limit(row: QuotaRow, limit: QuotaLimit | None) -> str:
+    if limit is None:
+        return "none"
+    borrowed = f", borrows {amount(row.key.resource, limit.borrowed)}" if limit.borrowed else ""
+    return amount(row.key.resource, limit.amount) + borrowed
 
 
 def _code(word: str) -> str:

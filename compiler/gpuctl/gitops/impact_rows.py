@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.declared_state import ALL_TYPES, DeclaredState, counts_of, demands_of
+from gpuctl.gitops.declared_state import ALL_TYPES, DeclaredState, QuotaKey, QuotaLimit, counts_of, demands_of
 
 JOBS = "count/jobs.batch"
 
@@ -38,26 +38,27 @@ class PoolRow(NamedTuple):
 
 
 class QuotaRow(NamedTuple):
-    """The requests of a namespace's jobs for a resource and its limit, before and after. A limit of None: no limit."""
+    """The requests of a namespace's jobs and their limit, before and after. A limit of None: no limit."""
 
-    namespace: str
-    resource: str
+    key: QuotaKey
     asked_before: Fraction
     asked_after: Fraction
-    hard_before: Fraction | None
-    hard_after: Fraction | None
+    before: QuotaLimit | None
+    after: QuotaLimit | None
 
     @property
     def excess(self) -> tuple[Fraction, Fraction]:
-        """Requests beyond the limit, before and after."""
-        pairs = ((self.asked_before, self.hard_before), (self.asked_after, self.hard_after))
-        before, after = (Fraction(0) if hard is None else max(asked - hard, Fraction(0)) for asked, hard in pairs)
+        """Requests beyond the limit and what can be borrowed, before and after."""
+        pairs = ((self.asked_before, self.before), (self.asked_after, self.after))
+        before, after = (
+            Fraction(0) if limit is None else max(asked - limit.most, Fraction(0)) for asked, limit in pairs
+        )
         return before, after
 
     @property
     def changed(self) -> bool:
         """True if the two states differ."""
-        return (self.asked_before, self.hard_before) != (self.asked_after, self.hard_after)
+        return (self.asked_before, self.before) != (self.asked_after, self.after)
 
 
 def pool_rows(before: DeclaredState, after: DeclaredState) -> Iterator[PoolRow]:
@@ -98,23 +99,26 @@ def _amount(state: DeclaredState, pool: str, gpu_type: str) -> Amount:
 
 
 def quota_rows(before: DeclaredState, after: DeclaredState) -> Iterator[QuotaRow]:
-    for namespace, resource in sorted({*before.limits, *after.limits}):
-        yield QuotaRow(
-            namespace,
-            resource,
-            _asked(before, namespace, resource),
-            _asked(after, namespace, resource),
-            before.limits.get((namespace, resource)),
-            after.limits.get((namespace, resource)),
-        )
+    for key in sorted({*before.limits, *after.limits}):
+        row = QuotaRow(key, _asked(before, key), _asked(after, key), before.limits.get(key), after.limits.get(key))
+        yield row
 
 
-def _asked(state: DeclaredState, namespace: str, resource: str) -> Fraction:
-    """Return the charge of a namespace's jobs to a quota key with the maximum of replicas, without jobs that hold no
-    pods.
+def _asked(state: DeclaredState, key: QuotaKey) -> Fraction:
+    """Return the charge of a namespace's jobs to a quota with the maximum of replicas, without jobs that hold no pods.
+
+    Jobs in the queue of a quota are charged to it; jobs in other queues, to quotas of neither kind.
     """
-    mine = [(job, demand) for job, demand in state.jobs.items() if job.namespace == namespace]
-    if resource == JOBS:
+    mine = [(job, demand) for job, demand in state.jobs.items() if job.namespace == key.namespace]
+    if key.resource == JOBS:
         return Fraction(sum(job.kind == "training" for job, _ in mine))
-    asked = (demand.requests.get(resource, Fraction(0)) * demand.most for _, demand in mine if not demand.excluded_as)
-    return sum(asked, Fraction(0))
+    limit = state.limits.get(key)
+    in_queue = limit is not None and limit.in_queue
+    types = {other.gpu_type for other in state.limits if other[:2] == key[:2]} - {ALL_TYPES}
+    total = Fraction(0)
+    for _, demand in mine:
+        is_charged = not demand.excluded_as or (in_queue and demand.excluded_as == "queued" and not demand.in_own_queue)
+        usable = types & set(demand.gpu_type.split(" or ")) if demand.gpu_type else types
+        if is_charged and (key.gpu_type == ALL_TYPES or usable == {key.gpu_type}):
+            total += demand.requests.get(key.resource, Fraction(0)) * demand.most
+    return total

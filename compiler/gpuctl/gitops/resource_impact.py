@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.breakages import Breakage, breakages
+from gpuctl.gitops.breakages import Breakage, breakages, waiting
 from gpuctl.gitops.declared_state import DeclaredState, JobDemand, JobId
 from gpuctl.gitops.document_changes import DocumentChange, changed_documents
 from gpuctl.gitops.impact_rows import PoolRow, QuotaRow, pool_rows, quota_rows
@@ -31,7 +31,8 @@ class Impact:
     """The difference between two states.
 
     ``costs``: before and after, None without prices. ``unpriced``: used pools without a price. ``restarts``: jobs that
-    start anew. ``documents``: the documents that differ, in their own terms.
+    start anew. ``documents``: the documents that differ, in their own terms. ``waiting``: quotas whose queues no
+    longer have room for all jobs at once.
     """
 
     added: list[ObjectKey]
@@ -45,6 +46,7 @@ class Impact:
     unpriced: list[str]
     restarts: list[Restart] = field(default_factory=list)
     documents: list[DocumentChange] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
 
 
 def impact(
@@ -71,6 +73,7 @@ def impact(
         removed=sorted(before.objects.keys() - after.objects.keys()),
         restarts=restarts(before, after, rendered, kept),
         documents=changed_documents(before.documents, after.documents),
+        waiting=list(waiting(quotas)),
         jobs=[
             (job, old, new)
             for job, old, new in pairs
