@@ -34,6 +34,7 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
+from gpuctl.objects.pod_templates import pod_templates
 
 # Values that the API server fills in (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {
@@ -89,15 +90,11 @@ def _is_ours(obj: Object) -> bool:
 
 def _has_containers(obj: Object) -> bool:
     """Return True if a workload has containers: objects passed by library callers may be incomplete."""
-    spec = obj.get("spec") or {}
-    if obj["kind"] == "CronJob":
-        spec = (spec.get("jobTemplate") or {}).get("spec") or {}
-    if obj["kind"] == "JobSet":
-        jobs = spec.get("replicatedJobs") or [{}]
-        spec = (jobs[0].get("template") or {}).get("spec") or {}
-    if obj["kind"] == "LeaderWorkerSet":
-        spec = {"template": (spec.get("leaderWorkerTemplate") or {}).get("leaderTemplate")}
-    return bool(((spec.get("template") or {}).get("spec") or {}).get("containers"))
+    try:
+        templates = [template for template, _ in pod_templates(obj)]
+        return bool(templates) and all(template["spec"]["containers"] for template in templates)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
 
 
 def _embedded(context: Context, obj: Object) -> Data | None:

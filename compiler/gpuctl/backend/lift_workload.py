@@ -36,7 +36,7 @@ from gpuctl.objects.durations import format_duration
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.label_names import AFTER, CHECKPOINT, MANAGED_BY, NOTIFY, SWEEP, SWEEP_VALUES, URL, sweep_values
-from gpuctl.objects.pod_templates import group_templates
+from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import OK, prerequisites_of
 from gpuctl.objects.queueing import POD_PARENT, TOPOLOGIES, is_written_by_kueue, queue_of
 from gpuctl.objects.scheduled_jobs import run_of
@@ -46,12 +46,7 @@ GRACE = "terminationGracePeriodSeconds"
 
 
 def _template_of(obj: Object) -> Object:
-    if obj["kind"] == "CronJob":
-        obj = run_of(obj)
-    if obj["kind"] == "LeaderWorkerSet":
-        return group_templates(obj)[0][0]
-    template: Object = obj["spec"]["template"] if obj["kind"] != "JobSet" else _child_job(obj)["template"]
-    return template
+    return pod_templates(obj)[0][0]
 
 
 def _child_job(obj: Object) -> Object:
