@@ -25,7 +25,7 @@ from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, EndReason, GpuQuota, GpuSeries, Holding, RetentionDays
 from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
-from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvent, ClusterEvents
+from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents, quota_kinds
 from gpuctl_usage.gathering.gpu_samples import PodPlace
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NamespaceFacts, NodeFacts, PodFacts
@@ -55,7 +55,7 @@ _MAX_PENDING_SNAPSHOTS = 288
 """Maximum number of snapshots (one day) kept in memory while the database is unavailable. Holdings are kept without a
 limit.
 """
-_OPTIONAL_KINDS = frozenset({"Namespace", "ResourceQuota"})
+_OPTIONAL_KINDS = frozenset({"Namespace", "ResourceQuota", "ClusterQueue"})
 """Kinds that the collector may be unable to read; without them, labels of namespaces or quotas are missing."""
 
 
@@ -96,11 +96,12 @@ class Collector:
         weights = GpuWeights(site.platform)
         maker = FactMaker(CollectedKeys(settings.usage_labels, settings.usage_annotations), weights)
         self._clock = ServerClock(site.session)
-        self._events = ClusterEvents(site.session, self._clock, maker)
+        quotas = quota_kinds(site.platform)
+        self._events = ClusterEvents(site.session, self._clock, maker, quotas)
         self._owners = Owners(site.session, maker)
         self._claims = ClaimedDevices(site.session, weights)
         self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
-        self._open_quotas = OpenQuotas(weights, site.database.quotas_seen(site.cluster))
+        self._open_quotas = OpenQuotas(weights, site.database.quotas_seen(site.cluster), quotas)
         self._listed: set[str] = set()
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
@@ -142,7 +143,7 @@ class Collector:
 
     @property
     def _ready(self) -> bool:
-        return self._listed.issuperset(KINDS)
+        return self._listed.issuperset(self._events.kinds)
 
     def _run_once(self) -> None:
         self._health.loop_ran()

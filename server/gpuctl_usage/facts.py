@@ -101,7 +101,7 @@ class Capacity(NamedTuple):
 
 
 class GpuQuota(NamedTuple):
-    """Maximum number of GPUs that a namespace's ResourceQuotas allow, in an interval.
+    """Maximum number of GPUs that a namespace's quotas allow, in an interval.
 
     :param end: None while the quota is in force.
     """

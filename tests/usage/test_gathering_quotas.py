@@ -49,16 +49,25 @@ def node(name: str, *resources: str, turns: int = 0) -> Object:
 class QuotaEvents:
     """Open quotas fed with cluster events at given seconds after T0."""
 
-    def __init__(self, sharing: str = "none", known_until: float | None = None, *before: GpuQuota) -> None:
+    def __init__(
+        self,
+        sharing: str = "none",
+        known_until: float | None = None,
+        *before: GpuQuota,
+        kinds: tuple[str, ...] = ("ResourceQuota",),
+    ) -> None:
         weights = GpuWeights(
             Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}}))
         )
         self._maker = FactMaker(CollectedKeys((), ()), weights)
-        self.quotas = OpenQuotas(weights, None if known_until is None else T0 + known_until)
+        self.quotas = OpenQuotas(weights, None if known_until is None else T0 + known_until, kinds)
         self.quotas.restore(before)
 
+    def find(self, obj: Object) -> Facts | None:
+        return self._maker.of(obj)
+
     def facts(self, obj: Object) -> Facts:
-        found = self._maker.of(obj)
+        found = self.find(obj)
         assert found is not None
         return found
 
@@ -110,6 +119,77 @@ CASES: dict[str, tuple[list[Object], float | None]] = {
 def test_namespace_limit_of_quotas(case: str) -> None:
     quotas, expected = CASES[case]
     assert gpu_limit(QuotaEvents(), *quotas) == expected
+
+
+def queue(*groups: dict[str, Any], namespace: str = "a", written: float = 0, **more: Any) -> Object:
+    """Return the ClusterQueue of a namespace's quota; each group has flavors with amounts of resources."""
+    resource_groups = [
+        {
+            "flavors": [
+                {"name": name, "resources": [{"name": key, "nominalQuota": value} for key, value in amounts.items()]}
+                for name, amounts in group.items()
+            ]
+        }
+        for group in groups
+    ]
+    metadata = {
+        "uid": f"queue/{namespace}",
+        "name": f"gpuctl-{namespace}",
+        "labels": {"runwhere.ai/namespace": namespace},
+        "annotations": {"runwhere.ai/gpu-types": "H100,A100"},
+        "managedFields": [{"manager": "gpuctl", "time": at(written)}],
+        **more,
+    }
+    return {"kind": "ClusterQueue", "metadata": metadata, "spec": {"resourceGroups": resource_groups}}
+
+
+CARDS, AMD = "nvidia.com/gpu", "amd.com/gpu"
+QUEUES: dict[str, tuple[Object, float | None]] = {
+    "all nodes": (queue({"gpuctl-any": {"cpu": "8", CARDS: "4"}}), 4),
+    "no limit": (queue({"gpuctl-any": {"cpu": "8", CARDS: "1M"}}), None),
+    "no GPUs": (queue({"gpuctl-any": {"cpu": "8", CARDS: "0"}}), 0),
+    "GPU types": (
+        queue({"gpuctl-h100": {CARDS: "4"}, "gpuctl-a100": {CARDS: "8"}}, {"gpuctl-any": {"cpu": "1M"}}),
+        12,
+    ),
+    "GPU types of two vendors": (
+        queue({"gpuctl-h100": {AMD: "4", CARDS: "4"}, "gpuctl-a100": {AMD: "8", CARDS: "8"}}),
+        12,
+    ),
+    "slices": (queue({"gpuctl-any": {CARDS: "1", "nvidia.com/mig-1g.10gb": "14"}}), 3),
+    "foreign": (queue({"gpuctl-any": {CARDS: "4"}}, labels={}), None),
+    "another name": (queue({"gpuctl-any": {CARDS: "4"}}, name="other"), None),
+}
+
+
+@pytest.mark.parametrize("case", QUEUES)
+def test_namespace_limit_of_a_queue(case: str) -> None:
+    obj, expected = QUEUES[case]
+    told = QuotaEvents(kinds=("ResourceQuota", "ClusterQueue"))
+    if told.find(obj) is not None:
+        told.put(obj, 10)
+    told.listed(10)
+    assert told.take() == [], "ClusterQueues are not listed yet"
+    told.listed(10, "ClusterQueue")
+    assert told.take() == ([] if expected is None else [("a", expected, 0, None)])
+
+
+def test_only_the_chips_of_nodes_count() -> None:
+    """A quota of a vendor limits each of its chips to the same number."""
+    told = QuotaEvents("hami")
+    told.put(node("n1", "huawei.com/Ascend910B3"), 1)
+    chips = {f"requests.huawei.com/Ascend{chip}": "8" for chip in ("910B3", "910B4", "310P")}
+    assert gpu_limit(told, quota(chips)) == 8
+
+
+def test_malformed_queues_are_rejected() -> None:
+    maker = FactMaker(CollectedKeys((), ()), GpuWeights(Settings()))
+    for flavors in ({"gpuctl-any": {CARDS: "many"}}, {"gpuctl-any": {CARDS: None}}):
+        with pytest.raises(ValueError, match=r"."):
+            maker.of(queue(flavors))
+    for spec in (3, {"resourceGroups": [3]}, {"resourceGroups": [{}]}):
+        with pytest.raises(ValueError, match=r"."):
+            maker.of({**queue(), "spec": spec})
 
 
 def test_limit_with_hami_shares() -> None:

@@ -74,10 +74,13 @@ def workload_labels(context: Context, document: Document, model: Job) -> dict[st
 
 
 def names_queue_priority(context: Context, model: Job) -> bool:
-    """Return True if a job's priority is a WorkloadPriorityClass, too. A class in `job.labels` takes precedence."""
-    if not context.settings.has_queue_priorities or context.settings.queue_of_job(model) is None:
-        return False
-    return QUEUE_PRIORITY_LABEL not in model.job.labels
+    """Return True if a job's priority is a WorkloadPriorityClass, too. A class in `job.labels` takes precedence.
+
+    If quotas are queues, jobs that name no queue are in that of their namespace; without one, Kueue ignores the label.
+    """
+    settings = context.settings
+    may_wait = settings.has_quota_queues or settings.queue_of_job(model) is not None
+    return settings.has_queue_priorities and may_wait and QUEUE_PRIORITY_LABEL not in model.job.labels
 
 
 def placement_annotation(context: Context, model: Job | QuotaDocument) -> dict[str, str]:

@@ -202,7 +202,8 @@ def _limits(context: Context, model: QuotaDocument) -> Iterator[tuple[QuotaKey, 
                 yield key._replace(gpu_type=limit.gpu_type), found
                 typed.setdefault(key.resource, []).append(found)
         for resource, limits in typed.items():
-            amount, borrowed = (sum((item[part] for item in limits), Fraction(0)) for part in (0, 1))
+            amount = sum((item.amount for item in limits), Fraction(0))
+            borrowed = sum((item.borrowed for item in limits), Fraction(0))
             yield QuotaKey(namespace, resource), QuotaLimit(amount, borrowed, in_queue=True)
 
 

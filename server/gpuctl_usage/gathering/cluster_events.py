@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import queue
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl_usage.gathering.object_facts import FactMaker, Facts
 from gpuctl_usage.gathering.server_clock import ServerClock
 
-KINDS = ("Node", "Namespace", "ResourceQuota", "Pod")
+_KINDS = ("Node", "Namespace", "Pod")
 _RETRY_AFTER = 15.0
 """Seconds between attempts to list a kind without permission."""
 _WATCH_TIMEOUT = 150.0
@@ -40,10 +42,20 @@ class ClusterEvent(NamedTuple):
     text: str = ""
 
 
-class ClusterEvents:
-    """Watches a cluster and queues its events. Pods without GPUs are left out."""
+def quota_kinds(settings: Settings) -> tuple[str, ...]:
+    """Return the kinds that limit the GPUs of namespaces on a platform."""
+    return ("ResourceQuota", "ClusterQueue") if settings.has_quota_queues else ("ResourceQuota",)
 
-    def __init__(self, session: Session, clock: ServerClock, maker: FactMaker) -> None:
+
+class ClusterEvents:
+    """Watches a cluster and queues its events. Pods without GPUs are left out.
+
+    :param quotas: the kinds of :func:`quota_kinds`.
+    """
+
+    def __init__(self, session: Session, clock: ServerClock, maker: FactMaker, quotas: Sequence[str]) -> None:
+        self.kinds = (*_KINDS, *quotas)
+        self._quota_kinds = quotas
         self._clock = clock
         self._maker = maker
         self._events: queue.SimpleQueue[ClusterEvent | None] = queue.SimpleQueue()
@@ -55,10 +67,10 @@ class ClusterEvents:
                 transform=self._keep,
                 retry_after=_RETRY_AFTER,
             )
-            for kind in KINDS
+            for kind in self.kinds
         }
-        self._known: dict[str, dict[str, Facts]] = {kind: {} for kind in KINDS}
-        self._gaps = dict.fromkeys(KINDS, (0.0, 0.0))
+        self._known: dict[str, dict[str, Facts]] = {kind: {} for kind in self.kinds}
+        self._gaps = dict.fromkeys(self.kinds, (0.0, 0.0))
 
     def start(self) -> None:
         """Start watching all kinds, each in its own thread."""
@@ -86,7 +98,7 @@ class ClusterEvents:
         """Return the same for quotas and nodes. Quotas may be unreadable while pods are readable; nodes determine the
         sharing of cards.
         """
-        return self._all_until("ResourceQuota", "Node")
+        return self._all_until(*self._quota_kinds, "Node")
 
     def _all_until(self, *kinds: str) -> float | None:
         times = [self._reflectors[kind].synced_until for kind in kinds]

@@ -17,7 +17,7 @@ scheduler uses), else in the label ``nvidia.com/gpu.memory``, else the one that 
 are missing, or the cards of a node differ, the size of the share is unknown.
 
 A quota limits extended resources only as ``requests.nvidia.com/gpu``. Source: Kubernetes 1.36,
-``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota).
+``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota). A queue of Kueue limits them by their own name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from gpuctl.capacity.pod_requests import Amounts, amounts
 from gpuctl.language.gpu_cards import CARDS, CardShare
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.queue_names import TYPES
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
+from gpuctl.reading.queue_limits import queue_amounts
 from gpuctl.reading.registered_cards import registered_memory
 
 GpuRequests = tuple[tuple[str, float], ...]
@@ -53,6 +55,13 @@ class GpuWeights:
 
     def __init__(self, settings: Settings) -> None:
         self._gpus = PlatformGpus(settings)
+        self.namespace_key = settings.label("namespace")
+        self._types_key = settings.label(TYPES)
+        counted = [
+            {name for gpu in chips.values() for name in gpu.card.counted} for chips in settings.gpu_chips.values()
+        ]
+        self._chips = frozenset(name for names in counted if len(names) > 1 for name in names)
+        self._default = {gpu.resource for gpu in settings.gpu_chips[settings.default_vendor].values()}
         # NVIDIA's are GPUs whatever the platform's vendors are.
         nvidia = CARDS.get(settings.sharing, {}).get("nvidia", {}).values()
         cards = [*nvidia, *(gpu.card for gpu in settings.gpus)]
@@ -92,17 +101,36 @@ class GpuWeights:
         found = ((name.removeprefix(_LIMITED), amount) for name, amount in hard.items() if name.startswith(_LIMITED))
         return tuple((name, max(float(amount), 0.0)) for name, amount in sorted(found) if self._is_relevant(name))
 
+    def queue_limits(self, queue: Object) -> GpuRequests:
+        """Return the GPU-related limits of a ClusterQueue, without what it may borrow."""
+        found: dict[str, float] = {}
+        typed: dict[str, float] = {}
+        for name, gpu_type, total, _ in queue_amounts(queue, self._types_key):
+            if self._is_relevant(name):
+                table = found if gpu_type is None else typed
+                table[name] = table.get(name, 0.0) + max(float(total), 0.0)
+        # Nodes of a GPU type have the cards of one vendor, and the limit of the type is repeated for each vendor.
+        for name in sorted(typed, key=lambda name: name not in self._default)[:1]:
+            found[name] = typed[name]
+        return tuple(sorted(found.items()))
+
     def max_gpus(self, limits: Mapping[str, float], turns: Mapping[str, int]) -> float | None:
         """Return the highest number of GPUs that limits allow; None if no GPU resource is limited.
 
-        :param turns: replicas per card of each resource, on the node with the fewest.
+        A quota of a vendor limits each of its chips to the same number, so only the chips that nodes have count.
+
+        :param turns: replicas per card of each resource that nodes have, on the node with the fewest.
         """
+        chips = self._chips & limits.keys()
+        absent = chips - turns.keys() if chips & turns.keys() else frozenset()
         found = [
             self._instance(name) * amount / turns.get(name, 1)
             for name, amount in limits.items()
-            if name not in self._shares and name not in self._parts
+            if name not in self._shares and name not in self._parts and name not in absent
         ]
         for resource, how in self._shares.items():
+            if resource in absent:
+                continue
             # A divided resource is limited by the number of shares and by the percentage of which they are parts.
             limited = [limits[resource]] if resource in limits else []
             limited += [limits[name] / units for name, units in how.fractions if name in limits]

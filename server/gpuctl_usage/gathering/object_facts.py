@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.queue_names import cluster_queue_name
 from gpuctl.reading.node_rows import is_finished, status_of
 from gpuctl_usage.facts import CapacityState
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
@@ -97,7 +98,8 @@ class NamespaceFacts(NamedTuple):
 
 
 class QuotaFacts(NamedTuple):
-    """GPU limits of a ResourceQuota, from its status, which is what the API server enforces.
+    """GPU limits of a ResourceQuota, from its status, which is what the API server enforces, or of a quota's
+    ClusterQueue.
 
     :param limits: empty if it has no GPU limits, if its status is not computed yet, or if it has scopes: then it limits
         only some pods.
@@ -132,10 +134,11 @@ class FactMaker:
             "Node": self._node,
             "Namespace": self._namespace,
             "ResourceQuota": self._quota,
+            "ClusterQueue": self._queue,
         }
 
     def of(self, obj: Object) -> Facts | None:
-        """Return the facts of an object; None for a pod without GPUs.
+        """Return the facts of an object; None for a pod without GPUs, and for a ClusterQueue that is not a quota's.
 
         :raises ValueError: the object does not match its schema.
         """
@@ -213,8 +216,25 @@ class FactMaker:
             sys.intern(_text(metadata["namespace"])),
             _text(metadata["name"]),
             () if scoped else self._weights.quota_limits(amounts(status.get("hard"))),
-            _latest(_times(item for item in metadata.get("managedFields") or [] if not item.get("subresource"))),
+            _limits_written_at(quota),
         )
+
+    def _queue(self, queue: Object) -> QuotaFacts | None:
+        metadata = queue["metadata"]
+        namespace = labels_of(queue).get(self._weights.namespace_key)
+        if not namespace or metadata["name"] != cluster_queue_name(namespace):
+            return None
+        return QuotaFacts(
+            _text(metadata["uid"]),
+            sys.intern(_text(namespace)),
+            _text(metadata["name"]),
+            self._weights.queue_limits(queue),
+            _limits_written_at(queue),
+        )
+
+
+def _limits_written_at(obj: Object) -> float | None:
+    return _latest(_times(item for item in obj["metadata"].get("managedFields") or [] if not item.get("subresource")))
 
 
 def seconds(text: Any) -> float | None:

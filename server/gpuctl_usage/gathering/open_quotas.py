@@ -1,7 +1,8 @@
-"""Turns observed ResourceQuotas into intervals of the number of GPUs that each namespace may hold.
+"""Turns observed quotas into intervals of the number of GPUs that each namespace may hold.
 
-A quota counts as its status states it, because the API server enforces the status. Of several quotas, the smallest
-limit of each resource counts. A quota with scopes limits only some pods and is ignored. If cards are shared by time,
+A ResourceQuota counts as its status states it, because the API server enforces the status. Of several quotas, the smallest
+limit of each resource counts. A quota with scopes limits only some pods and is ignored. A ClusterQueue counts with its
+own quota: what it borrows is beyond it. If cards are shared by time,
 the node with the fewest replicas per card determines how many GPUs a limit allows.
 
 A change is dated by the object's write time. After an outage, a changed quota is dated to the write of its limits, a
@@ -19,8 +20,6 @@ from gpuctl_usage.gathering.cluster_events import ClusterEvent
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NodeFacts, QuotaFacts
 
-_NEEDED = frozenset({"Node", "ResourceQuota"})
-
 
 class OpenQuotas:
     """The quotas in force in a cluster, and the ones that have just ended.
@@ -29,9 +28,13 @@ class OpenQuotas:
     open.
 
     :param known_until: time until which an earlier collector followed quotas; None if there was no earlier one.
+    :param kinds: the kinds of quotas.
     """
 
-    def __init__(self, weights: GpuWeights, known_until: float | None = None) -> None:
+    def __init__(
+        self, weights: GpuWeights, known_until: float | None = None, kinds: Iterable[str] = ("ResourceQuota",)
+    ) -> None:
+        self._needed = frozenset({"Node", *kinds})
         self._weights = weights
         self._known_until = known_until
         self._listed: set[str] = set()
@@ -67,7 +70,7 @@ class OpenQuotas:
         return changed
 
     def _mark_listed(self, kind: str, at: float) -> None:
-        if kind not in _NEEDED - self._listed:
+        if kind not in self._needed - self._listed:
             return
         self._listed.add(kind)
         if not self._is_listed:
@@ -91,7 +94,7 @@ class OpenQuotas:
 
     @property
     def _is_listed(self) -> bool:
-        return self._listed == _NEEDED
+        return self._listed == self._needed
 
     def _share(self, at: float) -> None:
         if not self._is_listed or (turns := self._fewest()) == self._turns:
