@@ -99,6 +99,47 @@ def test_shares_of_registered_cards_are_counted() -> None:
     assert "nvidia.com/gpumem-percentage" not in rows
 
 
+HAMI_CARDS = "GPU-a,10,40960,100,A,0,true:GPU-b,10,40960,100,A,0,true:"
+
+
+def card_counts(
+    sharing: str, resource: str, register: str, given: dict[str, list[str]], **of_node: Any
+) -> tuple[int, int | None, int | None, int]:
+    """Return the counts of a node with two registered cards and pods that each request a share of one card."""
+    gpus = PlatformGpus(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
+    obj = node(resource=resource, **of_node)
+    obj["metadata"]["annotations"] = {register: HAMI_CARDS}
+    pods = []
+    for key, values in given.items():
+        for index, value in enumerate(values):
+            number = str(value.count(":") or 1)
+            holder = pod(f"p{index}", "n", {"name": "c", "resources": {"limits": {resource: number}}})
+            holder["metadata"]["annotations"] = {key: value}
+            pods.append(holder)
+    (found,) = read_nodes([obj], pods, KEYS, gpus)
+    return found.gpu_total, found.gpu_used, found.gpu_free, found.broken_gpus
+
+
+def test_nodes_with_shares_count_cards() -> None:
+    """A card that several pods share is used once; a pod may name only cards of the node, and as many as it requests."""
+    hami = ("hami", "nvidia.com/gpu", "hami.io/node-nvidia-register")
+    key = "hami.io/vgpu-devices-allocated"
+    assert card_counts(*hami, {}, gpus=20) == (2, 0, 2, 0)
+    assert card_counts(*hami, {key: ["GPU-a,NVIDIA,3000,30:;", "GPU-a,NVIDIA,8000,30:;"]}, gpus=20) == (2, 1, 1, 0)
+    assert card_counts(*hami, {key: ["GPU-a,NVIDIA,1,0:GPU-b,NVIDIA,1,0:;"]}, gpus=20) == (2, 2, 0, 0)
+    assert card_counts(*hami, {key: ["GPU-b[0-1],NVIDIA,1,0:;", "GPU-b[1-1],NVIDIA,1,0:;"]}, gpus=20) == (2, 1, 1, 0)
+    # Not placed by HAMi yet, another node's card, and text.
+    assert card_counts(*hami, {"other": ["", "", ""]}, gpus=20) == (2, 2, 0, 0)
+    assert card_counts(*hami, {key: ["GPU-x,NVIDIA,1,0:;"]}, gpus=20) == (2, 1, 1, 0)
+    assert card_counts(*hami, {key: [";;::,"]}, gpus=20) == (2, 2, 0, 0)
+    # One card is unhealthy; cards that are not divided.
+    assert card_counts(*hami, {}, gpus=10, capacity=20) == (1, 0, 1, 1)
+    assert card_counts(*hami, {key: ["GPU-a,NVIDIA,1,0:;"]}, gpus=2) == (2, 1, 1, 0)
+    volcano = ("volcano", "volcano.sh/vgpu-number", "volcano.sh/node-vgpu-register")
+    given = {"volcano.sh/vgpu-ids-new": ["GPU-a,NVIDIA,3000,30:"] * 2}
+    assert card_counts(*volcano, given, gpus=20) == (2, 1, 1, 0)
+
+
 def test_gpu_use_is_unknown_without_access_to_pods() -> None:
     found = read_nodes([node()], None, KEYS, GPUS)[0]
     assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)

@@ -234,6 +234,7 @@ class ImpactCluster(ApiModel):
     fit: list[FitJob]
     evictions: ImpactEvictions
     absent_nodes: list[str]
+    queues: list[str] = Field(description="What changed queues of quotas mean for the jobs in them.")
 
 
 class ImpactAnswer(ApiModel):
@@ -346,6 +347,7 @@ def _cluster(live: LiveImpact) -> ImpactCluster:
         fit=list(map(fit_job, live.fits)),
         evictions=ImpactEvictions(jobs=len(items), pods=live.evicted_pods, items=items),
         absent_nodes=live.absent_nodes,
+        queues=live.queues,
     )
 
 

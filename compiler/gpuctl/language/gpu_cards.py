@@ -37,7 +37,7 @@ class CardShare(NamedTuple):
     number: str
     memory: str
     cores: str = ""
-    unit: int = 1
+    unit: int | Fraction = 1
     percent: str = ""
     core_units: int = 100
     card: int = 0
@@ -62,7 +62,7 @@ class CardShare(NamedTuple):
     def in_words(self, resource: str, amount: int) -> str:
         """Return an amount of one of :attr:`parts`: ``8Gi GPU memory``, ``30% GPU cores``."""
         if resource == self.memory:
-            return f"{format_bytes(amount * self.unit * MEBIBYTE)} GPU memory"
+            return f"{format_bytes(int(amount * self.unit * MEBIBYTE))} GPU memory"
         units = self.core_units if resource == self.cores else 100
         return f"{float(Fraction(amount * 100, units)):g}% GPU {'cores' if resource == self.cores else 'memory'}"
 

@@ -425,6 +425,6 @@ def _own_card(sharing: str, vendor: Vendor) -> Card:
     """Return the cards of a vendor that the platform defines. Known resources keep their shares."""
     if vendor.share is not None and sharing != "none":
         own = vendor.share
-        unit = int((parse_quantity(own.unit) or MEBIBYTE) // MEBIBYTE)
+        unit = (parse_quantity(own.unit) or Fraction(MEBIBYTE)) / MEBIBYTE
         return Card(vendor.resource, CardShare(vendor.resource, own.memory, own.cores or "", unit, own.percent or ""))
     return card_named(sharing, vendor.resource)

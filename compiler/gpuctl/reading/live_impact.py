@@ -23,6 +23,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.hashed_names import CHANGEABLE, spec_digest
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.queue_changes import queue_changes, with_changed_queues
 
 _Workloads = dict[tuple[str, ...], Object]
 
@@ -76,6 +77,7 @@ class LiveImpact:
     :param evictions: jobs that all these jobs together would evict, each once.
     :param gitops: the controller that applies the change; None for gpuctl itself.
     :param finished: trainings that are finished before the change, and those of them that stay finished.
+    :param queues: what changed queues of quotas mean for the jobs in them.
     """
 
     taken_at: str
@@ -87,6 +89,7 @@ class LiveImpact:
     evictions: list[CausedEviction]
     gitops: GitOps | None
     finished: tuple[frozenset[JobId], frozenset[JobId]]
+    queues: list[str]
 
     @property
     def evicted_pods(self) -> int:
@@ -114,6 +117,8 @@ def live_impact(
 
     :param gitops: the controller that applies the manifests; it creates a changed training beside the old one.
     """
+    queues = list(queue_changes(snapshot, old, new))
+    snapshot = with_changed_queues(snapshot, old, new)
     found = stopped_jobs(old, new, snapshot)
     kept = {(item.namespace, item.name) for item in found if item.manner == "kept" and gitops is None}
     titles = {
@@ -147,6 +152,7 @@ def live_impact(
         evictions,
         gitops,
         _finished(old, new, snapshot, again, gitops),
+        queues,
     )
 
 

@@ -15,7 +15,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import condition
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.registered_cards import held_amounts, registered_amounts
+from gpuctl.reading.registered_cards import CardUse, held_amounts, registered_amounts, registered_cards, whole_cards
 
 NodeStatus = Literal["active", "maintaining", "faulty"]
 STATUSES: tuple[NodeStatus, ...] = ("active", "maintaining", "faulty")
@@ -216,6 +216,7 @@ def read_nodes(
     :param pods: unfinished pods; None if they may not be read.
     """
     used: dict[str, Amounts] = {}
+    cards: dict[str, CardUse] = {}
     holders: dict[str, list[PodOnNode]] = {}
     for pod in pods or ():
         place = pod["spec"].get("nodeName")
@@ -225,6 +226,7 @@ def read_nodes(
         sums = used.setdefault(place, {})
         for resource, amount in requests.items():
             sums[resource] = sums.get(resource, Fraction(0)) + amount
+        cards.setdefault(place, CardUse()).add(pod, requests, gpus.shares)
         found = pod_on_node(pod, requests, keys, gpus)
         if found.kind or found.gpu:
             holders.setdefault(place, []).append(found)
@@ -237,6 +239,7 @@ def read_nodes(
             keys,
             gpus,
             devices,
+            cards.get(node["metadata"]["name"], CardUse()),
         )
         for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
     ]
@@ -260,15 +263,28 @@ def _node(
     keys: Records,
     gpus: PlatformGpus,
     devices: Devices,
+    in_use: CardUse,
 ) -> NodeDetails:
     status, name = node.get("status") or {}, node["metadata"]["name"]
     allocatable = amounts(status.get("allocatable"))
     # The nodes of HAMi do not report the memory and cores of their cards: those that pods use are shown.
     registered = {key: amount for key, amount in registered_amounts(node, gpus.shares).items() if key in (used or ())}
     total = {**registered, **_plus(allocatable, devices.offered.get(name))}
-    gpu_total = gpus.count(total)
-    gpu_used = None if used is None else gpus.count(used)
-    broken = max(0, gpus.count(amounts(status.get("capacity"))) - gpus.count(allocatable))
+    capacity = amounts(status.get("capacity"))
+    # Nodes of HAMi and Volcano report shares; their cards are counted.
+    cards = {
+        share.number: own
+        for share in gpus.shares
+        if capacity.get(share.number) and (own := registered_cards(node, share.registered))
+    }
+
+    def count(found: Amounts) -> int:
+        whole = {key: whole_cards(found.get(key, Fraction(0)), capacity[key], len(own)) for key, own in cards.items()}
+        return gpus.count({**found, **whole})
+
+    gpu_total = count(total)
+    gpu_used = None if used is None else gpus.count({**used, **{key: in_use.count(key, cards[key]) for key in cards}})
+    broken = max(0, count(capacity) - count(allocatable))
     if gpu_used is not None and not devices.is_known:
         # The devices may not be read: requests may be for devices that the total lacks.
         gpu_used = min(gpu_used, gpu_total + broken)

@@ -1,22 +1,44 @@
-"""The cards of a node that HAMi or Volcano divides, from the annotation with which its device plugin registers them."""
+"""The cards of a node that HAMi or Volcano divides, from the annotation with which its device plugin registers them.
+
+The annotations of pods with the cards that they were given are written by the scheduler, but users can write them, too:
+they only say which of its cards a pod uses, never how many it holds.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
+from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.language.gpu_cards import CardShare
 from gpuctl.objects.api_resources import Object, annotations_of
 
 _REGISTERED = re.compile(r"hami\.io/node-(?:register-)?(.+?)(?:-register)?|volcano\.sh/node-(vgpu)-register")
+# Of a pod. Sources: HAMi's pkg/device (SupportDevices), Volcano's pkg/scheduler/api/devices/nvidia/vgpu.
+_GIVEN = re.compile(r"hami\.io/.+-devices-allocated|volcano\.sh/vgpu-ids-new")
+
+
+class RegisteredCard(NamedTuple):
+    """A card of a node.
+
+    :ivar memory: in MiB; 0 if unknown.
+    """
+
+    id: str
+    memory: float
 
 
 def registered_memory(node: Object, vendor: str) -> list[float]:
-    """Return the memory in MiB of each card in the annotation of HAMi or Volcano, which is a JSON list or
-    ``id,count,memory,...:id,...``; 0 if a card has no memory in it.
+    """Return the memory in MiB of each card of a node; 0 if unknown."""
+    return [card.memory for card in registered_cards(node, vendor)]
+
+
+def registered_cards(node: Object, vendor: str) -> list[RegisteredCard]:
+    """Return the cards in the annotation of HAMi or Volcano, which is a JSON list or ``id,count,memory,...:id,...``.
 
     :param vendor: name of the vendor or chip in the annotation's key; "" for none.
     """
@@ -30,11 +52,50 @@ def registered_memory(node: Object, vendor: str) -> list[float]:
     )
     try:
         listed = json.loads(text)
-        memories = [card.get("devmem") for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
-    except ValueError:
-        memories = [card.split(",")[2:3] for card in text.split(":") if card.count(",") > 1]
-        memories = [int(size[0][:9]) if size and size[0].isdecimal() else 0 for size in memories]
-    return [float(size) if isinstance(size, int) and size > 0 else 0.0 for size in memories]
+        found = [(card.get("id"), card.get("devmem")) for card in listed if isinstance(card, dict)]
+    except (TypeError, ValueError):
+        parts = [card.split(",") for card in text.split(":") if card.count(",") > 1]
+        found = [(part[0], int(part[2][:9]) if part[2].isdecimal() else 0) for part in parts]
+    return [
+        RegisteredCard(str(name or ""), float(size) if isinstance(size, int) and size > 0 else 0.0)
+        for name, size in found
+    ]
+
+
+class CardUse:
+    """The cards of a node that pods use. A card that several pods share counts once."""
+
+    def __init__(self) -> None:
+        self._pods: list[tuple[str, Fraction, set[str]]] = []
+
+    def add(self, pod: Object, requests: Amounts, shares: Iterable[CardShare]) -> None:
+        """Add a pod with its requests."""
+        held = [(share.number, requests[share.number]) for share in shares if requests.get(share.number)]
+        self._pods += [(resource, number, _given_cards(pod)) for resource, number in held]
+
+    def count(self, resource: str, cards: Collection[RegisteredCard]) -> Fraction:
+        """Return how many of these cards pods use, at most: pods without their cards' ids may share one."""
+        names = {card.id for card in cards}
+        known: set[str] = set()
+        other = Fraction(0)
+        for name, number, given in self._pods:
+            if name == resource and given and given <= names and len(given) <= number:
+                known |= given
+            elif name == resource:
+                other += number
+        return min(len(known) + other, Fraction(len(cards)))
+
+
+def _given_cards(pod: Object) -> set[str]:
+    """Return the ids of the cards that a scheduler gave a pod: ``id,type,memory,cores:...;...``, MIG as ``id[0-1]``."""
+    texts = [value for name, value in annotations_of(pod).items() if _GIVEN.fullmatch(name)]
+    cards = [card.partition(",")[0].partition("[")[0] for text in texts for card in re.split("[:;]", text)]
+    return set(filter(None, cards))
+
+
+def whole_cards(shares: Fraction, capacity: Fraction, cards: int) -> Fraction:
+    """Return the number of cards that a number of shares is, on a node with so many shares and cards."""
+    return Fraction(math.ceil(shares * cards / capacity)) if capacity > cards else shares
 
 
 def registered_amounts(node: Object, shares: Iterable[CardShare]) -> Amounts:
@@ -46,7 +107,7 @@ def registered_amounts(node: Object, shares: Iterable[CardShare]) -> Amounts:
         cards = registered_memory(node, share.registered)
         if not cards:
             continue
-        found[share.memory] = Fraction(sum(map(int, cards)), share.unit)
+        found[share.memory] = Fraction(sum(map(int, cards))) / share.unit
         found |= {name: Fraction(len(cards) * units) for name, units in share.fractions}
     return found
 

@@ -17,7 +17,7 @@ scheduler uses), else in the label ``nvidia.com/gpu.memory``, else the one that 
 are missing, or the cards of a node differ, the size of the share is unknown.
 
 A quota limits extended resources only as ``requests.nvidia.com/gpu``. Source: Kubernetes 1.36,
-``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota). A queue of Kueue limits them by their own name.
+``pkg/quota/v1/evaluator/core/pods.go`` (isExtendedResourceNameForQuota). Kueue uses the bare name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from gpuctl.capacity.pod_requests import Amounts, amounts
+from gpuctl.capacity.queue_limits import queue_amounts
 from gpuctl.language.gpu_cards import CARDS, CardShare
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.queue_names import TYPES
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
-from gpuctl.reading.queue_limits import queue_amounts
 from gpuctl.reading.registered_cards import registered_memory
 
 GpuRequests = tuple[tuple[str, float], ...]
@@ -165,7 +165,7 @@ class GpuWeights:
         for how in self._shares.values():
             size = self._card_memory(node, how)
             if size:
-                found[how.memory] = size / how.unit
+                found[how.memory] = float(size / how.unit)
         return found
 
     def turns(self, node: Object) -> dict[str, int]:

@@ -1,9 +1,9 @@
 """Turns observed quotas into intervals of the number of GPUs that each namespace may hold.
 
-A ResourceQuota counts as its status states it, because the API server enforces the status. Of several quotas, the smallest
-limit of each resource counts. A quota with scopes limits only some pods and is ignored. A ClusterQueue counts with its
-own quota: what it borrows is beyond it. If cards are shared by time,
-the node with the fewest replicas per card determines how many GPUs a limit allows.
+A ResourceQuota counts as its status states it, because the API server enforces the status. Of several quotas, the
+smallest limit of each resource counts. A quota with scopes limits only some pods and is ignored. A ClusterQueue counts
+with its own quota: what it borrows is beyond it. If cards are shared by time, the node with the fewest replicas per
+card determines how many GPUs a limit allows.
 
 A change is dated by the object's write time. After an outage, a changed quota is dated to the write of its limits, a
 deleted one to when it was last seen, and an unchanged one is assumed valid throughout.

@@ -113,7 +113,7 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
             for obj in own
             if key_of(obj) not in have
         ]
-    check_queue_deletions(session, plan, plan.steps, settings.label("namespace"))
+    check_queue_deletions(session, plan, plan.steps)
     return plan, sorted({user_of(step.live) for step in plan.steps if step.live is not None})
 
 

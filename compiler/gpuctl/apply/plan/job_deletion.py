@@ -8,6 +8,7 @@ from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
+from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
@@ -64,6 +65,7 @@ def plan_document_deletion(
             warn_about_users(plan, pool, users_of(session, pool, keys).values())
     note_unfinished_runs(steps.values(), live.objects.values())
     plan.steps = _in_order(steps.values())
+    check_queue_deletions(session, plan, plan.steps)
     return plan
 
 

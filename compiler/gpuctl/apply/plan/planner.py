@@ -21,6 +21,7 @@ from gpuctl.apply.plan.missing_namespaces import undeclared_namespaces
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer, dry_run_copy, kept_step, metadata_added
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.quota_queue_notes import note_changed_limits
 from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.plan.set_run import in_other_sets
 from gpuctl.apply.plan.ttl_removed import keep_expired
@@ -139,6 +140,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     _confirm_scale_down(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
     note_existing_claims(draft.plan)
+    note_changed_limits(draft.plan)
     _compare_documents(draft.plan.steps, request)
     refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:

@@ -1,44 +1,42 @@
-"""Plans that delete the queue of a quota: jobs that wait cannot start, and jobs that run keep its ClusterQueue."""
+"""Plans that change or delete the queue of a quota: what it means for jobs that run, and for jobs that wait."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.capacity.cohorts import reserved_quota
+from gpuctl.capacity.queue_limits import changed_limits
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
-from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.queueing import owner_of_workload
 
 _NAMED = 5
+_NAMESPACE = "kubernetes.io/metadata.name"
 
 
-def check_queue_deletions(session: Session, plan: Plan, steps: Sequence[Step], namespace_key: str) -> list[Step]:
-    """Add a question for the jobs that wait in deleted queues, and keep the ClusterQueues that running jobs use.
+def check_queue_deletions(session: Session, plan: Plan, steps: Sequence[Step]) -> list[Step]:
+    """Add questions for the jobs that deleted queues stop from starting, and keep the ClusterQueues in use.
 
     Kueue deletes a ClusterQueue after the last job in it has ended. Until then nothing could create it again, so the
-    quota could not be restored.
+    quota could not be restored. Jobs that the plan deletes as well do not count.
 
     :param steps: the steps of the plan that delete. Returns those among them that no longer do.
-    :param namespace_key: the label of a ClusterQueue with the namespace of its jobs.
     """
     kept = []
+    deleted = {step.key for step in steps if step.deletes}
     for step in steps:
+        if not step.deletes:
+            continue
         if step.key.kind == "LocalQueue":
-            found = _workloads(session, step.key.namespace) or []
-            in_queue = [item for item in found if (item.get("spec") or {}).get("queueName") == step.key.name]
-            waiting = [_name(item) for item in in_queue if not _has(item, "QuotaReserved")]
-            if waiting:
-                plan.confirm.append(
-                    f"deletes the queue {step.key.name} of namespace {step.key.namespace}: "
-                    f"{first_few(sorted(waiting), _NAMED)} cannot start until the namespace has a quota again"
-                )
+            _ask_about_jobs(session, plan, step.key, deleted)
         elif (
             step.key.kind == "ClusterQueue"
             and step.live is not None
-            and (jobs := _jobs_in(session, step.live, namespace_key))
+            and (jobs := _jobs_in(session, step.live, deleted))
         ):
             step.action, step.method = "skip", "none"
             step.reason = (
@@ -48,13 +46,62 @@ def check_queue_deletions(session: Session, plan: Plan, steps: Sequence[Step], n
     return kept
 
 
-def _jobs_in(session: Session, queue: Object, namespace_key: str) -> int:
+def note_changed_limits(plan: Plan) -> None:
+    """Add notes about running jobs that use more than a changed queue allows, or that it no longer counts."""
+    for step in plan.steps:
+        if step.key.kind == "ClusterQueue" and step.live is not None and step.desired is not None:
+            plan.notes += changed_limits(step.live, step.desired, reserved_quota(step.live))
+
+
+def _ask_about_jobs(session: Session, plan: Plan, queue: Key, deleted: Collection[Key]) -> None:
+    found = [
+        item
+        for item in _workloads(session, queue.namespace) or []
+        if (item.get("spec") or {}).get("queueName") == queue.name and not _is_deleted(item, deleted)
+    ]
+    waiting = [_name(item) for item in found if not _has(item, "QuotaReserved")]
+    # A training keeps its quota until it ends. Each pod of a service has its own.
+    services = [
+        _name(item) for item in found if _has(item, "QuotaReserved") and _owner(item).get("kind") not in TRAININGS
+    ]
+    what = f"deletes the queue {queue.name} of namespace {queue.namespace}"
+    until = "until the namespace has a quota again"
+    if waiting:
+        plan.confirm.append(f"{what}: {first_few(sorted(waiting), _NAMED)} cannot start {until}")
+    if services:
+        plan.confirm.append(f"{what}: pods that replace {first_few(sorted(services), _NAMED)} cannot start {until}")
+
+
+def _jobs_in(session: Session, queue: Object, deleted: Collection[Key]) -> int:
     """Return the number of jobs that hold quota of a ClusterQueue; from its status if Workloads may not be read."""
-    namespace = labels_of(queue).get(namespace_key)
-    found = _workloads(session, namespace) if namespace is not None else None
+    selector = (queue.get("spec") or {}).get("namespaceSelector") or {}
+    namespace = (selector.get("matchLabels") or {}).get(_NAMESPACE)
+    found = _workloads(session, namespace) if namespace else None
     if found is None:
         return int((queue.get("status") or {}).get("reservingWorkloads") or 0)
-    return sum(_has(item, "QuotaReserved") for item in found)
+    name = queue["metadata"]["name"]
+    return sum(
+        ((item.get("status") or {}).get("admission") or {}).get("clusterQueue") == name
+        and not _is_deleted(item, deleted)
+        for item in found
+    )
+
+
+def _owner(workload: Object) -> Object:
+    return owner_of_workload(workload) or {}
+
+
+def _is_deleted(workload: Object, deleted: Collection[Key]) -> bool:
+    """Return True if a plan deletes the job of a Workload, which for a Deployment is that of one of its pods."""
+    owner, namespace = _owner(workload), workload["metadata"]["namespace"]
+    return any(
+        key.namespace == namespace
+        and (
+            (key.kind, key.name) == (owner.get("kind"), owner.get("name"))
+            or (key.kind == "Deployment" and owner.get("kind") == "Pod" and owner["name"].startswith(f"{key.name}-"))
+        )
+        for key in deleted
+    )
 
 
 def _workloads(session: Session, namespace: str) -> list[Object] | None:
@@ -70,8 +117,8 @@ def _workloads(session: Session, namespace: str) -> list[Object] | None:
 
 
 def _name(workload: Object) -> str:
-    owner = owner_of_workload(workload)
-    return str(workload["metadata"]["name"]) if owner is None else f"{owner['kind'].lower()}/{owner['name']}"
+    owner = _owner(workload)
+    return f"{owner['kind'].lower()}/{owner['name']}" if owner else str(workload["metadata"]["name"])
 
 
 def _has(workload: Object, condition: str) -> bool:

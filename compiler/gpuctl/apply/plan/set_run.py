@@ -181,7 +181,7 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
             )
         )
     steps.sort(key=lambda step: step.key)
-    run.keep(check_queue_deletions(session, plan, steps, request.settings.label("namespace")))
+    run.keep(check_queue_deletions(session, plan, steps))
     if steps and request.unread and not run.options.allow_skipped:
         plan.errors.append(_unread_error(request.unread, len(steps)))
     gone.update(step.key for step in steps)

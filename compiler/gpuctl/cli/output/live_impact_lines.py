@@ -55,6 +55,8 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
     if live.evictions:
         jobs, pods = _count_text(len(live.evictions), "job"), _count_text(live.evicted_pods, "pod")
         yield f"Would be evicted, {jobs} with {pods}:", [_eviction_text(item) for item in live.evictions]
+    if live.queues:
+        yield "Changed queues of quotas:", live.queues
     placed = [
         f"{live.title(answer)}: {VERDICT_TEXTS[answer.verdict]}"
         + (f": {answer.reason}" if answer.reason else "")
