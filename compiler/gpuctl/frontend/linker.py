@@ -13,7 +13,7 @@ from gpuctl.frontend.notify_checks import check_channel_namespaces
 from gpuctl.frontend.pool_links import declared_pools, pool_capacity, pool_references
 from gpuctl.frontend.prerequisite_links import prerequisite_links
 from gpuctl.frontend.quota_links import quota_capacity, users_in_two_quotas
-from gpuctl.frontend.quota_queue_links import queue_capacity
+from gpuctl.frontend.quota_queue_links import queue_capacity, types_beyond_pool
 from gpuctl.language.kinds import Model
 from gpuctl.language.settings import Settings
 from gpuctl.language.storage_block import NewClaim
@@ -49,6 +49,8 @@ def link(
         yield from pool_capacity(name, pools[name], settings)
     yield from users_in_two_quotas(documents)
     yield from (queue_capacity if settings.has_quota_queues else quota_capacity)(documents, settings)
+    if settings.has_quota_queues:
+        yield from types_beyond_pool(documents, pools, settings)
 
 
 def _position(document: Document) -> tuple[str, int, int]:

@@ -10,7 +10,7 @@ from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
-ERROR, WARNING = Severity.ERROR, Severity.WARNING
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _LIMITS = ("cpu", "memory", "gpu", "gpu_types", "gpu_profiles", "maxJobs")
 _NEED_KUEUE = {
@@ -24,8 +24,9 @@ _NEED_KUEUE = {
 def check_quota(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Yield the diagnostics of a quota."""
     yield from _claimed_devices(document, model, settings)
+    yield from _several_chips(document, model, settings)
     for name, entry in (model.users or model.namespace or {}).items():
-        path: tuple[str | int, ...] = (model.entries_key, name)
+        path: Path = (model.entries_key, name)
         if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
             message = f"a quota on the namespace `{name}` limits all users without a namespace of their own"
             yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
@@ -43,15 +44,39 @@ def check_quota(document: Document, model: QuotaDocument, settings: Settings) ->
             yield document.diagnostic(ERROR, "GPU231", message, path, "add `gpu` or `gpu-types`", key=True)
 
 
+Path = tuple[str | int, ...]
+
+
+def _written_entries(model: QuotaDocument) -> Iterator[tuple[Path, QuotaEntry]]:
+    for name, entry in (model.users or model.namespace or {}).items():
+        yield (model.entries_key, name), entry
+    if model.default is not None:
+        yield ("default",), model.default
+
+
+def _several_chips(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Note once for each vendor that its limit is one of each of its extended resources: no quota adds resources."""
+    seen: set[str] = set()
+    for path, entry in _written_entries(model):
+        limits = {settings.default_vendor: entry.gpu} if isinstance(entry.gpu, int) else entry.gpu or {}
+        for vendor, number in limits.items():
+            chips = settings.gpu_chips.get(vendor, {}).values()
+            resources = list(dict.fromkeys(name for gpu in chips for name in gpu.card.counted))
+            if number and len(resources) > 1 and vendor not in seen:
+                seen.add(vendor)
+                message = (
+                    f"the limit of {vendor} GPUs is {number} of each of `{'`, `'.join(resources)}`, not of their sum"
+                )
+                place = (*path, "gpu", vendor) if isinstance(entry.gpu, dict) else (*path, "gpu")
+                hint = "nothing to do if nodes have one of them; `gpu-types` (Kueue) has a limit for each type"
+                yield document.diagnostic(NOTE, "GPU436", message, place, hint, key=True)
+
+
 def _claimed_devices(document: Document, model: QuotaDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Warn once of limits on GPUs that pods claim (DRA): Kueue counts claims by its own table of DeviceClasses."""
     if not settings.claims_devices:
         return
-    entries: dict[tuple[str, ...], QuotaEntry] = {
-        (model.entries_key, name): entry for name, entry in (model.users or model.namespace or {}).items()
-    }
-    if model.default is not None:
-        entries["default",] = model.default
+    entries = dict(_written_entries(model))
     if not settings.has_quota_queues:
         yield from _slices_together(document, entries)
         return
@@ -79,7 +104,7 @@ def _claimed_devices(document: Document, model: QuotaDocument, settings: Setting
     yield document.diagnostic(WARNING, "GPU433", message, path, hint, key=True)
 
 
-def _slices_together(document: Document, entries: Mapping[tuple[str, ...], QuotaEntry]) -> Iterator[Diagnostic]:
+def _slices_together(document: Document, entries: Mapping[Path, QuotaEntry]) -> Iterator[Diagnostic]:
     """Warn once of limits on several MIG profiles: a ResourceQuota counts claims by DeviceClass."""
     for path, entry in entries.items():
         if len(entry.gpu_profiles or {}) > 1:
@@ -92,9 +117,7 @@ def _slices_together(document: Document, entries: Mapping[tuple[str, ...], Quota
             return
 
 
-def _entry(
-    document: Document, entry: QuotaEntry, path: tuple[str | int, ...], settings: Settings
-) -> Iterator[Diagnostic]:
+def _entry(document: Document, entry: QuotaEntry, path: Path, settings: Settings) -> Iterator[Diagnostic]:
     for vendor in entry.gpu if isinstance(entry.gpu, dict) else ():
         if vendor not in settings.gpu_chips:
             close = nearest(vendor, settings.gpu_chips)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.gpu_checks import alternatives_in_queue
-from gpuctl.frontend.pool_links import amount_of_pods
+from gpuctl.frontend.pool_links import DeclaredPool, amount_of_pods
 from gpuctl.frontend.quota_links import amount_text, amounts_of, pod_request, title_of_resource
 from gpuctl.frontend.role_views import check_pods
 from gpuctl.language.kinds import Job, nodes_of
@@ -18,17 +18,12 @@ from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import DEFAULT_QUEUE
 
-ERROR = Severity.ERROR
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 
 def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
     """Report each job that requests more than Kueue ever admits in the queue of its namespace."""
-    quotas = {
-        namespace: (document, entry)
-        for document in documents
-        if document.model.kind == "quota"
-        for namespace, entry in document.model.entries.items()
-    }
+    quotas = _queue_quotas(documents)
     for document in documents:
         model = document.model
         if not isinstance(model, Workload) or document.namespace not in quotas:
@@ -48,6 +43,41 @@ def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
             assert quota.model.kind == "quota", "only quotas are in the table"
             other = Related("the quota", quota.span((quota.model.entries_key, document.namespace), key=True))
             yield document.diagnostic(ERROR, code, message, path, hint, related=(other,))
+
+
+def types_beyond_pool(
+    documents: Sequence[Document], pools: Mapping[str, DeclaredPool], settings: Settings
+) -> Iterator[Diagnostic]:
+    """Warn of jobs of any GPU type that Kueue may admit on a type that their pool does not have."""
+    quotas = _queue_quotas(documents)
+    for document in documents:
+        model = document.model
+        if not isinstance(model, Workload) or document.namespace not in quotas or document.gpu_types:
+            continue
+        types = quotas[document.namespace][1].gpu_types or {}
+        pool = pools.get(model.resources.pool)
+        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE) or not _asks_for_cards(model):
+            continue
+        if pool is None or not pool.types:
+            continue
+        other = [name for name, number in types.items() if number and name not in pool.types]
+        if other:
+            own = [name for name in pool.types if types.get(name)]
+            message = (
+                f"Kueue may admit the job on `{other[0]}`, which the pool `{model.resources.pool}` does not have: its "
+                "pods would hold the quota and never start"
+            )
+            hint = f"write `gpu-type: {own[0]}`" if own else f"add {', '.join(pool.types)} to the quota"
+            yield document.diagnostic(WARNING, "GPU437", message, ("resources", "pool"), hint)
+
+
+def _queue_quotas(documents: Sequence[Document]) -> dict[str, tuple[Document, QuotaEntry]]:
+    return {
+        namespace: (document, entry)
+        for document in documents
+        if document.model.kind == "quota"
+        for namespace, entry in document.model.entries.items()
+    }
 
 
 Problem = tuple[str, str, tuple[str | int, ...], str]
@@ -78,10 +108,14 @@ def _parts(model: Job) -> Sequence[Job]:
     return model.parts if model.kind == "training" else [model]
 
 
+def _asks_for_cards(model: Job) -> bool:
+    return any(part.resources.gpu and part.resources.gpu_profile is None for part in _parts(model))
+
+
 def _type_without_quota(document: Document, model: Job, entry: QuotaEntry) -> Problem | None:
     """Return the problem of a job for other GPU types than those of the quota, whose queue counts no slices by type."""
     types = entry.gpu_types
-    if not any(part.resources.gpu and part.resources.gpu_profile is None for part in _parts(model)):
+    if not _asks_for_cards(model):
         return None
     if types is None or not document.gpu_types or set(document.gpu_types) & {name for name in types if types[name]}:
         return None

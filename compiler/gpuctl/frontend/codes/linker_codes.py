@@ -316,6 +316,28 @@ LINKER_CODES = (
         f"{PLATFORM}gpu: {{allocation: dra, products: {{H100: [NVIDIA H100], A100: [NVIDIA A100]}}}}\n",
     ),
     CodeRule(
+        "GPU436",
+        "note",
+        "limit of each chip",
+        "Some vendors have an extended resource for each chip, or for whole cards and for shares. Kubernetes and Kueue "
+        "count each resource by itself, so the quota limits each to the number, and no quota limits their sum.",
+        "Nothing to do if the nodes have one of the resources. With `quota: {backend: kueue}`, `gpu-types` has a limit "
+        "of its own for each GPU type.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a:\n    gpu: {ascend: 8}  #!\n",
+        PLATFORM + "gpu: {sharing: hami, default: ascend}\n",
+    ),
+    CodeRule(
+        "GPU437",
+        "warning",
+        "GPU type of the quota that the pool lacks",
+        "A job that names no `gpu-type` gets the first type of its quota that has room. Kueue does not know pools: if "
+        "the pool of the job has no nodes of this type, its pods wait for ever and hold the quota.",
+        "Write the `gpu-type` of the pool in the job.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a: {gpu-types: {H100: 4, T4: 4}}\n---\n"
+        + job_document("notebook", "resources:\n  gpu: 1\n  pool: small  #!\n", job="name: demo, namespace: team-a"),
+        PLATFORM + "quota: {backend: kueue}\npools: [{name: small, gpu-types: [T4]}]\n",
+    ),
+    CodeRule(
         "GPU442",
         "error",
         "two routes with one address",
