@@ -256,6 +256,7 @@ ROLES = st.lists(
             cpu=st.sampled_from(["2", "250m"]),
             memory=st.sampled_from(["1Gi", "8Gi"]),
             shm=st.just("2Gi"),
+            **{"gpu-type": st.sampled_from(["A100-80G", ["H100-80G", "A100-80G"]])},
             network=block(rdma=st.sampled_from(["true", "4"]), hostNetwork=st.booleans()),
         ),
     ),

@@ -83,7 +83,7 @@ def test_topic_path_resolves_to_one_field(topic: str, kinds: str, path: str) -> 
 @pytest.mark.parametrize(
     ("topic", "fields"),
     [
-        ("gpu-type", ["training.resources.gpu-type", "pool.nodes.NAME.gpu-type"]),
+        ("gpu-type", ["training.resources.gpu-type", "training.roles.resources.gpu-type", "pool.nodes.NAME.gpu-type"]),
         (
             "resources",
             [
@@ -403,7 +403,7 @@ def test_explain_kind_by_its_alias(gpuctl: Cli) -> None:
 def test_explain_ambiguous_name_lists_fields(gpuctl: Cli) -> None:
     code, out, _ = gpuctl("explain", "gpu-type")
     assert code == 0
-    assert out.startswith("2 fields are called gpu-type\n  training.resources.gpu-type")
+    assert out.startswith("3 fields are called gpu-type\n  training.resources.gpu-type")
     assert "inference, notebook, compute." in out
     assert "pool.nodes.NAME.gpu-type" in out
 

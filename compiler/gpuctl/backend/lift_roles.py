@@ -11,7 +11,7 @@ from gpuctl.language.role_block import Role
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.role_jobs import has_role
 
-_OF_ROLE = ("gpu", "cpu", "memory", "shm", "network")
+_OF_ROLE = ("gpu", "gpu-type", "cpu", "memory", "shm", "network")
 
 
 def has_roles(obj: Object) -> bool:
@@ -42,6 +42,11 @@ def lift_roles(context: Context, obj: Object, ours: Sequence[Object], users_torc
                 data["resources"].setdefault(field, value)
         _add_images(data, part)
         roles.append(_role(job, environment, resources, workload.container))
+    types = [role["resources"].get("gpu-type") for role in roles if "gpu" in role.get("resources", {})]
+    if types and all(value == types[0] for value in types) and types[0] is not None:
+        data["resources"]["gpu-type"] = types[0]
+        for role in roles:
+            role.get("resources", {}).pop("gpu-type", None)
     image = roles[0].pop("image")
     for role in roles[1:]:
         if role["image"] == image:

@@ -103,12 +103,18 @@ def pool_references(
             continue
         declared.jobs.append((document, model))
         document.gpu_types = _as_declared(document.gpu_types, declared.types)
-        if document.gpu_types and declared.types and not set(document.gpu_types) & set(declared.types):
-            yield _unknown_type(document, name, declared)
-        else:
+        views = pod_documents(document, model)
+        own = [view for view, part in views if part.resources.gpu_type != model.resources.gpu_type]
+        unknown = [
+            view
+            for view in (document, *own)
+            if view.gpu_types and declared.types and not set(view.gpu_types) & set(declared.types)
+        ]
+        yield from (_unknown_type(view, name, declared) for view in unknown)
+        if not unknown:
             wrong = [*_profile_of_no_type(document, model, declared, settings)]
             yield from wrong
-            for view, part in () if wrong else pod_documents(document, model):
+            for view, part in () if wrong else views:
                 yield from _too_large(view, part, name, declared)
         yield from _over_pool_quota(document, model, name, declared)
 

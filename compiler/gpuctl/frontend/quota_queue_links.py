@@ -10,7 +10,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.gpu_checks import alternatives_in_queue
 from gpuctl.frontend.pool_links import DeclaredPool, amount_of_pods
 from gpuctl.frontend.quota_links import amount_text, amounts_of, pod_request, title_of_resource
-from gpuctl.frontend.role_views import check_pods
+from gpuctl.frontend.role_views import check_pods, pod_documents
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import is_profile
 from gpuctl.language.quota_document import QuotaEntry
@@ -37,12 +37,13 @@ def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
             _without_quota(document, model, entry, settings)
             or _type_without_quota(document, model, entry)
             or _beyond_quota(document, model, entry, settings)
+            or _beyond_type_quota(document, model, entry, settings)
         )
         if problem is not None:
-            code, message, path, hint = problem
+            view, code, message, path, hint = problem
             assert quota.model.kind == "quota", "only quotas are in the table"
             other = Related("the quota", quota.span((quota.model.entries_key, document.namespace), key=True))
-            yield document.diagnostic(ERROR, code, message, path, hint, related=(other,))
+            yield view.diagnostic(ERROR, code, message, path, hint, related=(other,))
 
 
 def types_beyond_pool(
@@ -52,13 +53,13 @@ def types_beyond_pool(
     quotas = _queue_quotas(documents)
     for document in documents:
         model = document.model
-        if not isinstance(model, Workload) or document.namespace not in quotas or document.gpu_types:
+        if not isinstance(model, Workload) or document.namespace not in quotas:
             continue
         types = quotas[document.namespace][1].gpu_types or {}
         pool = pools.get(model.resources.pool)
-        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE) or not _asks_for_cards(model):
+        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE) or pool is None or not pool.types:
             continue
-        if pool is None or not pool.types:
+        if all(view.gpu_types or not _asks_for_cards(part) for view, part in pod_documents(document, model)):
             continue
         other = [name for name, number in types.items() if number and name not in pool.types]
         if other:
@@ -80,8 +81,8 @@ def _queue_quotas(documents: Sequence[Document]) -> dict[str, tuple[Document, Qu
     }
 
 
-Problem = tuple[str, str, tuple[str | int, ...], str]
-"""Code, message, path and hint."""
+Problem = tuple[Document, str, str, tuple[str | int, ...], str]
+"""The document of the pods, code, message, path and hint."""
 
 
 def _without_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
@@ -90,7 +91,7 @@ def _without_quota(document: Document, model: Job, entry: QuotaEntry, settings: 
         return None
     listed = {name for profiles in settings.profiles.values() for name in profiles}
     known = {*amounts_of(entry, settings), *settings.used_vendors, *listed}
-    for part in _parts(model):
+    for view, part in pod_documents(document, model):
         own = part.resources.gpu_profile or part.resources.gpu_vendor or settings.default_vendor
         if part.resources.gpu and own not in known:
             message = (
@@ -100,28 +101,27 @@ def _without_quota(document: Document, model: Job, entry: QuotaEntry, settings: 
             where = "`gpu-profiles`, or to the platform's `gpu.profiles`" if is_profile(own) else "the quota's `gpu`"
             if not is_profile(own) and entry.gpu_types is not None:
                 where = "the platform's `gpu.vendors`"
-            return "GPU426", message, ("resources", "gpu"), f"add `{own}` to {where}"
+            return view, "GPU426", message, ("resources", "gpu"), f"add `{own}` to {where}"
     return None
 
 
-def _parts(model: Job) -> Sequence[Job]:
-    return model.parts if model.kind == "training" else [model]
-
-
 def _asks_for_cards(model: Job) -> bool:
-    return any(part.resources.gpu and part.resources.gpu_profile is None for part in _parts(model))
+    return bool(model.resources.gpu) and model.resources.gpu_profile is None
 
 
 def _type_without_quota(document: Document, model: Job, entry: QuotaEntry) -> Problem | None:
-    """Return the problem of a job for other GPU types than those of the quota, whose queue counts no slices by type."""
+    """Return the problem of pods for other GPU types than those of the quota, whose queue counts no slices by type."""
     types = entry.gpu_types
-    if not _asks_for_cards(model):
+    if types is None:
         return None
-    if types is None or not document.gpu_types or set(document.gpu_types) & {name for name in types if types[name]}:
-        return None
-    names = " or ".join(f"`{name}`" for name in document.gpu_types)
-    message = f"the quota of namespace `{document.namespace}` has no GPUs of type {names}"
-    return "GPU427", message, ("resources", "gpu-type"), f"use one of {', '.join(types)}, or add the type to the quota"
+    usable = {name for name in types if types[name]}
+    for view, part in pod_documents(document, model):
+        if _asks_for_cards(part) and view.gpu_types and not set(view.gpu_types) & usable:
+            names = " or ".join(f"`{name}`" for name in view.gpu_types)
+            message = f"the quota of namespace `{document.namespace}` has no GPUs of type {names}"
+            hint = f"use one of {', '.join(types)}, or add the type to the quota"
+            return view, "GPU427", message, ("resources", "gpu-type"), hint
+    return None
 
 
 def _beyond_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
@@ -137,13 +137,27 @@ def _beyond_quota(document: Document, model: Job, entry: QuotaEntry, settings: S
         if (total := _at_once(model, resource, settings)) > limit + (borrowed if is_card else 0):
             field = resource if resource in ("cpu", "memory") else "gpu"
             return _message(document, title_of_resource(resource), resource, total, limit, field, borrowed * is_card)
-    wanted = [name for name in entry.gpu_types or () if not document.gpu_types or name in document.gpu_types]
-    if entry.gpu_types and wanted:
-        best = max(wanted, key=lambda name: entry.gpu_types[name] if entry.gpu_types else 0)
-        vendor = model.resources.gpu_vendor or settings.default_vendor
-        total, limit = _at_once(model, vendor, settings), Fraction(entry.gpu_types[best])
-        if total > limit + borrowed:
-            return _message(document, f"GPUs of type {best}", vendor, total, limit, "gpu", borrowed)
+    return None
+
+
+def _beyond_type_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
+    """Return the problem of more GPUs than the types have. The pods of a role get one type, and roles can differ."""
+    types, borrowed = entry.gpu_types or {}, Fraction(entry.borrow or 0)
+    together: dict[tuple[str, ...], Fraction] = {}
+    for view, part in pod_documents(document, model):
+        wanted = tuple(name for name in types if not view.gpu_types or name in view.gpu_types)
+        if not wanted:
+            continue
+        vendor = part.resources.gpu_vendor or settings.default_vendor
+        each = pod_request(part, vendor, settings)
+        total = each * nodes_of(part) if view is not document else _at_once(model, vendor, settings)
+        best = max(wanted, key=lambda name: types[name])
+        together[wanted] = together.get(wanted, Fraction(0)) + total
+        for asked, names in ((total, (best,)), (together[wanted], wanted)):
+            limit, more = Fraction(sum(types[name] for name in names)), borrowed * len(names)
+            if asked > limit + more:
+                title = f"GPUs of type {' or '.join(names)}"
+                return _message(view, title, vendor, asked, limit, "gpu", more)
     return None
 
 
@@ -155,7 +169,7 @@ def _message(
         f"the job asks for {amount_text(total, resource)} {name} at once; the quota of namespace "
         f"`{document.namespace}` is {amount_text(limit, resource)}{more}: Kueue never admits it"
     )
-    return "GPU426", message, ("resources", field), "ask for less, or raise the quota"
+    return document, "GPU426", message, ("resources", field), "ask for less, or raise the quota"
 
 
 def _at_once(model: Job, resource: str, settings: Settings) -> Fraction:

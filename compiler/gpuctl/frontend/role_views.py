@@ -9,7 +9,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.kinds import Job
-from gpuctl.language.role_block import Role
+from gpuctl.language.role_block import Role, RoleResources
 from gpuctl.language.settings import Settings
 from gpuctl.language.training_document import TrainingDocument
 
@@ -27,7 +27,8 @@ class RoleDocument(Document):
         self._variables = [*_variable_places(model.environment, role, ("roles", index))]
         self.namespace = whole.namespace
         # A pod without GPUs runs on any node of the pool.
-        self.gpu_types = whole.gpu_types if part.resources.gpu else ()
+        types = whole.gpu_types if role.resources.gpu_type is None else part.resources.gpu_types
+        self.gpu_types = types if part.resources.gpu else ()
 
     def _tree(self) -> YamlNode:
         return self._whole._tree()
@@ -49,9 +50,10 @@ def _own_places(role: Role, at: FieldPath) -> dict[FieldPath, FieldPath]:
     """Return the fields of the job that a role sets, each with its path in the role."""
     own: list[str] = [name for name in ("image", "command", "args") if getattr(role, name)]
     places: dict[FieldPath, FieldPath] = {("environment", name): (*at, name) for name in own}
-    for name, value in role.resources:
-        if value is not None:
-            places["resources", name] = (*at, "resources", name)
+    for name in role.resources.model_fields_set:
+        if getattr(role.resources, name) is not None:
+            key = RoleResources.model_fields[name].alias or name
+            places["resources", key] = (*at, "resources", key)
     places["resources", "nodes"] = (*at, "nodes")
     return places
 

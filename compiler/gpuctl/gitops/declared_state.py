@@ -91,7 +91,7 @@ class JobDemand(NamedTuple):
 
 
 class QuotaKey(NamedTuple):
-    """What a quota limits: a resource in a namespace, on nodes of a GPU type or (``ALL_TYPES``) on all of them."""
+    """The subject of a limit: a resource in a namespace, on nodes of a GPU type or (``ALL_TYPES``) on all of them."""
 
     namespace: str
     resource: str
@@ -243,8 +243,9 @@ def _together(parts: Sequence[JobDemand]) -> JobDemand:
         return first
     pods = sum(part.pods for part in parts)
     names = dict.fromkeys(name for part in parts for name in part.requests)
-    typed = next((part for part in parts if part.gpu_type), first)
-    return typed._replace(
+    types = dict.fromkeys(name for part in parts if part.gpu_type for name in part.gpu_type.split(" or "))
+    return first._replace(
+        gpu_type=" or ".join(types) or ANY_TYPE,
         gpus=sum((part.total for part in parts), Fraction(0)) / pods,
         pods=pods,
         most=pods,

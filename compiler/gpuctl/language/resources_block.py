@@ -24,6 +24,9 @@ from gpuctl.language.network_block import Network
 from gpuctl.language.node_range import NodeRange
 from gpuctl.language.topology_block import Topology
 
+GpuType = LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, max_length=10)]
+"""A GPU type, or several in order of preference."""
+
 
 class Resources(Block):
     """Resources of each pod. Requests equal limits, so that a job gets exactly what it requests."""
@@ -41,7 +44,7 @@ class Resources(Block):
         examples=["research"],
     )
     gpu: Count = Field(0, description="GPUs of each node's pod (for several nodes: per node).", examples=[4])
-    gpu_type: LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, max_length=10)] | None = Field(
+    gpu_type: GpuType | None = Field(
         None,
         alias="gpu-type",
         description="GPU model, as the pool's nodes declare it, or a list of them in order of preference: the pod runs "

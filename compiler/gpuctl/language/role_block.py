@@ -28,7 +28,7 @@ from gpuctl.language.fields import (
     empty_list,
 )
 from gpuctl.language.network_block import Network
-from gpuctl.language.resources_block import TrainingResources
+from gpuctl.language.resources_block import GpuType, TrainingResources
 
 MOST_NODES = 1000
 """Maximum number of nodes of all roles together: GPUCTL_ROLE_HOSTS lists them in one variable of at most 128 KiB."""
@@ -48,6 +48,13 @@ class RoleResources(Block):
     """Resources of each pod of a role. Fields that are not set are those of `resources`."""
 
     gpu: Count | None = Field(None, description="GPUs of each pod. Default: `resources.gpu`.", examples=[8])
+    gpu_type: GpuType | None = Field(
+        None,
+        alias="gpu-type",
+        description="GPU model of each pod, spelled as the pool's nodes declare it, or a list of them in order of "
+        "preference. All roles are in one pool. Default: `resources.gpu-type`.",
+        examples=["L40S-48G"],
+    )
     cpu: PositiveQuantity | None = Field(
         None, description="CPU cores. Default: `resources.cpu`. Request and limit.", examples=["16"]
     )

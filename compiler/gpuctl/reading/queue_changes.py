@@ -1,4 +1,4 @@
-"""What a change of quota documents does to Kueue's queues in a cluster snapshot, and to the jobs in them."""
+"""The effect of changed quota documents on Kueue's queues in a cluster snapshot, and on the jobs in them."""
 
 from __future__ import annotations
 
