@@ -86,6 +86,14 @@ def test_a_document_in_a_step_stays_with_it() -> None:
     assert roles(body)[1] == ("main", 2, ["bash", "-c", "python - <<EOF\nprint(1)\nEOF\n"])
 
 
+def test_a_monitor_beside_a_step_on_all_nodes_is_no_role() -> None:
+    found = imported("srun -N1 -n1 monitor &\nsrun torchrun train.py\n")
+    script = '[ "$NODE_RANK" != 0 ] || monitor &\ntorchrun train.py\n'
+    assert found.drafts[0].get("environment.command") == ["bash", "-c", script]
+    assert found.drafts[0].get("resources.nodes") == 3
+    assert all(entry.outcome is not Outcome.DROPPED for entry in found.entries)
+
+
 def test_the_job_has_no_number_of_nodes_beside_roles() -> None:
     assert imported("srun -N1 a &\nsrun -N2 b &\nwait\n").drafts[0].get("resources.nodes") is None
 

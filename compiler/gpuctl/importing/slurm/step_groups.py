@@ -75,7 +75,7 @@ class Division(NamedTuple):
 
 
 def divide(body: BodyState, statements: Sequence[Statement], shape: JobShape) -> Division | None:
-    """Return the groups of a script; None if it starts no step in the background, or on one node only.
+    """Return the groups of a script; None if it starts no step in the background, or one on all nodes.
 
     :raises NoPlace: the nodes of a step, or the end of the job, are not known.
     """
@@ -103,6 +103,8 @@ class _Divider:
     def division(self) -> Division | None:
         for index, statement in enumerate(self.statements):
             self._take(index, statement)
+        if any(self._takes_all(step) for step in self.steps):
+            return None
         groups = self._groups()
         depends = self._dependencies(groups)
         return Division(groups, frozenset(self.small), frozenset(self.ends), self._primary(groups), depends)
@@ -233,6 +235,11 @@ class _Divider:
     def _is_background(self, step: PlacedStep) -> bool:
         return step.loop is not None or self.statements[step.statement].background
 
+    def _takes_all(self, step: PlacedStep) -> bool:
+        """Return True if all nodes run a step: others, such as a monitor, run beside it."""
+        place = step.place
+        return step.loop is None and place.indices is not None and len(place.indices) == self.shape.nodes
+
     def _groups(self) -> list[StepGroup]:
         found: dict[object, list[PlacedStep]] = {}
         for step in self.steps:
@@ -246,8 +253,6 @@ class _Divider:
         nodes = sum(group.nodes for group in groups)
         if nodes != self.shape.nodes:
             raise NoPlace(f"the steps take {nodes} of the job's {self.shape.nodes} nodes")
-        if len(groups) == 1 and groups[0].steps[0].loop is None:
-            raise NoPlace("all steps run on the same nodes")
         return sorted(groups, key=lambda group: self.shape.nodes if group.first is None else group.first)
 
     def _check_nodes(self, groups: Sequence[StepGroup]) -> None:
