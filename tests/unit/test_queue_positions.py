@@ -96,6 +96,33 @@ def test_flavors_are_assigned_per_pod_set() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "words", "fix"),
+    [
+        (
+            "Invalid value: null: ResourceClaimTemplate x: FirstAvailable device selection is not supported",
+            "Kueue does not support claims with alternatives of GPU types",
+            "name one type in `resources.gpu-type`",
+        ),
+        (
+            'Not found: "DeviceClass gpu.nvidia.com is not mapped in DRA configuration for podset main"',
+            "Kueue's configuration does not list DeviceClass gpu.nvidia.com",
+            "list gpu.nvidia.com in `resources.deviceClassMappings`",
+        ),
+    ],
+)
+def test_claims_that_kueue_refuses(said: str, words: str, fix: str) -> None:
+    """Texts of Kueue 0.19, ``pkg/dra/claims.go``."""
+    where = "spec.podSets[0].template.spec.resourceClaims[0]"
+    refused = {"type": "QuotaReserved", "status": "False", "reason": "Misconfigured", "message": f"{where}: {said}"}
+    own = {"kind": "Workload", **waiting("new", 0, conditions=[refused])}
+    found = finding_of(own, queues=[queue("gpus", a=4)])
+    assert found.cause == "queue-unusable"
+    assert found.message == f"Kueue's queue team (ClusterQueue gpus) never admits it: {words}"
+    assert found.fix is not None
+    assert fix in found.fix
+
+
+@pytest.mark.parametrize(
     ("sets", "flavors", "words"),
     [
         ((3, 3), {"a": 4, "b": 4}, "no flavor has all that it asks for"),
