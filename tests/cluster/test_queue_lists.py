@@ -137,5 +137,6 @@ def test_console_leads_from_a_waiting_job_to_whom_it_waits_for(queue_place: Plac
         page.get_by_role("link", name=busy.name).click()
         visit.see(f"gpuctl describe queue {busy.name}")
         table = page.get_by_role("table", name="Waiting jobs")
+        table.locator("tbody tr").nth(1).wait_for()
         assert [row.split("\t")[0].strip() for row in table.locator("tbody tr").all_inner_texts()] == ["1", "2"]
         assert visit.barriers() == []
