@@ -289,6 +289,8 @@ def requests_of(draw: Callable[..., Any], operation: APIOperation, mode: Generat
         apart = ("hours", "cursor", "key", "namespace", "exclude_namespaces", "by")
         rest = {name: value for name, value in (case.query or {}).items() if name not in apart}
         case.query = {**rest, "start_time": NAMES["start_time"][0], "end_time": NAMES["end_time"][0]}
+    if sound and operation.path.endswith("/{jobId}/scale"):
+        case.path_parameters["jobId"] = ELASTIC
     if draw(st.booleans()):
         case.headers["Accept"] = draw(st.sampled_from(_ACCEPTED))
     if case.media_type == "application/yaml" and isinstance(case.body, str):
