@@ -296,6 +296,45 @@ def test_links_to_directories_are_followed_on_disk_and_at_a_commit(repository: P
     assert archive(at_commit(repository)) == on_disk
 
 
+def test_links_do_not_pack_what_git_ignores(repository: Path) -> None:
+    (repository / "link").symlink_to("src")
+    (repository / "jobs" / "self").symlink_to(".")
+    write(repository, **{".gitignore": "/src/private.txt\n", "src/private.txt": "x"})
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="../link", more="")})
+    on_disk = archive(compiled(repository))
+    assert members(on_disk).keys() == {"train.py", "configs/7b.yaml"}
+    assert archive(at_commit(repository)) == on_disk
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="self", more=""), "jobs/a.py": ""})
+    assert members(archive(compiled(repository))).keys() == {"a.py", "self"}, "the document is no code"
+
+
+@pytest.mark.parametrize("local", ["../.git", "../hidden", "../.git/hooks"])
+def test_directory_of_git_is_refused(repository: Path, local: str) -> None:
+    """In CI, its configuration has a token."""
+    (repository / "hidden").symlink_to(".git")
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local=local, more="")})
+    code, message, _ = error(compiled(repository))
+    assert (code, message) == (
+        "GPU236",
+        f"`{local}` is a directory of git itself, whose configuration may contain credentials",
+    )
+
+
+def test_huge_links_and_rules_are_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="../link", more=""), "target": "src/" * 2000})
+    blob = git(repository, "hash-object", "-w", "target").strip()
+    (repository / "target").unlink()
+    git(repository, "add", "-A")
+    git(repository, "update-index", "--add", "--cacheinfo", f"120000,{blob},link")
+    git(repository, "commit", "-q", "-m", "a link that no system has")
+    revision = read_revision("HEAD", [str(repository / "jobs")])
+    found = gpuctl.compile(revision.sources, platform=revision.platform)
+    assert error(found)[:2] == ("GPU236", "there is no directory `../link` beside this file")
+    monkeypatch.setattr(code_archive, "_LONGEST_RULES", 10)
+    write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="../src", more=""), "src/.gitignore": "*.log\n" * 9})
+    assert "`src/.gitignore` has 0 KiB, which is too large for patterns" in error(at_commit(repository))[1]
+
+
 @pytest.mark.parametrize("target", ["{root}/src", "loop", "../repository/src", "src/train.py", "nothing"])
 def test_links_that_are_no_directory_of_the_repository_are_refused_alike(repository: Path, target: str) -> None:
     """An absolute link leads elsewhere on another machine."""

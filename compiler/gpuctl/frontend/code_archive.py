@@ -32,6 +32,7 @@ _MOST_BYTES = 64 * 2**20
 """Bytes of files that are packed at all: more than that never fits."""
 _MOST_FILES = 10_000
 """Files that are listed at all: the names of more never fit."""
+_LONGEST_RULES = 2**20
 _LARGEST = 5
 _IGNORE = ".gitignore"
 _NOT_CODE = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules", "__pycache__"})
@@ -94,8 +95,14 @@ def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
     hint = "name a directory of the repository; the path is relative to this file"
     if directory.split("/")[0] == "..":
         raise CodeProblem("GPU236", f"`{local}` is outside of the repository of this file", hint)
-    if tree.entries(directory) is None:
+    real = tree.real_path(directory)
+    if real is None or tree.entries(real) is None:
         raise CodeProblem("GPU236", f"there is no directory `{local}` beside this file", hint)
+    # The rules of git are about paths without links.
+    directory = real
+    if ".git" in directory.lower().split("/"):
+        message = f"`{local}` is a directory of git itself, whose configuration may contain credentials"
+        raise CodeProblem("GPU236", message, "name the directory with the code")
     start = len(directory) + 1 if directory else 0
     walked = ((path[start:], entry) for path, entry in _Walk(tree, directory).files() if path != tree.file)
     found = dict(islice(walked, _MOST_FILES + 1))
@@ -155,6 +162,9 @@ class _Walk:
         if not any(entry.name == _IGNORE and entry.kind == "file" for entry in entries):
             return rules
         path = posixpath.join(folder, _IGNORE)
+        if (size := self._tree.sizes([path])[path]) > _LONGEST_RULES:
+            message = f"`{path}` has {_size(size)}, which is too large for patterns"
+            raise CodeProblem("GPU236", message, "remove the lines that are not patterns")
         text = self._tree.read_all([path])[path].decode("utf-8", "surrogateescape")
         try:
             return [(folder, GitIgnoreSpec.from_lines(text.splitlines())), *rules]

@@ -36,11 +36,16 @@ class CodeTree(Protocol):
     def file(self) -> str:
         """Path of the source."""
 
+    def real_path(self, path: str) -> str | None:
+        """Return a path with the targets of its links; None if it leaves the repository.
+
+        Relative links are followed: absolute ones lead elsewhere on another machine.
+        """
+
     def entries(self, directory: str) -> list[TreeEntry] | None:
         """Return the entries of a directory, in any order; None if it is not a directory of the repository.
 
-        Relative links in its path are followed: absolute ones lead elsewhere on another machine.
-
+        :param directory: a path without links.
         :raises OSError: it cannot be read.
         """
 
@@ -79,12 +84,16 @@ class DiskTree:
         path = os.path.relpath(os.path.join(self._folder, os.path.basename(self._source)), self._root)
         return path.replace(os.sep, "/")
 
+    def real_path(self, path: str) -> str | None:
+        """Return a path with the targets of its links; None if it leaves the repository."""
+        return without_links(path, self._target)
+
     def entries(self, directory: str) -> list[TreeEntry] | None:
-        """Return the entries of a directory that is in the repository, also if a link leads to it."""
-        path = without_links(directory, self._target)
-        if path is None or not os.path.isdir(self._path(path)):
+        """Return the entries of a directory of the repository."""
+        path = self._path(directory)
+        if not os.path.isdir(path):
             return None
-        with os.scandir(self._path(path)) as found:
+        with os.scandir(path) as found:
             return [_entry(item) for item in found]
 
     def _target(self, path: str) -> str | None:

@@ -27,6 +27,8 @@ from gpuctl.objects.hashed_names import LOWERED_FROM
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
+_LONGEST_TARGET = 4096
+"""Length of a link's target, bytes: PATH_MAX of Linux."""
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
 
 
@@ -202,9 +204,12 @@ class _Tree:
         return None
 
     def target(self, path: str) -> str | None:
-        """Return the target of a link; None for other paths."""
+        """Return the target of a link, "/" if no system has links of its length; None for other paths."""
         blob = self.blobs.get(path)
-        return _contents([blob])[blob].decode("utf-8", "surrogateescape") if blob is not None and blob.is_link else None
+        if blob is None or not blob.is_link:
+            return None
+        is_valid = _sizes([blob])[blob] <= _LONGEST_TARGET
+        return _contents([blob])[blob].decode("utf-8", "surrogateescape") if is_valid else "/"
 
     def _name(self, path: str) -> str:
         return f"{path}@{self.short}"
@@ -217,35 +222,25 @@ class _CommitTree:
         self._tree = tree
         self.file = path
         self.cache: dict[Any, Any] = {}
-        self._targets: dict[str, str | None] = {}
+
+    def real_path(self, path: str) -> str | None:
+        """Return a path with the targets of its links; None if it leaves the repository."""
+        return without_links(path, self._tree.target)
 
     def entries(self, directory: str) -> list[TreeEntry] | None:
         """Return the entries of a directory; None if the commit has no such directory."""
-        path = without_links(directory, self._target)
-        found = self._tree.folders.get(path) if path is not None else None
+        found = self._tree.folders.get(directory)
         return None if found is None else list(found.values())
 
     def sizes(self, paths: Sequence[str]) -> dict[str, int]:
         """Return path -> size of files and links, bytes."""
-        blobs = self._blobs(paths)
-        sizes = _sizes(blobs.values())
-        return {path: sizes[blob] for path, blob in blobs.items()}
+        sizes = _sizes(self._tree.blobs[path] for path in paths)
+        return {path: sizes[self._tree.blobs[path]] for path in paths}
 
     def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return path -> content of files, and the targets of links."""
-        blobs = self._blobs(paths)
-        contents = _contents(set(blobs.values()))
-        return {path: contents[blob] for path, blob in blobs.items()}
-
-    def _blobs(self, paths: Sequence[str]) -> dict[str, _Blob]:
-        folders = {folder: without_links(folder, self._target) or "" for folder in map(posixpath.dirname, paths)}
-        real = {path: posixpath.join(folders[posixpath.dirname(path)], posixpath.basename(path)) for path in paths}
-        return {path: self._tree.blobs[real[path]] for path in paths}
-
-    def _target(self, path: str) -> str | None:
-        if path not in self._targets:
-            self._targets[path] = self._tree.target(path)
-        return self._targets[path]
+        contents = _contents({self._tree.blobs[path] for path in paths})
+        return {path: contents[self._tree.blobs[path]] for path in paths}
 
 
 def _platform(
