@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gpuctl.frontend.source import Source
@@ -54,6 +56,64 @@ def test_steps_on_numbers_of_nodes_are_roles() -> None:
     body = "srun -N1 -n1 python a.py &\nsrun -N2 -n2 python b.py --x 1 > b.log 2>&1 &\nwait\n"
     script = ["bash", "-c", "python b.py --x 1 > b.log 2>&1\n"]
     assert roles(body) == [("a", 1, ["python", "a.py"]), ("b", 2, script)]
+
+
+def test_pipelines_in_the_background_are_steps() -> None:
+    found = roles("srun -N1 python a.py 2>&1 | tee a.log &\nsrun -N2 python b.py 2>&1 | tee b.log &\nwait\n")
+    script = "python a.py 2>&1 | tee a.log\n"
+    assert found[0] == ("a", 1, ["bash", "-c", script])
+    assert found[1][:2] == ("b", 2)
+
+
+def test_the_status_of_a_step_is_that_of_its_role() -> None:
+    """`status=$?` as the last command would always succeed."""
+    body = f"{HOSTS}srun -N2 -w ${{hosts[0]}},${{hosts[1]}} a &\nA=$!\nsrun -N1 -w ${{hosts[2]}} b\n"
+    assert roles(f"{body}status=$?\nkill $A\nexit $status\n") == [("a", 2, ["a"]), ("b", 1, ["b"])]
+    assert roles(f"{body}if [ $? -ne 0 ]; then echo bad; exit 1; fi\n") == [("a", 2, ["a"]), ("b", 1, ["b"])]
+
+
+@pytest.mark.parametrize(
+    ("end", "script"),
+    [
+        ("srun --exclude=${hosts[0]} c\n", "a &\nb & wait\n"),
+        ("srun --exclude=${hosts[0]} c &\nC=$!\nwait $C\nstatus=$?\nkill $A\nexit $status\n", "a &\n\nb &\nwait\n"),
+        (
+            "srun --exclude=${hosts[0]} c &\nC=$!\nwait $A\nstatus=$?\nkill $C\nexit $status\n",
+            "a &\nA=$!\nb &\n\nwait $A\nstatus=$?\n\nexit $status\n",
+        ),
+    ],
+)
+def test_programs_beside_each_other_run_until_the_end(end: str, script: str) -> None:
+    """A role whose script has ended would stop its programs, and only its own processes have numbers."""
+    node = "srun -N1 -w ${hosts[0]} --overlap"
+    found = roles(f"{HOSTS}{node} a &\nA=$!\n{node} b &\n{end}")
+    assert re.sub("\n+", "\n", found[0][2][2]) == re.sub("\n+", "\n", script)
+    assert found[1] == ("c", 2, ["c"])
+
+
+def test_a_monitor_without_gpus_leaves_those_of_its_node() -> None:
+    body = f"{HOSTS}srun -N1 -w ${{hosts[0]}} --gres=gpu:8 a &\nsrun -N1 -w ${{hosts[0]}} --overlap --gres=gpu:0 m &\n"
+    found = imported(f"{body}srun -N2 --exclude=${{hosts[0]}} --gpus-per-node=4 b &\nwait\n")
+    assert [role.get("resources") for role in found.drafts[0].get("roles")] == [None, {"gpu": 4}]
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "note"),
+    [
+        ("srun -N2 -n2 a\n", Outcome.CHANGED, "all 3 nodes run it; Slurm runs it on 2"),
+        ("srun -N1 -n4 a\n", Outcome.DROPPED, "srun starts 4 processes on each node, a pod one"),
+        ("srun --gpus-per-node=2 a\n", Outcome.CHANGED, "the program sees all 8 GPUs of a pod; Slurm shows it 2"),
+        ("srun --gpus-per-node=4 a &\nsrun --gpus-per-node=4 b &\nwait\n", Outcome.DROPPED, "share all GPUs of a pod"),
+        ("srun --multi-prog a.conf\n", Outcome.DROPPED, "each program of the file is a role"),
+    ],
+)
+def test_steps_that_run_otherwise_are_noted(body: str, outcome: Outcome, note: str) -> None:
+    assert [entry for entry in imported(body).entries if entry.outcome is outcome and note in (entry.note or "")]
+
+
+def test_steps_that_choose_their_gpus_are_exact() -> None:
+    steps = [f"CUDA_VISIBLE_DEVICES={number} srun --gpus-per-node=1 a {number} &\n" for number in range(8)]
+    assert all(entry.outcome is Outcome.MAPPED for entry in imported("".join(steps) + "wait\n").entries)
 
 
 def test_relative_nodes_are_roles() -> None:

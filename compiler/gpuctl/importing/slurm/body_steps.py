@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
-from gpuctl.importing.slurm.sbatch_options import read_options
+from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
-from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep
+from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, step_gpus
 
 _START = 6
 """Words of a command that show whether it starts torchrun."""
@@ -49,8 +50,17 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     if step.is_first_node_only(body.facts.nodes) and srun.role is None:
         body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
         prefix = '[ "$NODE_RANK" != 0 ] || '
+        tasks = step.tasks_per_node or step.tasks or body.facts.tasks
+        if tasks > 1 and not _has_launcher(program):
+            body.remarks.dropped(line, last, _processes(tasks))
     else:
+        count = step.nodes or step.tasks or body.facts.nodes
+        if not is_elsewhere and srun.role is None and 1 < count < body.facts.nodes:
+            note = f"all {body.facts.nodes} nodes run it; Slurm runs it on {count}"
+            body.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         _start_processes(body, step, program, (line, last))
+    if srun.role is None:
+        _note_gpus(body, command, split.options, step)
     body.edits.replace(command.program[0].start, program[0].start, prefix)
     remove_launcher_options(body, program)
 
@@ -58,7 +68,7 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
 def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
     """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
     tasks = step.tasks_per_node or (step.tasks // body.facts.nodes if step.tasks else 0) or body.facts.tasks
-    if tasks <= 1 or launcher_arguments([word.text for word in program]) is not None:
+    if tasks <= 1 or _has_launcher(program):
         return
     at = python_script([word.text for word in program])
     if at is not None and tasks == body.facts.gpus:
@@ -67,9 +77,31 @@ def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, .
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         body.uses_torchrun = True
         return
-    body.remarks.dropped(
-        *lines, f"srun starts {tasks} processes on each node, a pod one: use torchrun or another launcher"
-    )
+    body.remarks.dropped(*lines, _processes(tasks))
+
+
+def _has_launcher(program: tuple[BodyWord, ...]) -> bool:
+    return launcher_arguments([word.text for word in program]) is not None
+
+
+def _processes(tasks: int) -> str:
+    return f"srun starts {tasks} processes on each node, a pod one: use torchrun or another launcher"
+
+
+def _note_gpus(body: BodyState, command: BodyCommand, options: Sequence[SlurmOption], step: SrunStep) -> None:
+    """Note a step that has fewer GPUs than its node."""
+    gpus = step_gpus(options, step.nodes or body.facts.nodes, step.tasks_per_node or step.tasks or 1)
+    if gpus is None or not 0 < gpus < body.facts.gpus:
+        return
+    if any(word.text.startswith("CUDA_VISIBLE_DEVICES=") for word in command.assignments):
+        return
+    lines = body.line(command.start), body.line(command.end - 1)
+    if command.background:
+        note = "steps beside each other share all GPUs of a pod: set `CUDA_VISIBLE_DEVICES` for each"
+        body.remarks.dropped(*lines, note)
+    else:
+        note = f"the program sees all {body.facts.gpus} GPUs of a pod; Slurm shows it {gpus}"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
 
 
 def python_script(words: list[str]) -> int | None:

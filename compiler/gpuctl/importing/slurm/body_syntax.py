@@ -30,7 +30,9 @@ class BodyWord(NamedTuple):
 
 
 class BodyCommand(NamedTuple):
-    """A simple command. ``certain``: it is not inside a construct, and not behind `||` or a test."""
+    """A simple command. ``certain``: it is not inside a construct, and not behind `||` or a test. ``background``: it
+    is in a pipeline or list that `&` ends.
+    """
 
     words: tuple[BodyWord, ...]
     certain: bool
@@ -104,6 +106,8 @@ class _Parser:
         self.start: int | None = None
         self.end = 0
         self.conditional = False
+        self.list_start = 0
+        """The first command of the current pipeline or list."""
         self.continues = False
         """True after `|`, `&&` or `||`: a line break does not end the statement."""
 
@@ -134,13 +138,13 @@ class _Parser:
             if self.start is not None:
                 end = max(self.end, self.lexer.redirection_end)
                 pending = Statement(self.start, end, end, tuple(self.commands), text == "&")
-            self.start, self.commands = None, []
+            self.start, self.commands, self.list_start = None, [], 0
             if not (text == "\n" and self.lexer.documents) and pending is not None:
                 yield pending
                 pending = None
         if self.closers or in_test:
             raise NotUnderstood
-        self._finish(background=False)
+        self._finish()
         if pending is not None:
             yield pending._replace(end=max(pending.end, self.lexer.documents_end))
         elif self.start is not None:
@@ -210,7 +214,13 @@ class _Parser:
         if text == ")" and in_case:
             self.words = []
             return
-        self._finish(background=text == "&")
+        self._finish()
+        if text == "&":
+            self.commands[self.list_start :] = [
+                command._replace(background=True) for command in self.commands[self.list_start :]
+            ]
+        if text in ("\n", ";", "&"):
+            self.list_start = len(self.commands)
         if text == ")":
             if self.closers[-1:] != [")"]:
                 raise NotUnderstood
@@ -220,8 +230,8 @@ class _Parser:
         if text in ("|", "|&", "&&", "||"):
             self.continues = True
 
-    def _finish(self, *, background: bool) -> None:
+    def _finish(self) -> None:
         words, self.words = self.words, []
         if not words or words[0].text in ("for", "select", "case", "function"):
             return
-        self.commands.append(BodyCommand(tuple(words), not self.closers and not self.conditional, background))
+        self.commands.append(BodyCommand(tuple(words), not self.closers and not self.conditional))

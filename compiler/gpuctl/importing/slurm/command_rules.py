@@ -31,7 +31,7 @@ _TOOL = r"\b(?:conda|mamba|micromamba)\b"
 _HOOK = rf"(?s)\A(?:(?!{_TOOL}).)*{_TOOL}.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
 _SMALL = """
 . : [ [[ cat cd date declare echo env export hostname id local ls mkdir nvidia-smi popd printenv printf pushd pwd
-readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
+read readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
 _CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "nerdctl"})

@@ -16,9 +16,9 @@ from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import ScriptEdits
-from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, memory_of, whole_number
+from gpuctl.importing.slurm.slurm_values import memory_of, whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced
-from gpuctl.importing.slurm.srun_options import SrunOptions
+from gpuctl.importing.slurm.srun_options import SrunOptions, step_gpus
 from gpuctl.importing.slurm.step_groups import Division, PlacedStep, StepGroup, divide
 from gpuctl.importing.slurm.step_loops import StepLoop
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
@@ -67,6 +67,8 @@ class RoleBodies:
                 facts = facts._replace(tasks=part.tasks, gpus=part.gpus)
             addresses = [f"{self._prefix(index)}_ADDR" for index in range(len(self.names))]
             loops = [step.loop.name for step in group.steps if step.loop is not None]
+            for step in group.steps if loops else ():
+                loops += [name for item in self.statements[step.statement].commands for name in assigned_names(item)]
             remarks.take(ScriptBody(body, script, facts, scratch, srun, addresses, loops).convert())
             drafts.append(scratch)
         self._remarks(remarks)
@@ -78,7 +80,7 @@ class RoleBodies:
         group = self.division.groups[place]
         edits = ScriptEdits(self.replaced.text)
         keeps_ends = len(group.steps) + len(group.others) > 1
-        own = group.statements | (self.division.ends if keeps_ends else frozenset())
+        own = group.statements | (self._ends_of(place, edits) if keeps_ends else frozenset())
         if place == 0:
             own |= self.division.small.difference(self.division.depends)
         special = self.division.ends | self.division.small
@@ -98,6 +100,40 @@ class RoleBodies:
         lines = {number for number, line in enumerate(kept.split("\n")) if line.strip()}
         changes = [change for change in self.replaced.changes if change.line in lines]
         return Replaced(self._addresses(kept, place, group), changes, self.replaced.hosts)
+
+    def _ends_of(self, place: int, edits: ScriptEdits) -> frozenset[int]:
+        """Return the statements of a group of several programs that wait for them, stop them, or report how they ended.
+
+        Those about other nodes are left out. A group whose end is not that of the job waits for all its programs.
+        """
+        division, group = self.division, self.division.groups[place]
+        is_awaited = not division.primary or place in division.primary
+        ends_last = any(not self.statements[index].background for index in group.statements)
+        own = {name for name, statement in division.pids.items() if statement in group.statements}
+        kept: set[int] = set()
+        waits = is_awaited and ends_last
+        for index in sorted(division.ends) if is_awaited else ():
+            command = self.statements[index].single
+            words = [word.text for word in command.words] if command is not None else []
+            name, is_about_own = words[0] if words else "", {word.strip("${}") for word in words[1:]} <= own
+            if name.endswith("=$!"):
+                is_own = name.removesuffix("=$!") in own
+            elif name in ("wait", "kill"):
+                is_own = is_about_own
+                waits |= is_own and name == "wait"
+            else:
+                is_own = waits
+            kept |= {index} if is_own else set()
+        if not waits:
+            last = max(group.statements)
+            after = [index for index in sorted(division.ends - kept) if index > last]
+            if after:
+                statement = self.statements[after[0]]
+                edits.replace(statement.start, statement.ends_at, "wait")
+                kept.add(after[0])
+            else:
+                edits.replace(self._end(last), self._end(last), " wait")
+        return frozenset(kept)
 
     def _end(self, index: int) -> int:
         """Return the end of a statement with its `&`."""
@@ -221,8 +257,7 @@ class RoleBodies:
             if own:
                 role["env"] = own
             resources = dict(parts[group.component].resources) if group.component is not None else {}
-            for step in group.steps:
-                resources |= _step_resources(step)
+            resources |= _resources(group)
             shared_amounts = {"gpu": 0, **(draft.get("resources") or {})}
             different = {key: item for key, item in resources.items() if item != shared_amounts.get(key)}
             if different:
@@ -278,20 +313,24 @@ def _outside_quotes(pattern: str, new: str, text: str) -> str:
     return re.sub(rf"{_QUOTED}|(?P<found>{pattern})", lambda m: new if m["found"] is not None else m[0], text)
 
 
-def _step_resources(step: PlacedStep) -> dict[str, Any]:
-    """Return the resources of each node that the options of a step name."""
+def _resources(group: StepGroup) -> dict[str, Any]:
+    """Return the resources of each node that the options of its steps name. Several steps share them: the largest
+    number of GPUs, and the CPUs and memory of the job.
+    """
+    found = [_step_resources(step, group.nodes) for step in group.steps]
+    if len(found) == 1 and not group.others:
+        return found[0]
+    gpus = [one["gpu"] for one in found if "gpu" in one]
+    return {"gpu": max(gpus)} if gpus and len(gpus) == len(found) and not group.others else {}
+
+
+def _step_resources(step: PlacedStep, nodes: int) -> dict[str, Any]:
     values = {option.name: option.value or "" for option in step.options}
     tasks = whole_number(values.get("ntasks-per-node")) or 1
     found: dict[str, Any] = {}
-    if "gres" in values:
-        gpus = gpus_of_gres(values["gres"])[0]
-    elif "gpus-per-task" in values:
-        each = gpus_of(values["gpus-per-task"])
-        gpus = None if each is None else each._replace(number=each.number * tasks)
-    else:
-        gpus = gpus_of(values.get("gpus-per-node", ""))
+    gpus = step_gpus(step.options, nodes, tasks)
     if gpus is not None:
-        found["gpu"] = gpus.number
+        found["gpu"] = gpus
     cpus = whole_number(values.get("cpus-per-task"))
     if cpus:
         found["cpu"] = cpus * tasks

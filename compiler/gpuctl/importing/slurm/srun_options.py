@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, whole_number
 
 _SUPERFLUOUS = {
     **dict.fromkeys(("label", "unbuffered"), "`gpuctl logs` prints lines of all pods with their names"),
@@ -36,6 +36,7 @@ _DROPPED = {
     "output": "the log is kept with the pods: `gpuctl logs`",
     "error": "the log is kept with the pods: `gpuctl logs`",
     "nodelist": "a pod has no list of nodes",
+    "multi-prog": "each program of the file is a role: write `roles`",
     "pty": "use `gpuctl exec -it` in a running job",
     "container-mount-home": "mount the directory in `storage.workdirs`",
     "container-save": "images are built outside of the cluster",
@@ -44,7 +45,7 @@ _DROPPED = {
 _OF_ROLES = {
     **dict.fromkeys(("exclude", "het-group", "nodelist", "overlap", "relative"), "roles"),
     **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node"), "roles[].nodes"),
-    **dict.fromkeys(("gpus-per-node", "gpus-per-task", "gres"), "roles[].resources.gpu"),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-task", "gres"), "roles[].resources.gpu"),
     "cpus-per-task": "roles[].resources.cpu",
     "mem": "roles[].resources.memory",
 }
@@ -65,6 +66,24 @@ class SrunStep(NamedTuple):
     def is_everywhere(self, nodes: int) -> bool:
         """Return True if it runs on all nodes."""
         return self.nodes in (None, nodes) and (self.tasks is None or self.tasks >= nodes)
+
+
+def step_gpus(options: Sequence[SlurmOption], nodes: int, tasks: int) -> int | None:
+    """Return the GPUs of a step on each of its nodes; None if its options do not name them.
+
+    :param tasks: processes on each node.
+    """
+    values = {option.name: option.value or "" for option in options}
+    if "gres" in values:
+        found, times = gpus_of_gres(values["gres"])[0], 1
+    elif "gpus-per-task" in values:
+        found, times = gpus_of(values["gpus-per-task"]), tasks
+    elif "gpus-per-node" in values:
+        found, times = gpus_of(values["gpus-per-node"]), 1
+    else:
+        found, times = gpus_of(values.get("gpus", "")), 1
+        found = None if found is None else found._replace(number=-(-found.number // nodes))
+    return None if found is None else found.number * times
 
 
 class SrunOptions:

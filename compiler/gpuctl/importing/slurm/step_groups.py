@@ -21,7 +21,9 @@ _SMALL = frozenset(
 )
 """Programs that only print or pause."""
 _MOST_STEPS = 10
+_STATUS = r"[A-Za-z_]\w*=\"?\$\?\"?\Z"
 _ENDS = frozenset({"wait", "kill", "exit", "true", ":"})
+_TESTS = frozenset({"[", "[[", "test"})
 
 
 class PlacedStep(NamedTuple):
@@ -62,14 +64,16 @@ class StepGroup(NamedTuple):
 class Division(NamedTuple):
     """The groups of a script, in its order.
 
-    ``small``: statements that print or pause, which one group runs. ``ends``: those that wait for steps or stop them.
-    ``primary``: the groups whose end is the end of the job, [] for all. ``depends``: a statement that pauses between
-    steps -> the group that waits, and the group before it.
+    ``small``: statements that print or pause, which one group runs. ``ends``: those that wait for steps, stop them, or
+    report how they ended. ``pids``: a variable -> the statement of the step whose process it names. ``primary``: the
+    groups whose end is the end of the job, [] for all. ``depends``: a statement that pauses between steps -> the group
+    that waits, and the group before it.
     """
 
     groups: Sequence[StepGroup]
     small: frozenset[int]
     ends: frozenset[int]
+    pids: Mapping[str, int]
     primary: Sequence[int]
     depends: Mapping[int, tuple[int, int]]
 
@@ -102,12 +106,16 @@ class _Divider:
 
     def division(self) -> Division | None:
         for index, statement in enumerate(self.statements):
-            self._take(index, statement)
+            try:
+                self._take(index, statement)
+            except NoPlace as error:
+                raise NoPlace(f"line {self.body.line(statement.start)}: {error}") from None
         if any(self._takes_all(step) for step in self.steps):
             return None
         groups = self._groups()
         depends = self._dependencies(groups)
-        return Division(groups, frozenset(self.small), frozenset(self.ends), self._primary(groups), depends)
+        pids = {name: self.steps[place].statement for name, place in self.pids.items()}
+        return Division(groups, frozenset(self.small), frozenset(self.ends), pids, self._primary(groups), depends)
 
     def _take(self, index: int, statement: Statement) -> None:
         sruns = [command for command in statement.commands if command.name == "srun"]
@@ -121,7 +129,7 @@ class _Divider:
             raise NoPlace("`$!` is the number of a process, which other nodes do not know")
         elif sruns:
             self._take_steps(index, statement, sruns)
-        elif statement.single is not None and statement.single.name in _ENDS and (self.steps or self.programs):
+        elif (self.steps or self.programs) and self._is_end(statement):
             self.ends.append(index)
         elif not statement.background and all(map(self._is_common, statement.commands)):
             self._remember(statement)
@@ -131,6 +139,13 @@ class _Divider:
             raise NoPlace("a program runs after the steps have ended")
         else:
             self.programs.append(index)
+
+    def _is_end(self, statement: Statement) -> bool:
+        """Return True for a statement that waits for steps, stops them, or reports how they ended."""
+        if re.match(_STATUS, self.body.text[statement.start : statement.end]):
+            return True
+        names = {command.name for command in statement.commands}
+        return not statement.background and bool(names & _ENDS) and names <= _ENDS | _SMALL | _TESTS
 
     def _has_waited(self) -> bool:
         """Return True if the script has waited for steps."""
