@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 import pytest
+import yaml
 
 from support.browser import Visit
 from support.cluster_tools import Place, outcome, training
@@ -175,6 +176,16 @@ def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
     assert document_of(page).endswith("service:\n  port: 9000\n")
     page.get_by_label("Kind", exact=True).select_option("training")
     assert "service" not in document_of(page)
+    visit.troubles.clear()
+
+
+def test_link_writes_its_values_as_text(visit: Visit) -> None:
+    """Who sends a link chooses the namespace and the pool, and nothing else of the document."""
+    visit.log_in().open("/new?namespace=a%0Aenvironment:%20%7B%7D&pool=1e3")
+    visit.page.locator(".numbers > div").nth(9).wait_for()
+    document = yaml.safe_load(document_of(visit.page))
+    assert (document["job"]["namespace"], document["resources"]["pool"]) == ("a\nenvironment: {}", "1e3")
+    visit.page.locator(".finding.error").first.wait_for()
     visit.troubles.clear()
 
 

@@ -1,5 +1,5 @@
 /** Fields of the form whose text is a list in the document: a command line, and mounts. */
-import { scalar } from "./lines.js";
+import { scalar, scalarOf } from "./lines.js";
 
 /** Return the words of a command line, as a shell splits them; null if a quote is not closed. @param {string} text */
 export function words(text) {
@@ -41,10 +41,11 @@ export function commandLine(text) {
 }
 
 const MOUNT = /^\{(?:pvc: \{claim: ([^{}\s,]+)\}, mountPath|path): ([^{}\s,]+)\}$/;
+const MOUNTED = /^(?:([^:/\s{},]+):)?(\/[^\s{},]*)$/;
 
 /** Return a mount, `CLAIM:/path` or `/path`, as an item in YAML; null if it is neither. @param {string} text */
 export function mountOf(text) {
-  const match = /^(?:([^:/\s{},]+):)?(\/[^\s{},]*)$/.exec(text);
+  const match = MOUNTED.exec(text);
   if (!match) return null;
   return match[1] ? `{pvc: {claim: ${scalar(match[1])}}, mountPath: ${scalar(match[2])}}` : `{path: ${scalar(match[2])}}`;
 }
@@ -52,5 +53,9 @@ export function mountOf(text) {
 /** Return the mount of an item; undefined if it is written in another way. @param {string} item */
 export function mountText(item) {
   const match = MOUNT.exec(item);
-  return match ? `${match[1] ? `${match[1].replace(/^"(.*)"$/, "$1")}:` : ""}${match[2].replace(/^"(.*)"$/, "$1")}` : undefined;
+  if (!match) return undefined;
+  const [claim, path] = [match[1] && scalarOf(match[1]), scalarOf(match[2])];
+  const text = match[1] ? `${claim}:${path}` : path;
+  const again = text === undefined ? null : MOUNTED.exec(text);
+  return again && again[1] === claim && again[2] === path ? text : undefined;
 }

@@ -2,7 +2,7 @@
 import { call, get, session } from "../api.js";
 import { Editor } from "../document/editor.js";
 import { DocumentForm } from "../document/form.js";
-import { isOne, read } from "../document/lines.js";
+import { isOne, read, scalar } from "../document/lines.js";
 import { useLoaded, useRight } from "../load.js";
 import { Absent, Heading, Notes, Problem, Rich, Status, html } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
@@ -110,7 +110,9 @@ const roomiest = (pools) => [...pools].sort((one, other) => other.gpuFree - one.
 /** Return a template with the user's namespace and a pool. @param {string} text @param {string} pool */
 function filled(text, pool) {
   const query = route.value.query;
-  return text.replace("NAMESPACE", query.namespace || session.value?.namespaces?.[0] || "default").replace("POOL", query.pool || pool);
+  const namespace = query.namespace || session.value?.namespaces?.[0] || "default";
+  // Functions: a replacement with `$` would be read as a pattern.
+  return text.replace("NAMESPACE", () => scalar(namespace)).replace("POOL", () => scalar(query.pool || pool));
 }
 
 /** @param {{fit: any}} props */
