@@ -94,15 +94,24 @@ def test_snapshot_keeps_counters() -> None:
     assert verdicts(have, ("1g.10gb", 7)) == ["fits-when-empty"]
 
 
-def test_devices_that_can_be_combined_in_several_ways_are_unknown() -> None:
-    """One after the other, the first device leaves no room for the two others."""
-    have = snapshot()
-    sets = {"c": {"x": "1", "y": "1"}}
+ODD = {"first": {"x": "1"}, "second": {"x": "1", "y": "1"}, "third": {"y": "1"}}
+"""Devices of a card with one x and one y: the second leaves no room for the others."""
+
+
+def with_odd_devices(*held: str) -> Snapshot:
+    have = snapshot(*(("odd", name) for name in held))
     named = {"type": {"string": "mig"}, "profile": {"string": "odd"}}
-    consumed = ({"x": "1", "y": "1"}, {"x": "1"}, {"y": "1"})
-    own = [{"name": f"d{index}", "attributes": named, "consumes": {"c": item}} for index, item in enumerate(consumed)]
+    devices = [{"name": name, "attributes": named, "consumes": {"c": part}} for name, part in ODD.items()]
     pool = {"name": "a", "generation": 1, "slices": 1}
-    have.resource_slices[:] = [{"driver": DRIVER, "node": "a", "pool": pool, "counters": sets, "devices": own}]
+    one = {"driver": DRIVER, "node": "a", "pool": pool, "counters": {"c": {"x": "1", "y": "1"}}, "devices": devices}
+    have.resource_slices[:] = [one]
+    return have
+
+
+def test_devices_that_can_be_combined_in_several_ways_are_unknown() -> None:
+    have = with_odd_devices()
     assert verdicts(have, ("odd", 1)) == ["fits"]
     (found,) = answers(have, ("odd", 2))
     assert (found.verdict, "in several ways" in found.reason) == ("unknown", True)
+    assert verdicts(have, ("odd", 1), ("odd", 1)) == ["fits", "unknown"]
+    assert verdicts(with_odd_devices("second"), ("odd", 2)) == ["unknown"]

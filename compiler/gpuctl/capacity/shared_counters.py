@@ -19,11 +19,10 @@ DeviceKey = tuple[str, str, str]
 CounterSet = tuple[str, str, str]
 """Driver, pool and name of a set of counters: those of a card."""
 Counter = tuple[CounterSet, str]
-Amounts = Mapping[Counter, Fraction]
 
 
 class Room(NamedTuple):
-    """The devices of a request that can be in use together: those in use, and as many others as possible.
+    """Devices of a request that can be in use together: those in use, and so many others in any order of allocation.
 
     ``doubt`` is why more may be, or "".
     """
@@ -60,59 +59,69 @@ class SharedCounters:
         """Return which of the devices that a request matches can be in use together, beside those of other requests."""
         if not any(key in self._consumed for key in keys):
             return Room(frozenset(keys))
-        ordered = sorted(keys)
-        held = [key for key in ordered if key in self._in_use]
         cards = self.cards_of(keys)
-        left = self._left(cards)
-        for card in cards:
-            for user in self._users[card]:
-                for counter, amount in self._consumed[user].items():
-                    if counter[0] == card and counter in left:
-                        left[counter] -= amount
-        candidates = [key for key in ordered if key not in self._in_use]
-        most = self._most(candidates, left)
-        # Without a common order of the scheduler and this function, every order must lead to the same number.
-        found = min((self._fill(order, left) for order in (candidates, candidates[::-1])), key=len)
-        if len(found) < most:
-            return Room(frozenset([*held, *found]), "their driver can divide the cards in several ways")
-        alone = self._fill(ordered, self._left(cards))
-        if len(alone) > len(held) + len(found):
-            return Room(frozenset([*held, *found]), "other devices hold parts of the cards")
-        return Room(frozenset([*held, *found]))
+        others = {user for card in cards for user in self._users[card]}.difference(keys)
+        left = {counter: amount for card in cards for counter, amount in self._counters[card].items()}
+        self._take(others, left)
+        found: set[DeviceKey] = set()
+        doubt = ""
+        for group in self._groups(sorted(keys)):
+            held = [key for key in group if key in self._in_use]
+            rest = [key for key in group if key not in self._in_use and self._fits(key, left)]
+            is_even = self._is_even([*held, *rest], left)
+            self._take(held, left)
+            added = self._fill(rest, left)
+            found.update(held, added if is_even else added[:1])
+            if not is_even:
+                doubt = "their driver can divide the cards in several ways"
+        if others and not doubt and len(found) < len(keys):
+            doubt = "other devices hold parts of the cards"
+        return Room(frozenset(found), doubt)
 
-    def _left(self, cards: Iterable[CounterSet]) -> dict[Counter, Fraction]:
-        """Return the amounts of the counters of cards without any device in use."""
-        return {counter: amount for card in cards for counter, amount in self._counters[card].items()}
+    def _groups(self, keys: Iterable[DeviceKey]) -> list[list[DeviceKey]]:
+        """Return the devices by card; all together if one takes parts of several cards."""
+        groups: dict[frozenset[CounterSet], list[DeviceKey]] = defaultdict(list)
+        for key in keys:
+            groups[self.cards_of([key])].append(key)
+        if all(len(cards) <= 1 for cards in groups):
+            return list(groups.values())
+        return [[key for group in groups.values() for key in group]]
 
-    def _fill(self, candidates: Iterable[DeviceKey], left: Mapping[Counter, Fraction]) -> list[DeviceKey]:
-        """Return the devices that are in use if each one that fits is taken in turn."""
-        rest, found = dict(left), []
+    def _is_even(self, keys: Collection[DeviceKey], left: Mapping[Counter, Fraction]) -> bool:
+        """Return True if as many of the devices can be in use in whichever order the scheduler takes them.
+
+        That is so if devices that compete for a counter compete for the same counters, with the same amounts.
+        """
+        wanted: dict[Counter, Fraction] = defaultdict(Fraction)
+        for key in keys:
+            for counter, amount in self._consumed.get(key, {}).items():
+                wanted[counter] += amount
+        scarce = {counter for counter, amount in wanted.items() if amount > left.get(counter, 0)}
+        uses = {
+            frozenset((counter, amount) for counter, amount in own.items() if amount and counter in scarce)
+            for own in (self._consumed.get(key, {}) for key in keys)
+        }
+        competing = [counter for use in uses for counter, _ in use]
+        return len(competing) == len(set(competing))
+
+    def _take(self, keys: Iterable[DeviceKey], left: dict[Counter, Fraction]) -> None:
+        """Subtract what devices consume."""
+        for key in keys:
+            for counter, amount in self._consumed.get(key, {}).items():
+                if counter in left:
+                    left[counter] -= amount
+
+    def _fill(self, candidates: Iterable[DeviceKey], left: dict[Counter, Fraction]) -> list[DeviceKey]:
+        """Return the devices that are in use if each one that fits is taken in turn, and subtract them."""
+        found = []
         for key in candidates:
-            own = self._consumed.get(key, {})
-            if self._fits(own, rest):
-                for counter, amount in own.items():
-                    rest[counter] -= amount
+            if self._fits(key, left):
+                self._take([key], left)
                 found.append(key)
         return found
 
-    def _most(self, candidates: Iterable[DeviceKey], left: Mapping[Counter, Fraction]) -> int:
-        """Return a number of devices that is never exceeded: for each set of counters, the one that runs out first."""
-        groups: dict[frozenset[CounterSet], list[dict[Counter, Fraction]]] = defaultdict(list)
-        for key in candidates:
-            own = self._consumed.get(key, {})
-            if self._fits(own, left):
-                groups[frozenset(card for card, _ in own)].append(own)
-        total = 0
-        for devices in groups.values():
-            common = set.intersection(*(set(own) for own in devices))
-            least = {counter: min(own[counter] for own in devices) for counter in common}
-            limits = (int(left[counter] // amount) for counter, amount in least.items() if amount > 0)
-            total += min((len(devices), *limits))
-        return total
-
-    @staticmethod
-    def _fits(own: Amounts, left: Amounts) -> bool:
-        return all(left.get(counter, Fraction(0)) >= amount for counter, amount in own.items())
+    def _fits(self, key: DeviceKey, left: Mapping[Counter, Fraction]) -> bool:
+        return all(left.get(counter, 0) >= amount for counter, amount in self._consumed.get(key, {}).items())
 
 
 def counters_of_sets(sets: Iterable[Object], name: str) -> dict[str, dict[str, str]]:
