@@ -119,7 +119,9 @@ def _applicable(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any
     if not of_cards:
         return defaults
     own = data.get("resources") or {}
-    pods = [merge(defaults["resources"], own), *(role.get("resources") or {} for role in data.get("roles") or ())]
+    # A role that is not a mapping is reported by its type.
+    roles = (role for role in data.get("roles") or () if isinstance(role, dict))
+    pods = [merge(defaults["resources"], own), *(role.get("resources") or {} for role in roles)]
     if any(resources.get("gpu") for resources in pods) and not _CARD_FIELDS & own.keys():
         return defaults
     kept = {name: value for name, value in defaults["resources"].items() if name not in of_cards - own.keys()}
