@@ -114,13 +114,15 @@ def _type_without_quota(document: Document, model: Job, entry: QuotaEntry) -> Pr
     types = entry.gpu_types
     if types is None:
         return None
-    usable = {name for name in types if types[name]}
+    usable = [name for name in types if types[name]]
     for view, part in pod_documents(document, model):
-        if _asks_for_cards(part) and view.gpu_types and not set(view.gpu_types) & usable:
+        if _asks_for_cards(part) and not set(view.gpu_types or usable) & set(usable):
             names = " or ".join(f"`{name}`" for name in view.gpu_types)
-            message = f"the quota of namespace `{document.namespace}` has no GPUs of type {names}"
-            hint = f"use one of {', '.join(types)}, or add the type to the quota"
-            return view, "GPU427", message, ("resources", "gpu-type"), hint
+            of_type = f" of type {names}" if names else ""
+            message = f"the quota of namespace `{document.namespace}` has no GPUs{of_type}"
+            other = f"use one of {', '.join(usable)}, or " if usable else ""
+            hint = f"{other}add the type to the quota"
+            return view, "GPU427", message, ("resources", "gpu-type" if names else "gpu"), hint
     return None
 
 

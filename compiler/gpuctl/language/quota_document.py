@@ -18,7 +18,7 @@ from gpuctl.language.fields import (
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.pool_document import NamedBlock
 from gpuctl.language.workload import Version
-from gpuctl.objects.queue_names import flavor_name
+from gpuctl.objects.queue_names import ANY_FLAVOR, flavor_name
 
 
 class QuotaEntry(Block):
@@ -160,6 +160,10 @@ def _check_gpu_limits(entry: QuotaEntry, path: tuple[str, ...]) -> None:
         raise field_error("GPU231", message, "remove one of the two lines", (*path, "gpu-types"))
     seen: dict[str, str] = {}
     for name in entry.gpu_types or {}:
+        if flavor_name(name) == ANY_FLAVOR:
+            message = f"`{name}` cannot be a GPU type: Kueue's flavor `{ANY_FLAVOR}` is that of all nodes"
+            hint = "write `gpu` to limit GPUs of all types together, or the type of the nodes"
+            raise field_error("GPU231", message, hint, (*path, "gpu-types", name))
         other = seen.setdefault(flavor_name(name), name)
         if other != name:
             message = f"`{name}` and `{other}` are one for Kueue, whose names have no upper case, dots or underscores"
