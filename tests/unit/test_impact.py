@@ -222,7 +222,7 @@ def test_gpu_shares_are_counted_as_fractions(repository: Repository, share: str,
     if gpus is None:
         assert after == (0, 0, None)
         assert [job["after"]["gpus"] for job in report["jobs"]] == [None] * 5
-        assert "shares in memory (any type, a100)" in repository.gpuctl("impact", "--from", "HEAD").out
+        assert "parts of cards (any type, a100)" in repository.gpuctl("impact", "--from", "HEAD").out
     else:
         assert after == (gpus, gpus, 1)
         assert not report["fits"]
@@ -346,6 +346,19 @@ def test_limits_of_gpu_types_count_the_jobs_that_can_use_them(repository: Reposi
         for asked, limit in (("12 nvidia.com/gpu", "8, and 2"), ("6 nvidia.com/gpu of type H100", "4, and 1"))
     ]
     assert "4, borrows 1" in repository.gpuctl("impact", "--from", "HEAD").out
+
+
+@pytest.mark.parametrize("allocation", ["device-plugin", "dra"])
+def test_roles_count_for_their_own_gpu_types(repository: Repository, allocation: str) -> None:
+    roles = "roles: [{name: a, nodes: 2}, {name: b, resources: {gpu: 1, gpu-type: L40}}]\n"
+    jobs = {
+        "platform.yaml": f"{QUEUES['platform.yaml']}training: {{backend: jobset}}\ngpu: {{allocation: {allocation}}}\n",
+        "a.yaml": training("a", gpu=4, resources=", gpu-type: H100", more=roles),
+        "b.yaml": training("b", gpu=4, resources=", gpu-type: H100"),
+    }
+    report = impact_of(repository, jobs, {**jobs, "q.yaml": quota("gpu-types: {H100: 8, L40: 4}")})
+    assert {row["gpuType"]: row["after"]["asked"] for row in report["quotas"]} == {"H100": 12, "L40": 1, None: 13}
+    assert {row["gpuType"]: row["after"]["gpusAtMost"] for row in report["pools"]} == {"H100": 12, "L40": 1, None: 13}
 
 
 def test_job_that_its_queue_never_admits_is_a_breakage(repository: Repository) -> None:

@@ -126,8 +126,8 @@ def _too_many(state: DeclaredState, pool: str, gpu_type: str) -> tuple[int, int,
     None if no size has too many. A conflict that it finds is certain; it may miss others.
     """
     counts = counts_of(state, pool, gpu_type)
-    alike = [demand for demand in demands_of(state, pool, gpu_type) if not demand.is_mixed]
-    whole = [demand for demand in alike if demand.gpus and demand.gpus.denominator == 1]
+    demands = demands_of(state, pool, gpu_type)
+    whole = [demand for demand in demands if demand.gpus and demand.gpus.denominator == 1]
     for size in sorted({int(demand.gpus or 0) for demand in whole}) if counts is not None else ():
         pods = sum(demand.most for demand in whole if (demand.gpus or 0) >= size)
         room = sum(count // size for count in counts or ())

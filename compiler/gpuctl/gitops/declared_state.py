@@ -55,10 +55,10 @@ class JobDemand(NamedTuple):
     """The requests of a job.
 
     - ``pods``, ``most``: minimum and maximum number of pods.
-    - ``gpus``: GPUs of each pod. A fraction of cards if the platform enforces shares; None for a share in memory, whose
-      part of a card documents do not define.
+    - ``gpus``: GPUs of each pod. A fraction of cards if the platform enforces shares; None for shares in memory and for
+      slices, whose part of a card documents do not define.
     - ``requests``: requests of each pod by quota key. ``cards``: the GPUs among them, which pools limit.
-    - ``is_mixed``: the pods request different amounts; ``gpus``, ``requests`` and ``cards`` are then their means.
+    - ``roles``: the demands of the roles, if there are several; ``gpus``, ``requests`` and ``cards`` are then means.
     - ``excluded_as``: the job does not count for pools and quotas, because it waits in a Kueue queue or has finished.
     - ``in_own_queue``: the job names a queue other than that of its namespace's quota.
     """
@@ -71,7 +71,7 @@ class JobDemand(NamedTuple):
     requests: dict[str, Fraction]
     cards: Fraction
     excluded_as: Literal["queued", "finished"] | None = None
-    is_mixed: bool = False
+    roles: tuple[JobDemand, ...] = ()
     in_own_queue: bool = False
 
     @property
@@ -83,6 +83,11 @@ class JobDemand(NamedTuple):
     def total_most(self) -> Fraction:
         """GPUs with the maximum of replicas, without shares in memory."""
         return (self.gpus or Fraction(0)) * self.most
+
+    @property
+    def each(self) -> tuple[JobDemand, ...]:
+        """The demands of pods that request the same: those of the roles, or the job's."""
+        return self.roles or (self,)
 
     @property
     def table_values(self) -> tuple[Any, ...]:
@@ -246,7 +251,7 @@ def _together(parts: Sequence[JobDemand]) -> JobDemand:
     types = dict.fromkeys(name for part in parts if part.gpu_type for name in part.gpu_type.split(" or "))
     return first._replace(
         gpu_type=" or ".join(types) or ANY_TYPE,
-        gpus=sum((part.total for part in parts), Fraction(0)) / pods,
+        gpus=None if any(part.gpus is None for part in parts) else sum(part.total for part in parts) / Fraction(pods),
         pods=pods,
         most=pods,
         requests={
@@ -254,7 +259,7 @@ def _together(parts: Sequence[JobDemand]) -> JobDemand:
             for name in names
         },
         cards=sum((part.cards * part.pods for part in parts), Fraction(0)) / pods,
-        is_mixed=True,
+        roles=tuple(parts),
     )
 
 
@@ -279,6 +284,9 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         devices = Fraction(resources.gpu)
         gpus = devices if resources.gpu_profile is None else None
         wanted[class_limit(device_class)] = devices
+        if settings.has_quota_queues and gpu is not None and gpus is not None:
+            # Kueue counts claims as the resource to which its configuration maps their class (GPU433).
+            wanted[_EXTENDED + gpu.resource] = devices
         cards += devices
     return JobDemand(
         resources.pool or DEFAULT_POOL,
@@ -313,9 +321,9 @@ def with_finished(state: DeclaredState, jobs: Collection[JobId]) -> DeclaredStat
 def demands_of(
     state: DeclaredState, pool: str, gpu_type: str, excluded_as: Literal["queued", "finished"] | None = None
 ) -> list[JobDemand]:
-    """Return the demands of jobs that request a type; jobs that take any type count as a type of their own."""
+    """Return the demands of jobs and roles that request a type; those of any type count as a type of their own."""
     demands = (demand for demand in state.jobs.values() if demand.pool == pool and demand.excluded_as == excluded_as)
-    return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
+    return [part for demand in demands for part in demand.each if gpu_type in (ALL_TYPES, part.gpu_type)]
 
 
 def counts_of(state: DeclaredState, pool: str, gpu_type: str) -> list[int] | None:

@@ -142,7 +142,7 @@ def _gpus(demand: JobDemand | None) -> str:
         return "-"
     where = f"{demand.gpu_type or 'any type'}, {demand.pool}"
     if demand.gpus is None:
-        return f"shares in memory ({where})"
+        return f"parts of cards ({where})"
     return f"{_range(demand.total, demand.total_most)} ({where})" if demand.gpus else f"0 ({demand.pool})"
 
 

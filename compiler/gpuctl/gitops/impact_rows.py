@@ -64,10 +64,11 @@ class QuotaRow(NamedTuple):
 def pool_rows(before: DeclaredState, after: DeclaredState) -> Iterator[PoolRow]:
     """Yield a row for each pool and type that is requested or exists, and one for each pool with several types."""
     asked = {
-        (demand.pool, demand.gpu_type)
+        (part.pool, part.gpu_type)
         for state in (before, after)
         for demand in state.jobs.values()
-        if demand.gpus is None or demand.gpus
+        for part in demand.each
+        if part.gpus is None or part.gpus
     }
     there = {
         (pool, gpu_type)
@@ -118,7 +119,8 @@ def _asked(state: DeclaredState, key: QuotaKey) -> Fraction:
     total = Fraction(0)
     for _, demand in mine:
         is_charged = not demand.excluded_as or (in_queue and demand.excluded_as == "queued" and not demand.in_own_queue)
-        usable = types & set(demand.gpu_type.split(" or ")) if demand.gpu_type else types
-        if is_charged and (key.gpu_type == ALL_TYPES or usable == {key.gpu_type}):
-            total += demand.requests.get(key.resource, Fraction(0)) * demand.most
+        for part in demand.each if is_charged else ():
+            usable = types & set(part.gpu_type.split(" or ")) if part.gpu_type else types
+            if key.gpu_type == ALL_TYPES or usable == {key.gpu_type}:
+                total += part.requests.get(key.resource, Fraction(0)) * part.most
     return total
