@@ -27,6 +27,7 @@ from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import NodeDetails, read_nodes, status_of
 from gpuctl.reading.pool_rows import read_pools
 from gpuctl.reading.quota_rows import read_quotas, select_quotas
+from gpuctl.reading.registered_cards import registered_cards
 
 SETTINGS = Settings()
 KEYS = records(SETTINGS)
@@ -132,12 +133,30 @@ def test_nodes_with_shares_count_cards() -> None:
     assert card_counts(*hami, {"other": ["", "", ""]}, gpus=20) == (2, 2, 0, 0)
     assert card_counts(*hami, {key: ["GPU-x,NVIDIA,1,0:;"]}, gpus=20) == (2, 1, 1, 0)
     assert card_counts(*hami, {key: [";;::,"]}, gpus=20) == (2, 2, 0, 0)
+    # A container with two shares has two cards, whatever users write.
+    assert card_counts(*hami, {key: ["GPU-a,NVIDIA,1,0:GPU-a,NVIDIA,1,0:;"]}, gpus=20) == (2, 2, 0, 0)
     # One card is unhealthy; cards that are not divided.
     assert card_counts(*hami, {}, gpus=10, capacity=20) == (1, 0, 1, 1)
     assert card_counts(*hami, {key: ["GPU-a,NVIDIA,1,0:;"]}, gpus=2) == (2, 1, 1, 0)
     volcano = ("volcano", "volcano.sh/vgpu-number", "volcano.sh/node-vgpu-register")
     given = {"volcano.sh/vgpu-ids-new": ["GPU-a,NVIDIA,3000,30:"] * 2}
     assert card_counts(*volcano, given, gpus=20) == (2, 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "cards"),
+    [
+        ("[" * 100_000, []),
+        (f'[{{"id": "a", "devmem": 1{"0" * 400}}}, 1, null]', [("a", 0)]),
+        ("a,10,99999999999999,100,A:", [("a", 0)]),
+        ("5", []),
+    ],
+    ids=["nesting", "json", "text", "number"],
+)
+def test_invalid_annotations_of_cards_are_not_counted(text: str, cards: list[tuple[str, int]]) -> None:
+    obj = node()
+    obj["metadata"]["annotations"] = {"hami.io/node-nvidia-register": text}
+    assert registered_cards(obj, "nvidia") == cards
 
 
 def test_gpu_use_is_unknown_without_access_to_pods() -> None:

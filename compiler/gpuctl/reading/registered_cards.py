@@ -13,13 +13,16 @@ from collections.abc import Collection, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.capacity.pod_requests import Amounts
+from gpuctl.capacity.pod_requests import Amounts, pod_requests
 from gpuctl.language.gpu_cards import CardShare
 from gpuctl.objects.api_resources import Object, annotations_of
 
 _REGISTERED = re.compile(r"hami\.io/node-(?:register-)?(.+?)(?:-register)?|volcano\.sh/node-(vgpu)-register")
 # Of a pod. Sources: HAMi's pkg/device (SupportDevices), Volcano's pkg/scheduler/api/devices/nvidia/vgpu.
 _GIVEN = re.compile(r"hami\.io/.+-devices-allocated|volcano\.sh/vgpu-ids-new")
+
+_MOST_MEMORY = 10**9
+"""More MiB than a card has: an annotation with more is invalid."""
 
 
 class RegisteredCard(NamedTuple):
@@ -53,11 +56,11 @@ def registered_cards(node: Object, vendor: str) -> list[RegisteredCard]:
     try:
         listed = json.loads(text)
         found = [(card.get("id"), card.get("devmem")) for card in listed if isinstance(card, dict)]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         parts = [card.split(",") for card in text.split(":") if card.count(",") > 1]
-        found = [(part[0], int(part[2][:9]) if part[2].isdecimal() else 0) for part in parts]
+        found = [(part[0], int(part[2][:10]) if part[2].isdecimal() else 0) for part in parts]
     return [
-        RegisteredCard(str(name or ""), float(size) if isinstance(size, int) and size > 0 else 0.0)
+        RegisteredCard(str(name or ""), float(size) if isinstance(size, int) and 0 < size < _MOST_MEMORY else 0.0)
         for name, size in found
     ]
 
@@ -66,20 +69,24 @@ class CardUse:
     """The cards of a node that pods use. A card that several pods share counts once."""
 
     def __init__(self) -> None:
-        self._pods: list[tuple[str, Fraction, set[str]]] = []
+        self._pods: list[tuple[str, Fraction, Fraction, set[str]]] = []
 
     def add(self, pod: Object, requests: Amounts, shares: Iterable[CardShare]) -> None:
         """Add a pod with its requests."""
         held = [(share.number, requests[share.number]) for share in shares if requests.get(share.number)]
-        self._pods += [(resource, number, _given_cards(pod)) for resource, number in held]
+        # The shares of a container are of different cards, those of several containers may be of one.
+        each = [pod_requests({"containers": [container]}) for container in pod["spec"]["containers"]] if held else []
+        for resource, number in held:
+            least = max((own.get(resource, Fraction(0)) for own in each), default=Fraction(0))
+            self._pods.append((resource, least, number, _given_cards(pod)))
 
     def count(self, resource: str, cards: Collection[RegisteredCard]) -> Fraction:
         """Return how many of these cards pods use, at most: pods without their cards' ids may share one."""
         names = {card.id for card in cards}
         known: set[str] = set()
         other = Fraction(0)
-        for name, number, given in self._pods:
-            if name == resource and given and given <= names and len(given) <= number:
+        for name, least, number, given in self._pods:
+            if name == resource and given and given <= names and least <= len(given) <= number:
                 known |= given
             elif name == resource:
                 other += number
