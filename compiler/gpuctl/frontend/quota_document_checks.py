@@ -80,28 +80,25 @@ def _claimed_devices(document: Document, model: QuotaDocument, settings: Setting
     if not settings.has_quota_queues:
         yield from _slices_together(document, entries)
         return
-    limited = (
+    limited = [
         (*path, key)
         for path, entry in entries.items()
         for key, limit in (("gpu", entry.gpu), ("gpu-types", entry.gpu_types), ("gpu-profiles", entry.gpu_profiles))
         if limit is not None
-    )
-    path = next(limited, None)
-    if path is None:
+    ]
+    if not limited:
         return
     vendor = settings.default_vendor
     device_class = settings.device_classes.get(vendor, "CLASS")
     resource = next(iter(settings.gpu_chips[vendor].values())).resource if vendor in settings.gpu_chips else "RESOURCE"
-    if path[-1] == "gpu-profiles":
-        device_class, resource = settings.profile_class, "the resource of one profile"
-    else:
-        resource = f"`{resource}`"
+    whole, slices = f"`{device_class}` to `{resource}`", f"`{settings.profile_class}` to the resource of one profile"
+    mapped = dict.fromkeys(slices if path[-1] == "gpu-profiles" else whole for path in limited)
     message = "Kueue counts the GPUs that pods claim (DRA) only if its configuration lists their DeviceClass"
     hint = (
-        f"map `{device_class}` to {resource} in `resources.deviceClassMappings` of Kueue's configuration; without it "
-        "Kueue admits no job that claims GPUs (before 0.18: all of them)"
+        f"map {' and '.join(mapped)} in `resources.deviceClassMappings` of Kueue's configuration; without it Kueue "
+        "admits no job that claims GPUs (before 0.18: all of them)"
     )
-    yield document.diagnostic(WARNING, "GPU433", message, path, hint, key=True)
+    yield document.diagnostic(WARNING, "GPU433", message, limited[0], hint, key=True)
 
 
 def _slices_together(document: Document, entries: Mapping[Path, QuotaEntry]) -> Iterator[Diagnostic]:
