@@ -98,10 +98,15 @@ def _is_deleted(workload: Object, deleted: Collection[Key]) -> bool:
         key.namespace == namespace
         and (
             (key.kind, key.name) == (owner.get("kind"), owner.get("name"))
-            or (key.kind == "Deployment" and owner.get("kind") == "Pod" and owner["name"].startswith(f"{key.name}-"))
+            or (key.kind == "Deployment" and owner.get("kind") == "Pod" and _is_pod_of(key.name, owner["name"]))
         )
         for key in deleted
     )
+
+
+def _is_pod_of(deployment: str, pod: str) -> bool:
+    """Return True if a pod has the name of one of a Deployment: with the hash of its ReplicaSet, and five characters."""
+    return pod.startswith(f"{deployment}-") and pod.removeprefix(f"{deployment}-").count("-") <= 1
 
 
 def _workloads(session: Session, namespace: str) -> list[Object] | None:
