@@ -105,7 +105,7 @@ def _is_deleted(workload: Object, deleted: Collection[Key]) -> bool:
 
 
 def _is_pod_of(deployment: str, pod: str) -> bool:
-    """Return True if a pod has the name of one of a Deployment: with the hash of its ReplicaSet, and five characters."""
+    """Return True if a pod has the name of a Deployment, the hash of its ReplicaSet, and five characters."""
     return pod.startswith(f"{deployment}-") and pod.removeprefix(f"{deployment}-").count("-") <= 1
 
 
