@@ -28,9 +28,9 @@ primary: [head]
 """
 
 
-def jobset() -> Object:
+def jobset(document: str = DOCUMENT) -> Object:
     """Return the JobSet as it is in a cluster."""
-    result = gpuctl.compile(gpuctl.Source("job.yaml", DOCUMENT), platform=PLATFORM)
+    result = gpuctl.compile(gpuctl.Source("job.yaml", document), platform=PLATFORM)
     (made,) = [item.object for item in result.lowered if item.object["kind"] == "JobSet"]
     return {**made, "metadata": {**made["metadata"], "uid": "1"}}
 
@@ -48,6 +48,14 @@ def test_rows_count_the_gpus_of_each_role() -> None:
     row = missing_row(job, names)
     assert row is not None
     assert (row.gpu, row.ready) == (4, "0/1")
+
+
+def test_row_lists_the_gpu_types_of_all_roles() -> None:
+    types = "gpu: 4, gpu-type: A100}}\n  - {name: rollout, resources: {gpu: 1, gpu-type: [L40S, T4]}}"
+    typed = jobset(DOCUMENT.replace("gpu: 4}}", types))
+    assert job_row(Job(Identity("team", "ray", "training"), typed, []), platform_keys(Settings(), KEYS)).gpu_type == (
+        "A100,L40S or T4"
+    )
 
 
 def judged(*gpus: int) -> Fit:

@@ -519,7 +519,8 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         pool=labels_of(main).get(names.keys.pool),
         gpu=sum(_gpus(template.get("spec") or {}, namespace, names) * number for template, number in templates)
         + sum(max(0, _claimed(pod, names) - _requested(pod["spec"], namespace, names)) for pod in pods),
-        gpu_type=next(filter(None, types), None),
+        # Roles can have different types.
+        gpu_type=",".join(dict.fromkeys(filter(None, types))) or None,
         priority=labels_of(main).get(names.priority),
         applied_by=applied_by(main, names.keys),
         sweep_values=sweep_values(main, names.sweep_values) or None,
