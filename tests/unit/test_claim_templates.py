@@ -9,6 +9,7 @@ import pytest
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.claim_templates import _gpus
+from gpuctl.reading.job_facts import job_facts
 from gpuctl.reading.job_rows import Identity, Job, job_row, missing_row, platform_keys, pod_row
 
 Object = dict[str, Any]
@@ -40,6 +41,10 @@ def test_requested_gpus_of_a_job_and_its_pods(claimed: dict[str, int], whole: in
     missing = missing_row(found, names)
     assert missing is not None
     assert missing.gpu == 2
+
+
+def test_description_of_a_job_has_the_requested_gpus() -> None:
+    assert job_facts(job(), [], None, NAMES, SETTINGS).resources["gpu"] == 2
 
 
 def test_unknown_templates_count_when_they_are_allocated() -> None:

@@ -20,6 +20,7 @@ from gpuctl.reading.job_rows import (
     Job,
     JobTableRow,
     PlatformKeys,
+    gpus_of_spec,
     job_row,
     not_started,
     platform_keys,
@@ -102,8 +103,8 @@ def job_facts(
         min((stage.time for stage in stages if stage.name == "started"), default=None),
         None if workload is None else _document(workload, [*services, *own], settings),
         annotations_of(workload).get(settings.label("description")) if workload is not None else None,
-        _resources(next(iter(templates), {}), names.gpus, names.gpu_type),
-        _roles(job, names.gpus, names.gpu_type),
+        _resources(next(iter(templates), {}), identity.namespace, names),
+        _roles(job, names),
         list(dict.fromkeys(filter(None, images))),
     )
 
@@ -143,26 +144,26 @@ def _templates(job: Job) -> list[Object]:
     return [template for template, _ in sorted(templates, key=lambda item: -item[1])]
 
 
-def _roles(job: Job, gpus: frozenset[str], gpu_type: str) -> list[dict[str, Any]]:
+def _roles(job: Job, names: PlatformKeys) -> list[dict[str, Any]]:
     """Return name, number of pods and requests of each role of a training; empty for other jobs."""
     if job.workload is None or job.workload["kind"] != "JobSet":
         return []
-    names = [item["name"] for item in job.workload["spec"]["replicatedJobs"]]
+    roles = [item["name"] for item in job.workload["spec"]["replicatedJobs"]]
     return [
-        {"name": name, "pods": pods, "resources": _resources(template, gpus, gpu_type)}
-        for name, (template, pods) in zip(names, pod_templates(job.workload), strict=True)
+        {"name": role, "pods": pods, "resources": _resources(template, job.identity.namespace, names)}
+        for role, (template, pods) in zip(roles, pod_templates(job.workload), strict=True)
         if has_role(template.get("spec") or {})
     ]
 
 
-def _resources(template: Object, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:
+def _resources(template: Object, namespace: str, names: PlatformKeys) -> dict[str, Any]:
     """Return the requests of one pod in the terms of a document. ``memory`` is text in the form of the REST API."""
     spec = template.get("spec") or {}
     asked = pod_requests(spec) if spec else {}
     cpu, memory = asked.get("cpu"), asked.get("memory")
     return {
-        "gpu": int(sum(amount for name, amount in asked.items() if name in gpus)),
-        "gpuType": selected_gpu_type(spec, gpu_type),
+        "gpu": gpus_of_spec(spec, namespace, names),
+        "gpuType": selected_gpu_type(spec, names.gpu_type),
         "cpu": None if cpu is None else int(cpu) if cpu.denominator == 1 else float(cpu),
         "memory": None if memory is None else format_amount("memory", memory),
         "memoryBytes": None if memory is None else int(memory),

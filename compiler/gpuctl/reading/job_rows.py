@@ -456,7 +456,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
 def _missing_gpus(job: Job, jobset: Object, names: PlatformKeys) -> int:
     missing = missing_of_roles(jobset, job.pods)
     namespace = job.identity.namespace
-    return sum(_gpus(template.get("spec") or {}, namespace, names) * number for template, number in missing)
+    return sum(gpus_of_spec(template.get("spec") or {}, namespace, names) * number for template, number in missing)
 
 
 def condition_message(workload: Object, kind: str) -> str:
@@ -517,7 +517,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         created_at=main["metadata"].get("creationTimestamp"),
         started_at=(main.get("status") or {}).get("startTime") or (min(starts) if starts else None),
         pool=labels_of(main).get(names.keys.pool),
-        gpu=sum(_gpus(template.get("spec") or {}, namespace, names) * number for template, number in templates)
+        gpu=sum(gpus_of_spec(template.get("spec") or {}, namespace, names) * number for template, number in templates)
         + sum(max(0, _claimed(pod, names) - _requested(pod["spec"], namespace, names)) for pod in pods),
         # Roles can have different types.
         gpu_type=",".join(dict.fromkeys(filter(None, types))) or None,
@@ -581,10 +581,10 @@ def _pod_gpus(pod: Object, names: PlatformKeys) -> int:
     """Return the GPUs of a pod: those that its claims hold, or request until they are allocated."""
     namespace = pod["metadata"].get("namespace") or ""
     requested = _requested(pod["spec"], namespace, names)
-    return _gpus(pod["spec"], namespace, names) - requested + (_claimed(pod, names) or requested)
+    return gpus_of_spec(pod["spec"], namespace, names) - requested + (_claimed(pod, names) or requested)
 
 
-def _gpus(spec: Object, namespace: str, names: PlatformKeys) -> int:
+def gpus_of_spec(spec: Object, namespace: str, names: PlatformKeys) -> int:
     """Return the GPUs that a pod requests as a resource or by claims."""
     amounts = pod_requests(spec).items()
     return int(sum(amount for name, amount in amounts if name in names.gpus)) + _requested(spec, namespace, names)
