@@ -97,6 +97,8 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page
     wrong = f"kind: training\nversion: v0.1\njob: {{name: fresh, namespace: {place.namespace}}}\ncolour: red\n"
+    # The document to start from comes with the pools.
+    page.locator(".numbers > div").nth(9).wait_for()
     page.fill("#document", wrong)
     finding = page.locator(".finding.error").filter(has_text="colour")
     finding.wait_for()

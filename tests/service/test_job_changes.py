@@ -412,10 +412,30 @@ def test_deleted_job_and_its_objects_disappear(served: Served, place: Place) -> 
         "jobId": made["jobId"],
         "status": "terminating",
         "message": f"inference/a in {place.namespace} is being deleted; its pods end within their grace period",
+        "notes": None,
     }
     place.until(lambda: not place.names(), "all objects of the job to be deleted")
     served.until("/jobs", lambda value: value["total"] == 0, namespace=place.namespace)
     assert served.call("DELETE", f"/jobs/{made['jobId']}", status=404)["error"] == "NotFound"
+
+
+def test_deletion_names_the_claims_that_stay_and_the_jobs_that_wait(served: Served, place: Place) -> None:
+    """The archive of the job's code is deleted with it."""
+    (place.directory / "src").mkdir()
+    (place.directory / "src" / "train.py").write_text("print(1)")
+    claim = {"claim": "lab", "create": {"size": "10Gi", "class": "by-hand"}}
+    first = training("first", code={"local": "./src"}, storage={"workdirs": [{"path": "/data", "pvc": claim}]})
+    place.apply(first, training("second", job={"after": ["first"]}))
+    assert any("-code-" in name for name in place.names())
+    job = served.until("/jobs/first", lambda value: True, namespace=place.namespace)["jobId"]
+    gone = served.call("DELETE", f"/jobs/{job}")
+    claim_stays, waits = gone["notes"]
+    assert claim_stays.startswith(f"the claim stays with the data: lab in {place.namespace}")
+    assert waits == f"second in {place.namespace} waits for first, and would not start"
+    place.until(lambda: place.names() == {"Job/second"}, "the objects of the job to be deleted")
+    assert place.exists("PersistentVolumeClaim", "lab")
+    waiting = served.until("/jobs/second", lambda value: "does not exist" in value["reason"], namespace=place.namespace)
+    assert waiting["reason"] == "first does not exist, and this job waits for it"
 
 
 def test_deletion_returns_before_the_pods_end(served: Served, place: Place) -> None:

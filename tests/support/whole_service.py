@@ -279,6 +279,8 @@ class WholeTour:
         self.call("POST", "/jobs", sent(document, namespace=TEAM), status=201)
         self.until("/jobs/held/why", lambda value: value["cause"] == "queue-unusable")
         self._look("held")
+        for path in ("/queues", "/queues/rights"):
+            self.call("GET", path)
         changed = training("held", resources={"gpu": 2, "nodes": 2}, environment=image("v2"))
         self.call("PUT", "/jobs/held", sent(changed, namespace=TEAM), confirm=True)
         self.call("POST", "/jobs/held/pause")
