@@ -9,12 +9,16 @@ from fractions import Fraction
 
 import pytest
 
+from gpuctl.api.queue_answers import QueueDetail
 from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.waiting_fit import _placement_key
+from gpuctl.language.settings import Settings
 from gpuctl.objects.hidden_names import OTHERS, HiddenName, in_namespace, is_hidden, prefixed, unique_names
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.queue_position import QueueClaim, QueueHeadroom, QueuePosition, claim_of
+from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.queue_position import KueueLists, QueueClaim, QueueHeadroom, QueuePosition, claim_of
+from gpuctl.reading.queue_rows import read_queues
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.redacting_session import RedactingSession
@@ -192,3 +196,44 @@ def test_quota_hint_does_not_count_hidden_jobs() -> None:
         return _end(held, [lack], 1)
 
     assert text_for(1) == text_for(2) == text_for(3) == f"wait until {OTHERS} has ended, "
+
+
+def test_shared_queue_shows_only_visible_jobs(session: RedactingSession) -> None:
+    """Two namespaces use one ClusterQueue, with LocalQueues and jobs of the same names."""
+
+    def workload(name: str, namespace: str, *, admitted: bool) -> dict:
+        labels = {"app": name, KEYS.job_type: "training"}
+        status = {"conditions": [{"type": "QuotaReserved", "status": "True"}], "admission": {"clusterQueue": "shared"}}
+        return {
+            "kind": "Workload",
+            "metadata": {
+                "name": f"job-{name}",
+                "namespace": namespace,
+                "creationTimestamp": "2024-06-01T09:00:00Z" if namespace == "theirs" else "2024-06-01T10:00:00Z",
+                "ownerReferences": [{"kind": "Job", "name": name, "controller": True}],
+            },
+            "spec": {"queueName": "team", "podSets": [{"count": 1, "template": {"metadata": {"labels": labels}}}]},
+            "status": status if admitted else {},
+        }
+
+    places = [("mine", "team"), ("theirs", "team"), ("theirs", "theirs-secret")]
+    local = [
+        {"kind": "LocalQueue", "metadata": {"namespace": place, "name": name}, "spec": {"clusterQueue": "shared"}}
+        for place, name in places
+    ]
+    jobs = [
+        workload("own" if place == "mine" else "secret", place, admitted=admitted)
+        for place in ("theirs", "mine")
+        for admitted in (False, True)
+    ]
+    cluster = {"kind": "ClusterQueue", "metadata": {"name": "shared"}, "spec": {"resourceGroups": []}}
+    lists = KueueLists(
+        [session._redacted(item) for item in jobs], [session._redacted(item) for item in local], [cluster], []
+    )
+    [queue] = read_queues(lists, KEYS)
+    answer = QueueDetail.of(queue, PlatformGpus(Settings()), []).as_json()
+    assert [(job["position"], job["name"], job["namespace"]) for job in answer["waiting"]] == [(2, "own", "mine")]
+    assert [job["name"] for job in answer["admitted"]] == ["own"]
+    assert (answer["waitingJobs"], answer["admittedJobs"]) == (1, 1)
+    assert answer["localQueues"] == [{"namespace": "mine", "name": "team"}]
+    assert not [word for word in ("theirs", "secret", OTHERS) if word in json.dumps(answer)]

@@ -65,3 +65,16 @@ def test_an_unknown_field_is_in_the_ledger(case: str) -> None:
         ):
             wrong.append((number, kept[0].text))
     assert wrong == []
+
+
+def test_values_of_a_wrong_type_are_dropped() -> None:
+    """A guess in their place would not be noticed."""
+    text = FILES["pytorchjob-shell-and-rdma"].read_text().replace("replicas: 1", "replicas: -1", 1)
+    text = text.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: '1e0'")
+    text = re.sub(r"command:\n.*\n.*\n", "command: bash\n", text)
+    found = import_source(Source("job.yaml", text), Given(image="registry.example.com/a:1"), None)
+    dropped = {entry.text.partition(": ")[0]: entry.note for entry in found.entries if entry.outcome is Outcome.DROPPED}
+    master, container = "spec.pytorchReplicaSpecs.Master", "template.spec.containers[0]"
+    assert dropped[f"{master}.replicas"] == "it is not a number of nodes: add `--nodes`"
+    assert dropped[f"{master}.{container}.command"] == "it is not a list"
+    assert "whole number in `resources.gpu`" in (dropped[f"{master}.{container}.resources.limits.nvidia.com/gpu"] or "")

@@ -46,7 +46,7 @@ _NOTES = {
     r"^framework\.options\.nproc": DROPPED["nproc-per-node"],
     r"^framework\.options": _LAUNCHER,
     r"^storages": "the language has no such volume: use `podPatch`",
-    r"resources": DEVICES,
+    **DEVICES,
 }
 
 

@@ -10,7 +10,12 @@ from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
-DEVICES = "RDMA devices are `resources.network.rdma`: the platform's `network.rdma` names their resource"
+DEVICES = {
+    r"resources\b.*(?i:rdma|hca|efa|roce|infiniband)": "RDMA devices are `resources.network.rdma`: the platform's "
+    "`network.rdma` names their resource",
+    r"resources\b": "no field requests this; GPUs are a whole number in `resources.gpu`",
+}
+"""Pattern of a resource that no importer takes -> what to do."""
 _PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
@@ -89,9 +94,11 @@ class PodFields:
         """
         for name in ("command", "args"):
             path = (*self.container, name)
-            if note is not None:
+            if self.draft.get(f"environment.{name}") is None:
+                self.tree.dropped(path, "it is not a list")
+            elif note is not None:
                 self.tree.changed(path, f"environment.{name}", note)
-            elif self.draft.get(f"environment.{name}") is not None:
+            else:
                 self.tree.mapped(path, f"environment.{name}")
 
     def _variables(self) -> None:

@@ -21,7 +21,7 @@ _NOTES = {
     r"Probe": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
     r"hostPort|hostIP": "a port of all nodes is `service.nodePort`; `resources.network.hostNetwork` takes a node's own",
     r"strategy": "`service.strategy` is replace or rolling",
-    r"resources\.(limits|requests)": DEVICES,
+    **DEVICES,
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
     r"revisionHistoryLimit|progressDeadlineSeconds|minReadySeconds": "gpuctl leaves it at Kubernetes' default",
     r"clusterIP": "a Service without an address is not made: each pod has a name only in a training",

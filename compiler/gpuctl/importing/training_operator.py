@@ -31,7 +31,7 @@ _NOTES = {
     r"odTemplateOverrides|runtimePatches": "write `podPatch`",
     r"suspend": "`gpuctl pause NAME` holds a job",
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
-    r"resources\.(limits|requests)": DEVICES,
+    **DEVICES,
     r"ports": "pods of a training reach each other at every port",
 }
 
@@ -47,8 +47,14 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
     if nodes > 1:
         draft.set("resources.nodes", nodes, tree.line((*_REPLICAS, names[0], "replicas")) if names else None)
-    for name in names:
-        tree.mapped((*_REPLICAS, name, "replicas"), "resources.nodes")
+    for name, number in zip(names, numbers, strict=True):
+        path = (*_REPLICAS, name, "replicas")
+        if given.nodes is not None:
+            tree.changed(path, "resources.nodes", "--nodes replaces it")
+        elif number is None:
+            tree.dropped(path, "it is not a number of nodes: add `--nodes`")
+        else:
+            tree.mapped(path, "resources.nodes")
     if names:
         base: Path = (*_REPLICAS, names[0], "template")
         take_labels(tree, (*base, "metadata", "labels"), draft)
