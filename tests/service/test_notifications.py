@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from control_plane import ControlPlane
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key
+from gpuctl_server.notifications.delivery_record import DeliveryRecord
 from support.cluster_tools import DOMAIN, Place, training
 from support.served import Served, serving
 from support.webhook_receiver import Receiver, receiving
@@ -155,6 +159,33 @@ def test_sweeps_and_arrays_are_reported_once(place: Place, tmp_path: Path) -> No
     assert sorted(post.body["job"] for post in receiver.at("/team")) == ["many", "tune"]
     assert (found["tune"]["event"], found["tune"]["jobs"], found["tune"]["affectedJobs"]) == ("failed", 3, 3)
     assert (found["tune"]["sweep"], found["many"]["event"], found["many"]["jobs"]) == ("tune", "done", 1)
+
+
+def test_full_record_forgets_the_oldest_events(plane: ControlPlane) -> None:
+    """A namespace with very many events does not keep those of others from being reported."""
+    plane.kubectl("delete", "configmap", RECORD.name, "-n", RECORD.namespace, "--ignore-not-found")
+    now = time.time()
+    times = [now - 10_000 + number for number in range(10_000)]
+    metadata = {"name": RECORD.name, "namespace": RECORD.namespace}
+    data = {
+        "channels": json.dumps({"full": [now - 50_000]}),
+        "events": json.dumps({f"old-{number}": [due, due, -1, 0] for number, due in enumerate(times)}),
+    }
+    with closing(Session(connect(kubeconfig=str(plane.kubeconfig())))) as session:
+        session.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        one, other = DeliveryRecord(session), DeliveryRecord(session)
+        for record in (one, other):
+            record.open(["full"], now)
+        claim = one.claim("new", now, now, "full")
+        assert claim is not None
+        assert one.claim("new", now, now, "full") is None
+        assert other.claim("newer", now, now, "full") is not None
+        assert not any(other.is_open(f"old-{number}", due, due, now, "full") for number, due in enumerate(times))
+        one.delivered(claim)
+        assert not one.is_open("new", now, now, now + 100, "full")
+        found = session.get(RECORD)
+        assert found is not None
+        assert len(json.loads(found["data"]["events"])) == 9_001
 
 
 def test_a_changed_notify_restarts_nothing(place: Place) -> None:

@@ -6,6 +6,8 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -216,6 +218,12 @@ def test_robots_get_no_mentions_and_short_texts(form: str) -> None:
     assert body.get("msgtype", body.get("msg_type")) in ("text", "post")
 
 
+def test_long_causes_leave_room_for_the_link() -> None:
+    body, _ = told("wecom", "zh", "原因" * 2000)
+    assert "…" in body["text"]["content"]
+    assert body["text"]["content"].endswith("详情: https://gpu.example.com/#/jobs/nlp/train")
+
+
 def test_slack_gets_plain_text_and_an_escaped_fallback() -> None:
     body, _ = told("slack")
     assert {block["text"]["type"] for block in body["blocks"]} == {"plain_text"}
@@ -300,6 +308,22 @@ def test_addresses_come_from_files_or_the_environment(tmp_path: Path) -> None:
     (tmp_path / "nlp-team.url").write_text("https://b.example/y\n")
     assert hooks.webhook("nlp-team").address == "https://b.example/y"
     assert "b.example" not in repr(hooks.webhook("nlp-team"))
+
+
+def test_malformed_headers_do_not_log_the_address(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(b"HTTP/1.1 200 OK\r\nno header\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        webhooks(tmp_path, "json", f"http://127.0.0.1:{server.getsockname()[1]}/s3cret").send("team", message())
+        thread.join()
+    assert "s3cret" not in caplog.text
 
 
 @pytest.mark.parametrize(

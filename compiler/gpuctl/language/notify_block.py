@@ -1,6 +1,7 @@
 """The ``job.notify:`` block: events of a job to report, and the channels of the platform that receive them."""
 
 import json
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -72,8 +73,11 @@ class Notify(Block):
 
 def parse_notify(text: str | None) -> Notify | None:
     """Return the block in an annotation; None if it is invalid, because any user can write annotations."""
-    if not text or len(text) > _LONGEST:
-        return None
+    return _parsed(text) if text and len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Notify | None:
     try:
         return Notify.model_validate(json.loads(text), strict=True)
     except (ValidationError, ValueError, RecursionError):

@@ -19,6 +19,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.label_names import managed_labels
+from gpuctl_server.request_log import LOG
 
 NAME = "gpuctl-notifications"
 OLDEST = 24 * 3600.0
@@ -29,12 +30,10 @@ RETRIES = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0, *(1800.0,) * 5)
 """Seconds from each failure to the next attempt, about 3.5 hours together."""
 _MOST = 10_000
 """Number of events in the record: about 500 KB."""
+_KEPT = 9_000
+"""Number of events that stay in a full record."""
 _DELIVERED = -1
 _CONFLICTS = 5
-
-
-class RecordFull(Exception):
-    """The record has no room for another event until the oldest expire."""
 
 
 class _Entry(NamedTuple):
@@ -101,7 +100,6 @@ class DeliveryRecord:
         """Claim an event; None if another replica has it.
 
         :raises ClusterError: the record cannot be written.
-        :raises RecordFull: it has too many events.
         """
         with self._lock:
             attempt = 0
@@ -112,8 +110,6 @@ class DeliveryRecord:
                 if not self.is_open(id, began, due, now, channel):
                     return False
                 known = self._entries.get(id)
-                if known is None and len(self._entries) >= _MOST:
-                    raise RecordFull
                 attempt = 1 if known is None or began > known.due else known.attempts + 1
                 self._entries[id] = _Entry(began, due, attempt, now + CLAIM)
                 return True
@@ -165,8 +161,17 @@ class DeliveryRecord:
         return False
 
     def _forget(self, now: float) -> None:
-        """Remove the entries of events that are not reported any more."""
-        self._entries = {id: entry for id, entry in self._entries.items() if entry.due > now - OLDEST - CLAIM}
+        """Remove the entries of events that are too old to be reported.
+
+        If there are very many, the oldest are too old before a day is over: with a full record, no namespace would be
+        reported.
+        """
+        expired = now - OLDEST - CLAIM
+        if len(self._entries) > _MOST:
+            expired = max(expired, sorted(entry.due for entry in self._entries.values())[-_KEPT - 1])
+            self._channels = {name: max(since, expired) for name, since in self._channels.items()}
+            LOG.warning("too many events of jobs: those before the last %d s are not reported any more", now - expired)
+        self._entries = {id: entry for id, entry in self._entries.items() if entry.due > expired}
 
     def _read(self) -> None:
         self._object = self._session.get(Key("ConfigMap", SYSTEM_NAMESPACE, NAME))

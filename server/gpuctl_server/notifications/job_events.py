@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from gpuctl.language.notify_block import Notify, parse_notify
@@ -23,7 +22,6 @@ SETTLING = 30.0
 """Seconds from the last end in a sweep to its report: its other jobs may not have been created yet."""
 _LAST_CONDITIONS = {"Job": ("Complete", "Failed"), "JobSet": ("Completed", "Failed")}
 """Conditions that come last, when all pods have ended. Earlier ones have other times."""
-_parse = lru_cache(maxsize=4096)(parse_notify)
 
 
 class JobEvent(NamedTuple):
@@ -76,7 +74,7 @@ def job_events(jobs: Iterable[tuple[Job, Status]], keys: Records) -> Iterator[Jo
 def _runs(job: Job, status: Status, keys: Records) -> Iterator[_Run]:
     """Yield the runs of a job: those of a scheduled training, or the job itself."""
     main = job.workload
-    notify = _parse(annotations_of(main).get(keys.notify)) if main is not None else None
+    notify = parse_notify(annotations_of(main).get(keys.notify)) if main is not None else None
     if main is None or notify is None:
         return
     if is_scheduled(main):

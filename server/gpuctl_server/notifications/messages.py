@@ -30,7 +30,8 @@ from gpuctl_server.notifications.job_events import JobEvent
 
 SCHEMA = 1
 """Version of the JSON format. New fields do not change it."""
-_LONGEST_VALUE = 600
+_LONGEST_CAUSE = 900
+_LONGEST_AUTHOR = 100
 _LONGEST_TEXT = 1900
 """Maximum size of a message, bytes: WeCom takes 2,048."""
 _HARMLESS = str.maketrans({"<": "＜", ">": "＞", "@": "＠"})
@@ -91,10 +92,10 @@ def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Chan
     identity, main = event.job.identity, event.job.workload or {}
     run = str(main["metadata"]["name"])
     name = event.sweep or identity.name
-    reason = _limited((cause.message if cause is not None else "") or event.status.reason)
+    reason = _limited((cause.message if cause is not None else "") or event.status.reason, _LONGEST_CAUSE)
     reason = "" if event.kind == "done" else reason
     author, page = applied_by(main, around.keys), _page(event, around.console)
-    author = _limited(author) if author is not None else None
+    author = _limited(author, _LONGEST_AUTHOR) if author is not None else None
     data = {
         "version": SCHEMA,
         "id": id,
@@ -214,15 +215,15 @@ def _plain_text(message: Message) -> str:
     return _cut(text.translate(_HARMLESS))
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, most: int = _LONGEST_TEXT) -> str:
+    """Return text of so many bytes at most."""
     data = text.encode()
-    return text if len(data) <= _LONGEST_TEXT else f"{data[: _LONGEST_TEXT - 3].decode(errors='ignore')}…"
+    return text if len(data) <= most else f"{data[: most - 3].decode(errors='ignore')}…"
 
 
-def _limited(text: str) -> str:
-    """Return text of a user or program in one line, without credentials."""
-    found = visible(" ".join(redact(text[: 4 * _LONGEST_VALUE]).split()))
-    return found if len(found) <= _LONGEST_VALUE else f"{found[:_LONGEST_VALUE]}…"
+def _limited(text: str, most: int) -> str:
+    """Return text of a user or program in one line of so many bytes at most, without credentials."""
+    return _cut(visible(" ".join(redact(text).split())), most)
 
 
 def _duration(event: JobEvent) -> str:

@@ -27,7 +27,7 @@ from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.redacting_session import RedactingSession
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge, SharedLists
 from gpuctl_server.mirror.visibility import Visibility
-from gpuctl_server.notifications.delivery_record import Claim, DeliveryRecord, RecordFull, event_id
+from gpuctl_server.notifications.delivery_record import Claim, DeliveryRecord, event_id
 from gpuctl_server.notifications.job_events import JobEvent, job_events
 from gpuctl_server.notifications.messages import Surroundings, message_about
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
@@ -165,10 +165,6 @@ class Notifier:
             claim = self._record.claim(event_id(name, event.key), event.began, event.due, name)
         except NoAddress as problem:
             LOG.warning("a channel cannot be used: %s", problem, extra={"channel": name})
-            sender.pause_until = now + _AGAIN
-            return
-        except RecordFull:
-            LOG.error("too many events in a day: more of them are reported when the oldest are a day old")
             sender.pause_until = now + _AGAIN
             return
         if claim is None:
