@@ -9,6 +9,7 @@ import pytest
 import gpuctl
 from gpuctl.apply.plan.scale_plan import NotScalable, plan_scale
 from gpuctl.apply.run.wait_running import is_up
+from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, with_nodes
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
@@ -145,6 +146,14 @@ def test_gitops_controller_that_sets_the_number_again_is_named() -> None:
     assert "unless it ignores differences of spec.parallelism and spec.completions" in note
 
 
+def test_flux_that_creates_a_training_once_resets_no_number() -> None:
+    live = running(4)
+    live["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "ml"}
+    assert "managed by Flux" in plan_scale(live, "training/train", 2, has_kueue=False).notes[0]
+    live["metadata"]["annotations"] = FLUX_CREATES_ONCE
+    assert plan_scale(live, "training/train", 2, has_kueue=False).notes == []
+
+
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
@@ -154,6 +163,13 @@ ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
         (job(), 5, "has 2 to 4 nodes, and not 5", "set `resources.nodes.max`"),
         (job(), 1, "has 2 to 4 nodes, and not 1", "set `resources.nodes.min`"),
         (job("4"), 3, "has a fixed number of nodes", "write `resources.nodes: {min: 2, max: 4}`"),
+        (job("1", retries=0, more="array: 8\n"), 3, "is an array", "set `array.parallelism`"),
+        (
+            {"kind": "JobSet", "metadata": {"name": "rl", "namespace": "nlp"}, "spec": {"replicatedJobs": [{}, {}]}},
+            3,
+            "has roles, each with a fixed number of nodes",
+            "set `nodes` of the role",
+        ),
         (job(more='schedule: "0 2 * * *"\n'), 3, "has a schedule: each run starts with 4 nodes", "apply it"),
         ({**job(), "status": ENDED}, 3, "has finished", "`gpuctl rerun train -n nlp` runs it again"),
         (running(4, platform=QUEUED), 3, "has reserved quota for 4 nodes", "`gpuctl pause train -n nlp`"),
@@ -170,6 +186,12 @@ def test_refusal_says_what_to_do(workload: dict[str, Any], nodes: int, message: 
         plan_scale(workload, "training/train", nodes, has_kueue=True)
     assert message in refused.value.message
     assert hint in (refused.value.hint or "")
+
+
+def test_notebook_has_no_replicas_to_set() -> None:
+    notebook = {"kind": "StatefulSet", "metadata": {"name": "lab", "namespace": "nlp"}, "spec": {}}
+    with pytest.raises(NotScalable, match="a notebook has one pod"):
+        plan_scale(notebook, "notebook/lab", 3, has_kueue=False)
 
 
 def test_waiting_training_in_a_queue_is_scaled() -> None:

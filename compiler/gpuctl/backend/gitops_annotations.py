@@ -14,6 +14,8 @@ from gpuctl.objects.api_resources import CLAIM, CREATED_ONCE, SHARED_KINDS, Obje
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.prerequisites import GATE, gates_of
 
+FLUX_CREATES_ONCE = {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}
+"""The annotation of an object that Flux creates and never changes."""
 # Jobs cannot be changed in place: with stable names, controllers must delete and create them.
 _REPLACED = frozenset({"Job", "JobSet"})
 # Other workloads may need them after the last document here that names them is removed.
@@ -55,11 +57,11 @@ def _flux(obj: Object, *, hashed: bool) -> dict[str, str]:
         return {"kustomize.toolkit.fluxcd.io/force": "enabled"}
     if kind == CLAIM:
         # The first version stays: a claim cannot shrink or change its class.
-        return {"kustomize.toolkit.fluxcd.io/prune": "disabled", "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}
+        return {"kustomize.toolkit.fluxcd.io/prune": "disabled", **FLUX_CREATES_ONCE}
     if kind in _REPLACED and (GATE in gates_of(obj) or node_bounds(obj) is not None):
         # A training that waits for others is suspended here: another apply would suspend it again after its start. That
         # of an elastic training would set its greatest number of nodes again.
-        return {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}
+        return FLUX_CREATES_ONCE
     if kind in SHARED_KINDS:
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
     return {}

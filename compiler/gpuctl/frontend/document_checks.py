@@ -315,6 +315,11 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
     if not several or model.is_jobset(settings.training_backend):
         return
     elastic = model.resources.node_range is not None
+    if elastic and not settings.serves_success_policies:
+        version = settings.kubernetes_version
+        message = f"an elastic training needs Kubernetes 1.31 or newer; the platform's is {version}"
+        hint = "have the platform set `kubernetes.version` to the cluster's, if that is newer, or write one number"
+        yield document.diagnostic(ERROR, "GPU213", message, ("resources", "nodes"), hint, key=True)
     if elastic and model.job.retries == 0:
         yield document.diagnostic(
             WARNING,

@@ -99,6 +99,11 @@ class Settings:
         return self._minor_version >= 35
 
     @property
+    def serves_success_policies(self) -> bool:
+        """True if a Job can succeed with one of its pods: the gate JobSuccessPolicy is on by default since 1.31."""
+        return self._minor_version >= 31
+
+    @property
     def _minor_version(self) -> int:
         """The Y of Kubernetes 1.Y; the newest one for text that is not a version, which is reported by itself."""
         minor = re.match(r"(?a)1\.(\d+)", self.kubernetes_version)

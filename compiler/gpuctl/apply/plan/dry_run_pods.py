@@ -14,7 +14,8 @@ from gpuctl.hints import NO_PROBE, PRIORITY_CLASS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Object
-from gpuctl.objects.pod_templates import job_templates, needed_pods
+from gpuctl.objects.elastic_jobs import node_count
+from gpuctl.objects.pod_templates import job_templates, needed_pods, pod_templates
 from gpuctl.objects.queueing import POD_PARENT
 from gpuctl.objects.scheduled_jobs import KIND
 
@@ -78,14 +79,14 @@ def dry_run_pods(
         DryRunPod(step, template, count, template)
         for step in steps
         if step.key.kind in WORKLOADS and step.method in ("post", "put", "apply") and step.desired is not None
-        for template, count in needed_pods(step.desired)
+        for template, count in _pods_to_check(step, step.desired)
     ]
     distinct = {_fingerprint(pod): pod for pod in wanted}
     classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
 
     def attempt(pod: DryRunPod) -> _DryRunResult:
         namespace = pod.step.key.namespace
-        if namespace in new_namespaces:
+        if namespace in new_namespaces or (pod.pods == 0 and pod.step.key.kind == "Job"):
             return _DryRunResult(pod.template)
         body = as_created_by_controller(pod)
         if body["spec"].get("priorityClassName") in classes:
@@ -120,6 +121,16 @@ def _advice(error: ApiError, lenient: bool | None) -> str:
     if error.is_policy_refusal and lenient is False:
         return str(NO_PROBE)
     return ""
+
+
+def _pods_to_check(step: Step, desired: Object) -> list[tuple[Object, int]]:
+    """Return the pod templates of a workload and how many pods of each need room: all of a training that gets more
+    nodes, none of one that gets fewer or is suspended.
+    """
+    if step.key.kind != "Job" or step.method != "put" or step.live is None:
+        return needed_pods(desired)
+    grows = node_count(desired) > node_count(step.live) and not desired["spec"].get("suspend")
+    return [(template, count if grows else 0) for template, count in pod_templates(desired)]
 
 
 def as_created_by_controller(pod: DryRunPod) -> Object:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import FieldOutcome
+from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
-from gpuctl.objects.api_resources import SERVICES, Object, key_of
+from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, key_of
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.elastic_jobs import SIZE_PATHS, NodeBounds, max_restarts, node_bounds, node_count, with_nodes
 from gpuctl.objects.queueing import is_held, queue_of
+from gpuctl.objects.role_jobs import has_several_roles
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import end_state, running_description
 
@@ -26,7 +29,7 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     """
     key = key_of(workload)
     name = f"{title} in {key.namespace}"
-    bounds = _bounds_of(workload, name)
+    bounds = _bounds_of(workload, name, title)
     _check_state(workload, name)
     if not bounds.least <= nodes <= bounds.most:
         field = "min" if nodes < bounds.least else "max"
@@ -61,7 +64,7 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     if running is not None:
         plan.confirm.append(f"scales {name} from {have} to {_nodes(nodes)} ({running}): {_effect(workload, nodes)}")
     tracker = tracked_by(workload)
-    if tracker is not None:
+    if tracker is not None and not FLUX_CREATES_ONCE.items() <= annotations_of(workload).items():
         plan.notes.append(
             f"{key} is managed by {tracker}: its next sync sets the number of its manifest again, unless it ignores "
             f"differences of {' and '.join(SIZE_PATHS)}"
@@ -69,25 +72,40 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     return plan
 
 
-def _bounds_of(workload: Object, name: str) -> NodeBounds:
+def _bounds_of(workload: Object, name: str, title: str) -> NodeBounds:
     """Return the range of nodes of a live elastic training."""
-    if workload["kind"] in SERVICES:
-        raise NotScalable(
-            f"{name} is not a training: its document states the number of its replicas",
-            "`gpuctl set FILE service.replicas=3` changes it there, and applying the file scales the service",
-        )
     bounds = node_bounds(workload)
     if bounds is None:
-        raise NotScalable(
-            f"{name} has a fixed number of nodes",
-            "write `resources.nodes: {min: 2, max: 4}` in its document and apply it, which replaces the job",
-        )
+        problem, hint = _fixed_number(workload, title)
+        raise NotScalable(f"{name} {problem}", hint)
     if is_scheduled(workload):
         raise NotScalable(
             f"{name} has a schedule: each run starts with {_nodes(bounds.most)}",
             "set `resources.nodes.max` in its document and apply it",
         )
     return bounds
+
+
+def _fixed_number(workload: Object, title: str) -> tuple[str, str]:
+    """Return why the number of pods of a job is fixed, and how to change it."""
+    if title.startswith("notebook/"):
+        return "is not a training: a notebook has one pod", "only elastic trainings can be scaled"
+    if workload["kind"] in SERVICES:
+        return (
+            "is not a training: its document states the number of its replicas",
+            "`gpuctl set FILE service.replicas=3` changes it there, and applying the file scales the service",
+        )
+    if is_array(workload):
+        return "is an array", "set `array.parallelism`, the number of runs at once, in its document and apply it"
+    if has_several_roles(workload):
+        return (
+            "has roles, each with a fixed number of nodes",
+            "set `nodes` of the role in its document and apply it, which replaces the job",
+        )
+    return (
+        "has a fixed number of nodes",
+        "write `resources.nodes: {min: 2, max: 4}` in its document and apply it, which replaces the job",
+    )
 
 
 def _check_state(workload: Object, name: str) -> None:
