@@ -42,6 +42,11 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     place.patch("Job", "train", {"spec": {"parallelism": 1, "completions": 1}})
     assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
     place.patch("Job", "train", {"spec": {"parallelism": 2, "completions": 2}})
+    place.limit(gpu="2")
+    short = place.gpuctl("scale", "train", "--nodes", "3", "--yes", code=1).err
+    assert "few" in short
+    assert _sizes(place) == (2, 2)
+    place.kubectl("delete", "resourcequota", "few", "-n", place.namespace)
     up = place.gpuctl("scale", "train", "--nodes", "3", "--yes", "-o", "json").value
     assert up["steps"][0]["changes"][0] == {"path": "spec.parallelism", "from": 2, "to": 3}
     place.running("train", pods=3)
