@@ -165,6 +165,7 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
     "recover": CoveredBy(("test_recover_equals_that_with_a_kubeconfig",)),
     "pause": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
     "resume": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
+    "scale": Same(("scale a --nodes 2", "scale a --nodes 0", "scale nope --nodes 2")),
     "rollback": CoveredBy(("test_rollback_equals_that_with_a_kubeconfig",)),
     "rerun": CoveredBy(("test_pause_resume_and_rerun_equal_those_with_a_kubeconfig",)),
     "run": CoveredBy(("test_run_equals_that_with_a_kubeconfig",)),

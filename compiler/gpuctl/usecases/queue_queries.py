@@ -8,6 +8,7 @@ from gpuctl.kube.not_found import no_such
 from gpuctl.reading.queue_position import read_kueue
 from gpuctl.reading.queue_rows import Queue, QueueRow, read_queues
 from gpuctl.usecases.read_context import ReadContext, check_names
+from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_queues import queue_of_service, queues_of_service
 
 Filter = Callable[[QueueRow], bool]
@@ -20,7 +21,7 @@ def list_queues(reader: ReadContext, names: Sequence[str] = (), *, sees: Filter 
     :raises NotThere: one of the names does not exist.
     """
     if reader.service is not None:
-        rows = [row for row in queues_of_service(reader.service) if _is_within(reader, row)]
+        rows = [row for row in _rows_of_service(reader, reader.service) if _is_within(reader, row)]
     else:
         rows = [queue.row for queue in _queues(reader, sees)]
     check_names("queue", names, [row.name for row in rows])
@@ -34,13 +35,20 @@ def describe_queue(reader: ReadContext, name: str, *, sees: Filter = lambda row:
     :raises NotThere: it does not exist.
     """
     if reader.service is not None:
-        check_names("queue", [name], [row.name for row in queues_of_service(reader.service)])
+        check_names("queue", [name], [row.name for row in _rows_of_service(reader, reader.service)])
         return queue_of_service(reader.service, name)
     found = _queues(reader, sees)
     queue = next((queue for queue in found if queue.row.name == name), None)
     if queue is None:
         raise no_such("queue", name, [queue.row.name for queue in found])
     return queue
+
+
+def _rows_of_service(reader: ReadContext, service: ServiceClient) -> list[QueueRow]:
+    rows, notes = queues_of_service(service)
+    for note in notes:
+        reader.scope.note(note)
+    return rows
 
 
 def _queues(reader: ReadContext, sees: Filter) -> list[Queue]:

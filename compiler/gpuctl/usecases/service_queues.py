@@ -17,10 +17,11 @@ Item = Mapping[str, Any]
 _PAGE = 1000
 
 
-def queues_of_service(service: ServiceClient) -> list[QueueRow]:
-    """Return the visible queues."""
+def queues_of_service(service: ServiceClient) -> tuple[list[QueueRow], list[str]]:
+    """Return the visible queues, and the notes about them."""
     with service.reading() as get:
-        return list(map(_row, get("/queues")["items"]))
+        answer = get("/queues")
+    return list(map(_row, answer["items"])), list(map(str, answer.get("notes") or ()))
 
 
 def queue_of_service(service: ServiceClient, name: str) -> Queue:
