@@ -81,6 +81,7 @@ _TAGS = {
     "nodes": "Nodes and their GPUs.",
     "labels": "Labels of nodes.",
     "quotas": "Quotas of users, and namespaces.",
+    "queues": "Kueue's queues, and the jobs in them.",
     "usage": "Hourly allocation and utilization of GPUs.",
     "auth": "Rights of the caller, and the audit.",
 }

@@ -177,7 +177,7 @@ ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
             {"kind": "Deployment", "metadata": {"name": "chat", "namespace": "nlp"}, "spec": {}},
             3,
             "is not a training",
-            "`gpuctl set FILE service.replicas=3`",
+            "set `service.replicas` in its document",
         ),
     ],
 )

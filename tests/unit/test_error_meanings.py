@@ -26,6 +26,7 @@ INTERNAL_EXCEPTIONS = {
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",
     "InOtherSet": "becomes an error of the plan",
+    "NoPlace": "becomes the reason in the ledger why a step of a script is dropped",
     "ReadError": "becomes a diagnostic",
     "UnexpectedNode": "becomes a failure in the report about nodes",
     "UnknownFieldRead": "becomes a diagnostic",

@@ -203,8 +203,10 @@ def test_collector_uses_exactly_its_permissions(
     asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")) if plane.audit else []
     grants = grants_of(plane, *ACCOUNT)
     assert not [f"{item.verb} {item.resource}" for item in asked if item.status == 403]
-    # No LeaderWorkerSet exists here.
-    known = {f"{ACCOUNT[1]}: get leaderworkersets.leaderworkerset.x-k8s.io"}
+    # No LeaderWorkerSet exists here, and no quota is a Kueue queue.
+    known = {f"{ACCOUNT[1]}: get leaderworkersets.leaderworkerset.x-k8s.io"} | {
+        f"{ACCOUNT[1]}: {verb} clusterqueues.kueue.x-k8s.io" for verb in ("list", "watch")
+    }
     assert set(map(str, unused(grants, asked))) <= known
     assert not any("*" in (item.group, item.resource, item.verb) for item in grants)
     assert {item.verb for item in grants} == {"get", "list", "watch"}

@@ -37,6 +37,7 @@ MEANINGS: dict[str, ErrorMeaning] = {
     "NeedsKubeconfig": ErrorMeaning(2, 400, "NeedsKubeconfig"),
     "NotPausable": ErrorMeaning(1, 409, "NotPausable"),
     "NotRerunnable": ErrorMeaning(1, 409, "NotRerunnable"),
+    "NotScalable": ErrorMeaning(1, 409, "NotScalable"),
     "NotSchedulable": ErrorMeaning(1, 409, "NotSchedulable"),
     "NotRevertible": ErrorMeaning(1, 409, "NotRevertible"),
     "NotRunning": ErrorMeaning(1, 409, "NotRunning"),

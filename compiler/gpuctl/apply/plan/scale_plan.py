@@ -93,7 +93,7 @@ def _fixed_number(workload: Object, title: str) -> tuple[str, str]:
     if workload["kind"] in SERVICES:
         return (
             "is not a training: its document states the number of its replicas",
-            "`gpuctl set FILE service.replicas=3` changes it there, and applying the file scales the service",
+            "set `service.replicas` in its document and apply it",
         )
     if is_array(workload):
         return "is an array", "set `array.parallelism`, the number of runs at once, in its document and apply it"
