@@ -33,16 +33,16 @@ def place(
     for made in places(queue_plane, Api(queue_plane), tmp_path, capsys, monkeypatch, namespace_for(request)):
         made.platform("quota: {backend: kueue}")
         yield made
-    for name in _cluster_queues(made):
+    for name in _cluster_queues(made, "", "-b"):
         made.api.request("DELETE", f"/apis/{API}/clusterqueues/{name}")
     queue_plane.requests.call("DELETE", f"/api/v1/nodes/{NODE}")
 
 
-def _cluster_queues(place: Place) -> list[str]:
+def _cluster_queues(place: Place, *users: str) -> list[str]:
+    """Return the ClusterQueues of the place's namespace, or of its users: the ends of their namespaces' names."""
     found = place.api.call("GET", f"/apis/{API}/clusterqueues")["items"] or []
-    # The second is that of a test's other user.
-    own = (f"gpuctl-{place.namespace}", f"gpuctl-{place.namespace}-b")
-    return [item["metadata"]["name"] for item in found if item["metadata"]["name"] in own]
+    own = {f"gpuctl-{place.namespace}{user}" for user in users or ("",)}
+    return sorted(own & {item["metadata"]["name"] for item in found})
 
 
 def quota(place: Place, name: str = "groups", **limits: Any) -> Document:
