@@ -69,7 +69,7 @@ _CHINESE = {
 
 
 class Surroundings(NamedTuple):
-    """What a message says beside the event.
+    """The facts of a message that are not in its event.
 
     :param console: URL of the web console.
     """
