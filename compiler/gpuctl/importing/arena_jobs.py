@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import RawDocument
-from gpuctl.importing.arena_options import BY_TORCHRUN, DROPPED
+from gpuctl.importing.arena_options import DROPPED
 from gpuctl.importing.arena_programs import arena_program
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.given_values import set_given_values
@@ -22,6 +22,7 @@ from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields
+from gpuctl.importing.torchrun_programs import BY_TORCHRUN
 from gpuctl.language.names import is_env_name
 
 TOOL = "Arena"

@@ -53,7 +53,6 @@ FLAGS = {
     "version": "model.version",
     "working-dir": "environment.workdir",
 }
-BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
 _BOARD = "run TensorBoard as a document of kind `compute`"
 _CODE = "name a commit: `code: {git: URL, ref: COMMIT}`; Arena takes the newest of a branch"
 _PLATFORM = "it is a setting of the platform"

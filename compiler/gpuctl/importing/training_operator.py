@@ -11,10 +11,9 @@ from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields, is_same
-from gpuctl.importing.slurm.body_steps import python_script
-from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.torchrun_programs import BY_TORCHRUN, as_torchrun
 
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
@@ -97,7 +96,6 @@ def _program(
 ) -> None:
     """Adapt the command: the operator sets RANK and WORLD_SIZE of pods, gpuctl leaves them to torchrun."""
     path = (*pod.container, "command")
-    command, args = draft.get("environment.command"), draft.get("environment.args")
     processes = tree.text(processes_path)
     if processes in (str(pod.gpus), "gpu", "auto"):
         tree.mapped(processes_path, None, "torchrun starts a process for each GPU")
@@ -105,21 +103,15 @@ def _program(
     notes = _rename(tree, pod, draft, processes)
     command, args = draft.get("environment.command"), draft.get("environment.args")
     if not command:
-        pod.take_program(_joined([*notes, *([_BY_TORCHRUN] if nodes > 1 else [])]))
+        pod.take_program(_joined([*notes, *([BY_TORCHRUN] if nodes > 1 else [])]))
         return
-    found = set_by_gpuctl(command, nodes, pod.gpus)
-    is_launcher = launcher_arguments(command) is not None
-    if found is not None:
-        notes.append("gpuctl sets the options of torchrun for the rendezvous as variables")
-        words = [word for place, word in enumerate(command) if place not in found.places]
-        draft.set("environment.command", words, tree.line(path), last=tree.last_line(path))
-        if found.port is not None:
-            draft.set("job.master_port", found.port, tree.line(path))
-    elif nodes > 1 and not is_launcher and (at := python_script(command)) is not None and pod.gpus <= 1:
-        notes.append("torchrun sets RANK and WORLD_SIZE, as PyTorchJob does")
-        draft.set("environment.command", ["torchrun", *command[at:]], tree.line(path), last=tree.last_line(path))
-    elif nodes > 1 and not is_launcher and not _starts_torchrun(command, args):
-        notes.append(_BY_TORCHRUN)
+    program = as_torchrun(command, nodes, pod.gpus)
+    if program.words is not command:
+        draft.set("environment.command", program.words, tree.line(path), last=tree.last_line(path))
+    if program.port is not None:
+        draft.set("job.master_port", program.port, tree.line(path))
+    if program.note is not None and not (program.note == BY_TORCHRUN and _starts_torchrun(command, args)):
+        notes.append(program.note)
     pod.take_program(_joined(notes))
 
 
@@ -169,9 +161,6 @@ def _rename(tree: SourceTree, pod: PodFields, draft: Draft, processes: str | Non
 def _keeps(text: str) -> bool:
     """Return True if a script does not set the operator's variables itself."""
     return re.search(r"(?:^|[\s;(])(?:RANK|WORLD_SIZE)=", text) is None
-
-
-_BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
 
 
 def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:

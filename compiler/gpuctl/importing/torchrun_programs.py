@@ -1,0 +1,35 @@
+"""Programs of other tools' jobs as gpuctl starts them: these tools set RANK and WORLD_SIZE, here torchrun does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuctl.importing.slurm.body_steps import python_script
+from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
+
+BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
+
+
+class TorchrunProgram(NamedTuple):
+    """A command. ``note``: what differs, :data:`BY_TORCHRUN` if the user has to change the command. ``port``: the
+    rendezvous port, if it is not the default.
+    """
+
+    words: list[str]
+    note: str | None = None
+    port: int | None = None
+
+
+def as_torchrun(words: list[str], nodes: int, gpus: int, *, is_pytorch: bool = True) -> TorchrunProgram:
+    """Return the command of a job: the given words if they stay as they are.
+
+    :param is_pytorch: the other tool sets RANK and WORLD_SIZE.
+    """
+    if (ours := set_by_gpuctl(words, nodes, gpus)) is not None:
+        kept = [word for place, word in enumerate(words) if place not in ours.places]
+        return TorchrunProgram(kept, "gpuctl sets the options of torchrun for the rendezvous as variables", ours.port)
+    if nodes == 1 or launcher_arguments(words) is not None:
+        return TorchrunProgram(words)
+    if (at := python_script(words)) is not None and gpus <= 1 and is_pytorch:
+        return TorchrunProgram(["torchrun", *words[at:]], "torchrun sets RANK and WORLD_SIZE, as PyTorchJob does")
+    return TorchrunProgram(words, BY_TORCHRUN)
