@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
@@ -144,7 +145,7 @@ def _places(
         whole = drivers.get(spec["driver"])
         for device in (spec.get("devices") or []) if whole is not None else []:
             node = device.get("nodeName") or spec.get("nodeName")
-            resource = whole if _is_whole(device) else _slice_resource(device)
+            resource = whole if _is_whole(device) else slice_resource(device)
             if node is None or resource is None or not (resource == whole or resource in resources):
                 continue
             key = spec["driver"], spec["pool"]["name"], device["name"]
@@ -159,12 +160,17 @@ def _places(
     return {key: place for key, place in found.items() if not cards.get(key, set()) & divided}
 
 
-def _slice_resource(device: Object) -> str | None:
+def slice_resource(device: Mapping[str, Any]) -> str | None:
     """Return the extended resource of a MIG slice's profile; None for another device."""
-    attributes = (device.get("attributes") or {}).items()
-    named = {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
+    named = device_texts(device)
     profile = str(named.get("profile"))
     return resource_of(profile) if named.get("type") == "mig" and is_profile(profile) else None
+
+
+def device_texts(device: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return name without domain -> text of a device's attributes; None for an attribute that is not a text."""
+    attributes = (device.get("attributes") or {}).items()
+    return {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
 
 
 def _allocated(claim: Object) -> Iterator[Object]:

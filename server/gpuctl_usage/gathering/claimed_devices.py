@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.device_drivers import WHOLE_CARDS
-from gpuctl.language.mig_profiles import is_profile, resource_of
 from gpuctl.objects.api_resources import Object
+from gpuctl.reading.node_devices import device_texts, slice_resource
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests, GpuWeights
 from gpuctl_usage.gathering.object_facts import PodFacts
 from gpuctl_usage.ttl_cache import TtlCache
@@ -154,14 +154,10 @@ def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]
 
 def _resource(device: Mapping[str, Any]) -> str | None:
     """Return the resource that a device counts as; None if its size is unknown."""
-    attributes = (device.get("attributes") or {}).items()
-    texts = {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
+    texts = device_texts(device)
     if "type" not in texts:
         return None if _is_on_demand(device) else DEVICES
-    profile = str(texts.get("profile"))
-    if texts["type"] == "mig" and is_profile(profile):
-        return resource_of(profile)
-    return DEVICES if texts["type"] in WHOLE_CARDS else None
+    return DEVICES if texts["type"] in WHOLE_CARDS else slice_resource(device)
 
 
 def _is_on_demand(device: Mapping[str, Any]) -> bool:
