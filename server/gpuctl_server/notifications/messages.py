@@ -24,6 +24,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.notify_block import Channel, ChannelFormat
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.notebook_limits import time_of
 from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl.reading.why.finding import Finding
 from gpuctl_server.notifications.job_events import JobEvent
@@ -227,10 +228,9 @@ def _limited(text: str, most: int) -> str:
 
 
 def _duration(event: JobEvent) -> str:
-    begun = ((event.job.workload or {}).get("status") or {}).get("startTime")
-    if event.kind == "waiting" or event.sweep is not None or not begun:
+    start = time_of(((event.job.workload or {}).get("status") or {}).get("startTime"))
+    if event.kind == "waiting" or event.sweep is not None or start is None:
         return ""
-    start = datetime.fromisoformat(begun.replace("Z", "+00:00")).timestamp()
     return rough_duration(event.began - start)
 
 
