@@ -20,18 +20,21 @@ Judge = Callable[[Sequence[Object]], list[Fit]]
 
 def fit_elastic(objects: Sequence[Object], judge: Judge) -> list[Fit]:
     """Return the answers for workloads of which some may be elastic."""
-    bounds = {key_of(obj): found for obj in objects if obj["kind"] == "Job" and (found := node_bounds(obj)) is not None}
-    if not bounds:
-        return judge(objects)
     # Up to the number that the object has: `gpuctl scale` asks for fewer than the greatest.
-    ranges = {key: found._replace(most=node_count(_find(objects, key))) for key, found in bounds.items()}
-    full = judge(_with_numbers(objects, {key: found.most for key, found in ranges.items()}))
+    ranges = {
+        key_of(obj): found._replace(most=node_count(obj))
+        for obj in objects
+        if obj["kind"] == "Job" and (found := node_bounds(obj)) is not None
+    }
+    if not ranges:
+        return judge(objects)
+    numbers = {key: found.most for key, found in ranges.items()}
+    full = judge(_with_numbers(objects, numbers))
     lacking = [answer for answer in full if answer.demand.key in ranges and not _starts(answer, ranges)]
     short = [answer.demand.key for answer in lacking if answer.admitted is False]
     if len(short) > 1:
         # What one of them leaves to the others depends on the order of admission.
         return judge(objects)
-    numbers = {key: found.most for key, found in ranges.items()}
     numbers |= {answer.demand.key: ranges[answer.demand.key].least for answer in lacking}
     answers = judge(_with_numbers(objects, numbers)) if lacking else full
     if short:
@@ -39,10 +42,6 @@ def fit_elastic(objects: Sequence[Object], judge: Judge) -> list[Fit]:
     demands = {answer.demand.key: answer.demand for answer in full}
     told = [_told(answer, ranges, numbers) for answer in answers]
     return [replace(answer, demand=demands[answer.demand.key]) for answer in told]
-
-
-def _find(objects: Sequence[Object], key: Key) -> Object:
-    return next(obj for obj in objects if key_of(obj) == key)
 
 
 def _with_numbers(objects: Sequence[Object], numbers: Mapping[Key, int]) -> list[Object]:

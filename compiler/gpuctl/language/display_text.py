@@ -22,6 +22,11 @@ def first_few(items: Iterable[object], most: int = 3) -> str:
     return ", ".join(texts[:most]) + more
 
 
+def count_text(number: int, what: str) -> str:
+    """Return ``1 pod``, ``2 pods``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def visible_json(text: str) -> str:
     """Return JSON with characters that control a terminal or the order of its text escaped."""
     if text.isascii():

@@ -16,8 +16,9 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """The annotation with which a job lets Kueue start it with fewer pods."""
 COMPLETIONS_FOLLOW = "kueue.x-k8s.io/job-completions-equal-parallelism"
 """The annotation with which Kueue changes ``completions`` together with ``parallelism``."""
-SIZE_PATHS = ("spec.parallelism", "spec.completions")
-"""The fields with the number of nodes."""
+SIZE_FIELDS = ("parallelism", "completions")
+"""The fields of a Job's spec with the number of nodes."""
+SIZE_PATHS = tuple(f"spec.{name}" for name in SIZE_FIELDS)
 _NODES = "PET_NNODES"
 """The variable in which torchrun reads the range of nodes."""
 _RESTARTS = "PET_MAX_RESTARTS"
@@ -73,10 +74,10 @@ def is_within_bounds(wanted: Object, live: Object) -> bool:
     bounds = node_bounds(wanted)
     if bounds is None or live["kind"] != "Job":
         return False
-    sizes = {live["spec"].get("parallelism"), live["spec"].get("completions")}
+    sizes = set(map(live["spec"].get, SIZE_FIELDS))
     return len(sizes) == 1 and bounds.least <= node_count(live) <= bounds.most
 
 
 def with_nodes(workload: Object, nodes: int) -> Object:
     """Return an elastic training with another number of nodes."""
-    return {**workload, "spec": {**workload["spec"], "parallelism": nodes, "completions": nodes}}
+    return {**workload, "spec": {**workload["spec"], **dict.fromkeys(SIZE_FIELDS, nodes)}}

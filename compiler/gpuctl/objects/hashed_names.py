@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.array_jobs import is_array
-from gpuctl.objects.elastic_jobs import node_bounds
+from gpuctl.objects.elastic_jobs import SIZE_FIELDS, node_bounds
 
 LOWERED_FROM = "lowered-from"
 """Annotation, under the platform's domain, of a Job or JobSet with a hash in its name: digest of its lowering input.
@@ -38,7 +38,6 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
 
 # ValidateJobUpdate allows these for every Job; only an array's pods are independent of their number.
 _OF_ARRAYS = ("parallelism", "maxFailedIndexes")
-_OF_ELASTIC = ("parallelism", "completions")
 
 
 def changeable_fields(workload: Object) -> tuple[str, ...]:
@@ -51,7 +50,7 @@ def changeable_fields(workload: Object) -> tuple[str, ...]:
         return fields
     if is_array(workload):
         return (*fields, *_OF_ARRAYS)
-    return (*fields, *_OF_ELASTIC) if node_bounds(workload) is not None else fields
+    return (*fields, *SIZE_FIELDS) if node_bounds(workload) is not None else fields
 
 
 def spec_digest(objects: Iterable[Object]) -> str:

@@ -24,7 +24,7 @@ from gpuctl.objects.api_resources import (
     controller_of,
     labels_of,
 )
-from gpuctl.objects.elastic_jobs import node_bounds
+from gpuctl.objects.elastic_jobs import SIZE_FIELDS, node_bounds
 from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, Records
 from gpuctl.objects.pod_templates import pod_templates
@@ -138,7 +138,7 @@ def forget_admission(obj: Object) -> None:
     if not queue_of(obj):
         return
     if (bounds := node_bounds(obj)) is not None and obj["kind"] == "Job":
-        obj["spec"] |= {"parallelism": bounds.most, "completions": bounds.most}
+        obj["spec"] |= dict.fromkeys(SIZE_FIELDS, bounds.most)
     for template, _ in pod_templates(obj):
         metadata = template.get("metadata") or {}
         for part in ("labels", "annotations"):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.workload_steps import without_server_fields
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, key_of
 from gpuctl.objects.array_jobs import is_array
-from gpuctl.objects.elastic_jobs import SIZE_PATHS, NodeBounds, max_restarts, node_bounds, node_count, with_nodes
+from gpuctl.objects.elastic_jobs import (
+    SIZE_FIELDS,
+    SIZE_PATHS,
+    NodeBounds,
+    max_restarts,
+    node_bounds,
+    node_count,
+    with_nodes,
+)
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.role_jobs import has_several_roles
 from gpuctl.objects.scheduled_jobs import is_scheduled
@@ -40,29 +50,30 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
         )
     have = node_count(workload)
     if have == nodes and workload["spec"].get("completions") == nodes:
-        return Plan([Step("unchanged", key, f"has {_nodes(nodes)} already", live=workload, title=title)])
+        return Plan([Step("unchanged", key, f"has {count_text(nodes, 'node')} already", live=workload, title=title)])
     is_suspended = bool(workload["spec"].get("suspend"))
     if has_kueue and queue_of(workload) and not is_held(workload) and not is_suspended:
         raise NotScalable(
-            f"{name} runs in Kueue's queue {queue_of(workload)}, which has reserved quota for {_nodes(have)}: Kueue "
-            "refuses another number until the job is suspended",
+            f"{name} runs in Kueue's queue {queue_of(workload)}, which has reserved quota for "
+            f"{count_text(have, 'node')}: Kueue refuses another number until the job is suspended",
             f"{JobHint('pause', key.name, key.namespace)} ends its pods; scale it then, and "
             f"{JobHint('resume', key.name, key.namespace)} starts it from its last checkpoint",
         )
     step = Step(
         "update",
         key,
-        f"{_nodes(nodes)} instead of {have}",
-        desired=_sent(with_nodes(workload, nodes)),
+        f"{count_text(nodes, 'node')} instead of {have}",
+        desired=without_server_fields(with_nodes(workload, nodes)),
         live=workload,
         method="put",
-        changes=[FieldOutcome(path, _size(workload, path), nodes) for path in SIZE_PATHS],
+        changes=[FieldOutcome(f"spec.{name}", workload["spec"].get(name), nodes) for name in SIZE_FIELDS],
         title=title,
     )
     plan = Plan([step])
     running = running_description(workload)
     if running is not None:
-        plan.confirm.append(f"scales {name} from {have} to {_nodes(nodes)} ({running}): {_effect(workload, nodes)}")
+        size = f"from {have} to {count_text(nodes, 'node')}"
+        plan.confirm.append(f"scales {name} {size} ({running}): {_effect(workload, nodes)}")
     tracker = tracked_by(workload)
     if tracker is not None and not FLUX_CREATES_ONCE.items() <= annotations_of(workload).items():
         plan.notes.append(
@@ -80,7 +91,7 @@ def _bounds_of(workload: Object, name: str, title: str) -> NodeBounds:
         raise NotScalable(f"{name} {problem}", hint)
     if is_scheduled(workload):
         raise NotScalable(
-            f"{name} has a schedule: each run starts with {_nodes(bounds.most)}",
+            f"{name} has a schedule: each run starts with {count_text(bounds.most, 'node')}",
             "set `resources.nodes.max` in its document and apply it",
         )
     return bounds
@@ -122,23 +133,7 @@ def _effect(workload: Object, nodes: int) -> str:
     fewer = node_count(workload) - nodes
     if fewer <= 0:
         return "torchrun restarts its program on all nodes, from its last checkpoint"
-    ends = "ends 1 pod" if fewer == 1 else f"ends {fewer} pods"
+    ends = f"ends {count_text(fewer, 'pod')}"
     if max_restarts(workload) == 0:
         return f"{ends}, and then the training, because its `job.retries` is 0"
     return f"{ends}; torchrun restarts its program on the other nodes, from its last checkpoint"
-
-
-def _nodes(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
-
-
-def _size(workload: Object, path: str) -> int | None:
-    size: int | None = workload["spec"].get(path.removeprefix("spec."))
-    return size
-
-
-def _sent(workload: Object) -> Object:
-    """Return a live object in the form in which it is sent."""
-    server = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
-    metadata = {key: value for key, value in workload["metadata"].items() if key not in server}
-    return {**{key: value for key, value in workload.items() if key != "status"}, "metadata": metadata}

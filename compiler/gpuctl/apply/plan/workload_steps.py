@@ -188,12 +188,19 @@ def _rolling_step(
 
 def _with_metadata(live: Object, desired: Object, changes: list[FieldOutcome]) -> Object:
     """Return a live object with the wanted labels and annotations, and without those that the changes remove."""
-    passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
-    metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
+    sent = without_server_fields(live)
+    metadata = sent["metadata"]
     for part in ("labels", "annotations"):
         gone = _removed(changes, part)
         old = {key: value for key, value in (metadata.get(part) or {}).items() if key not in gone}
         metadata[part] = {**old, **(desired["metadata"].get(part) or {})}
+    return sent
+
+
+def without_server_fields(live: Object) -> Object:
+    """Return a live object in the form in which it is sent."""
+    passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
+    metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
     return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
 
 

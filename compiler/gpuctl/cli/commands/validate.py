@@ -17,6 +17,7 @@ from gpuctl.cli.options.document_options import (
 from gpuctl.cli.output import junit, text
 from gpuctl.compilation import compile
 from gpuctl.frontend.document_variant import Variant
+from gpuctl.language.display_text import count_text
 
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 
@@ -64,12 +65,8 @@ def command(
         text.write(result.diagnostics, result.sources, sys.stdout)
         if result.ok:
             written = sum(document.is_first for document in result.documents)
-            documents, objects = _plural(written, "document"), _plural(len(result.objects), "object")
+            documents, objects = count_text(written, "document"), count_text(len(result.objects), "object")
             click.echo(f"{documents} ok: {objects} for Kubernetes {result.settings.kubernetes_version}")
     else:
         click.echo(import_module(f"gpuctl.cli.output.{output}").render(result.diagnostics), nl=False)
     return 0 if result.ok else 1
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

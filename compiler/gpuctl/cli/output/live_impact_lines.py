@@ -8,6 +8,7 @@ from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob
 from gpuctl.cli.output.fit_lines import VERDICT_TEXTS
 from gpuctl.gitops.declared_state import JobId
 from gpuctl.gitops.impact_report import LiveSections
+from gpuctl.language.display_text import count_text
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 
 _MANNERS = {
@@ -46,14 +47,14 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
         if again:
             yield heading, again
     if live.finished[1]:
-        yield f"{_count_text(len(live.finished[1]), 'finished training')}: not counted against pools and quotas.", []
+        yield f"{count_text(len(live.finished[1]), 'finished training')}: not counted against pools and quotas.", []
     if live.gitops is not None and live.fits:
         yield (
             f"Judged for {_CONTROLLERS[live.gitops]}: new pods of a training are created while its old ones still run.",
             [],
         )
     if live.evictions:
-        jobs, pods = _count_text(len(live.evictions), "job"), _count_text(live.evicted_pods, "pod")
+        jobs, pods = count_text(len(live.evictions), "job"), count_text(live.evicted_pods, "pod")
         yield f"Would be evicted, {jobs} with {pods}:", [_eviction_text(item) for item in live.evictions]
     if live.queues:
         yield "Changed queues of quotas:", live.queues
@@ -87,7 +88,3 @@ def _eviction_text(item: CausedEviction) -> str:
     job = item.job
     early = ", whose old pods still run" if item.early else ""
     return f"{job}, of priority {job.priority}, for {', '.join(map(str, dict.fromkeys(item.by)))}{early}"
-
-
-def _count_text(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

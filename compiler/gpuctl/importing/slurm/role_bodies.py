@@ -22,6 +22,7 @@ from gpuctl.importing.slurm.srun_options import SrunOptions, step_gpus
 from gpuctl.importing.slurm.step_groups import Division, PlacedStep, StepGroup, divide
 from gpuctl.importing.slurm.step_loops import StepLoop
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
+from gpuctl.language.display_text import count_text
 from gpuctl.language.names import nearest_dns_label
 
 _FIELD = "roles"
@@ -171,7 +172,7 @@ class RoleBodies:
         for name, group in zip(self.names, self.division.groups, strict=True):
             for index in sorted(group.statements):
                 line, last = self._lines(index)
-                note = f"it is the role `{name}`, on {group.nodes} node{'s' if group.nodes > 1 else ''} of its own"
+                note = f"it is the role `{name}`, on {count_text(group.nodes, 'node')} of its own"
                 remarks.add(line, last, Outcome.CHANGED, _FIELD, f"{note}; {needs}" if needs else note)
                 needs = None
         for index, statement in enumerate(self.statements):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.capacity.quota_charges import format_amount
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.reading.event_rows import event_time
@@ -20,7 +21,7 @@ from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.containers import gpu_driver, no_command
 from gpuctl.reading.why.event_proofs import container_of, event_proof, object_title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, count_text, most_urgent, repeated
+from gpuctl.reading.why.finding import Finding, Proof, most_urgent, repeated
 from gpuctl.reading.why.log_patterns import PROGRAM_CAUSES
 from gpuctl.reading.why.program_errors import program_error
 from gpuctl.reading.why.stopped_jobs import command, how_to_run_again

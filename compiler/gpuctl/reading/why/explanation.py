@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuctl.kube.scope import Scope
+from gpuctl.language.display_text import count_text
 from gpuctl.language.settings import Settings
 from gpuctl.objects.hidden_names import unique_names
 from gpuctl.objects.ownership_metadata import Records
@@ -15,7 +16,7 @@ from gpuctl.reading.status import pod_status
 from gpuctl.reading.why import unexplained
 from gpuctl.reading.why.container_exits import container_exits
 from gpuctl.reading.why.evidence import Evidence, gather
-from gpuctl.reading.why.finding import Finding, count_text
+from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
 

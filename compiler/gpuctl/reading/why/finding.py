@@ -141,8 +141,3 @@ def most_urgent(findings: Iterable[Finding | None]) -> Finding | None:
 def repeated(number: int) -> str:
     """Return ``once``, ``twice``, ``3 times``."""
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
-
-
-def count_text(number: int, what: str) -> str:
-    """Return ``1 pod``, ``2 pods``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -13,13 +13,13 @@ from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders, smallest_change
 from gpuctl.capacity.verdicts import with_unit_names
-from gpuctl.language.display_text import first_few
+from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden_names import in_namespace
 from gpuctl.objects.role_jobs import role_of
 from gpuctl.reading.status import pod_status
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor
 from gpuctl.reading.why.scheduler_message import shortage_of
 

@@ -17,6 +17,7 @@ from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo
 from gpuctl.capacity.scheduling import RULES, NeighbourCounts, count_neighbours
 from gpuctl.capacity.shortage import PODS, eligible_nodes, format_units
 from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.language.display_text import count_text
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
@@ -24,7 +25,7 @@ from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
 # FitError.Error. The text after the reasons is a sentence of its own.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.quota_charges import format_amount
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
@@ -26,7 +27,7 @@ from gpuctl.reading.queue_position import (
 from gpuctl.reading.status import job_status, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.pod_refusals import field
 from gpuctl.reading.why.stopped_jobs import command
 

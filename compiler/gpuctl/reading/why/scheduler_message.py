@@ -8,8 +8,9 @@ from collections.abc import Container
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.scheduler_model import units
 from gpuctl.capacity.verdicts import with_unit_names
+from gpuctl.language.display_text import count_text
 from gpuctl.reading.why.evidence import mounted_claims
-from gpuctl.reading.why.finding import Finding, count_text
+from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.pending_pods import PendingPods
 from gpuctl.reading.why.stopped_jobs import command
 

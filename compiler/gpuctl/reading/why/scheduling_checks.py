@@ -10,14 +10,14 @@ from typing import Any
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES, untolerated_taint
 from gpuctl.capacity.shortage import is_maintenance_taint
-from gpuctl.language.display_text import first_few
+from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import TRAININGS, annotations_of
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message
 from gpuctl.reading.why.event_proofs import event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
-from gpuctl.reading.why.finding import Finding, Proof, count_text, most_urgent
+from gpuctl.reading.why.finding import Finding, Proof, most_urgent
 from gpuctl.reading.why.pending_pods import PendingPods, is_not_ready, pending_pods
 
 Numbers = dict[str, Any]

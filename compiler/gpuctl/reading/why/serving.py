@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.pod_templates import pod_templates
@@ -11,7 +12,7 @@ from gpuctl.objects.workload_state import gets_requests
 from gpuctl.reading.status import is_ready, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 
 YOUNG = 60.0
 """Seconds that controllers may need for endpoints and for an autoscaler's first metrics."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.language.display_text import first_few
+from gpuctl.language.display_text import count_text, first_few
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.stopped_jobs import command
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
@@ -13,7 +14,7 @@ from gpuctl.reading.schedule_status import run_times
 from gpuctl.reading.status import is_ready, job_status, one_line, pod_status
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 
 # Finalizers that the API server and controllers set while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.event_rows import event_time
@@ -11,7 +12,7 @@ from gpuctl.reading.status import job_status, one_line, pod_status
 from gpuctl.reading.why.containers import open_pull
 from gpuctl.reading.why.event_proofs import event_proof, is_outdated, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
-from gpuctl.reading.why.finding import Finding, Proof, count_text
+from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.pending_pods import SCHEDULER, scheduler_of
 from gpuctl.reading.why.stopped_jobs import command
 
