@@ -180,10 +180,11 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
         )
     if model.kind not in ("training", "inference"):
         return
-    nodes, is_elastic = nodes_of(model), model.kind == "training" and model.resources.node_range is not None
-    given = option(words, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines", "--num-machines")
-    if is_elastic:
+    if model.kind == "training" and model.resources.node_range is not None:
+        # The number of nodes of an elastic training is checked in `_elastic`.
         return
+    nodes = nodes_of(model)
+    given = option(words, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines", "--num-machines")
     if given is not None and (count := number(given[1])) is not None and count != nodes:
         yield diagnostic_at(
             document,

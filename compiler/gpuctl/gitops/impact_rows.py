@@ -101,8 +101,7 @@ def _amount(state: DeclaredState, pool: str, gpu_type: str) -> Amount:
 
 def quota_rows(before: DeclaredState, after: DeclaredState) -> Iterator[QuotaRow]:
     for key in sorted({*before.limits, *after.limits}):
-        row = QuotaRow(key, _asked(before, key), _asked(after, key), before.limits.get(key), after.limits.get(key))
-        yield row
+        yield QuotaRow(key, _asked(before, key), _asked(after, key), before.limits.get(key), after.limits.get(key))
 
 
 def _asked(state: DeclaredState, key: QuotaKey) -> Fraction:

@@ -18,7 +18,7 @@ router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 
 
-@router.get("/queues", tags=["quotas"], responses={200: {"model": QueueList}})
+@router.get("/queues", tags=["queues"], responses={200: {"model": QueueList}})
 def list_of_queues(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
     with service.simulation_context(caller) as reader:
@@ -26,7 +26,7 @@ def list_of_queues(service: ServiceOf, caller: Reads) -> dict[str, Any]:
         return QueueList.of(rows, PlatformGpus(service.platform), reader.scope.notes).as_json()
 
 
-@router.get("/queues/{queueName}", tags=["quotas"], responses={200: {"model": QueueDetail}})
+@router.get("/queues/{queueName}", tags=["queues"], responses={200: {"model": QueueDetail}})
 def one_queue(
     service: ServiceOf,
     caller: Reads,

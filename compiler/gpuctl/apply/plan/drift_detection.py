@@ -183,10 +183,10 @@ class _Comparison:
         is_over = end_state(live) is not None
         managers = [*held_by_others(claimed), (ADMISSION, fields_of(claimed))]
         for one in foreign_fields(claimed, wanted, managers, changed):
-            names = [name for name in one.managers if name != ADMISSION]
-            holders = holders_of(one.path, holdings)
             if one.path in SIZE_PATHS and is_within_bounds(wanted, live):
                 continue
+            names = [name for name in one.managers if name != ADMISSION]
+            holders = holders_of(one.path, holdings)
             if names and all(name.startswith(REWRITING_CONTROLLERS) for name in names):
                 if not is_within(one.path, "metadata"):
                     yield DriftedField(*one[:3], holders, is_added=one.new is None, is_by_controller=True)
