@@ -43,14 +43,14 @@ const TEXTS = ["job.name", "job.namespace", "environment.image", "resources.pool
 
 /** @typedef {{namespaces: string[], pools: string[], types: string[], queues: string[]}} Choices */
 
-/** Load what the cluster has to choose from. A list that may not be read is empty. @param {string} namespace @param {string} pool @returns {Choices} */
-function useChoices(namespace, pool) {
+/** Load what the cluster has to choose from beside its pools. A list that may not be read is empty. @param {string} namespace @param {string} pool @param {any[]} pools @returns {Choices} */
+function useChoices(namespace, pool, pools) {
   const loaded = useLoaded(async (ended) => {
     const list = async (/** @type {string} */ path, query = {}) => (await get(path, query, ended).catch(() => ({ items: [] }))).items;
-    const [namespaces, pools, types, queues] = await Promise.all([list("/namespaces", { all: true }), list("/pools"), list("/gpu-types"), list("/queues")]);
-    return { namespaces, pools, types, queues };
+    const [namespaces, types, queues] = await Promise.all([list("/namespaces", { all: true }), list("/gpu-types"), list("/queues")]);
+    return { namespaces, types, queues };
   }, [], 0);
-  const { namespaces = [], pools = [], types = [], queues = [] } = loaded.data || {};
+  const { namespaces = [], types = [], queues = [] } = loaded.data || {};
   const local = queues.flatMap((queue) => queue.localQueues).filter((place) => place.namespace === namespace);
   return {
     namespaces: namespaces.map((item) => item.name),
@@ -60,10 +60,10 @@ function useChoices(namespace, pool) {
   };
 }
 
-/** @param {{text: string, onChange: (text: string) => void}} props */
-export function DocumentForm({ text, onChange }) {
+/** @param {{text: string, pools: any[], onChange: (text: string) => void}} props */
+export function DocumentForm({ text, pools, onChange }) {
   const kind = read(text, "kind") || "";
-  const choices = useChoices(read(text, "job.namespace") || "default", read(text, "resources.pool") || "");
+  const choices = useChoices(read(text, "job.namespace") || "default", read(text, "resources.pool") || "", pools);
   const one = isOne(text);
   return html`<form class="document-form" aria-label=${t("Common fields of the document")} onSubmit=${(event) => event.preventDefault()}>
     ${!one && html`<p class="quiet">${t("The form is for one document; these are several.")}</p>`}

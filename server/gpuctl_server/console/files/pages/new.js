@@ -26,7 +26,8 @@ export default function New() {
   const [text, setText] = useState("");
   const [isTouched, setTouched] = useState(false);
   const pools = useLoaded((ended) => get("/pools", {}, ended), [], 0);
-  const pool = roomiest(pools.data?.items || []);
+  const known = pools.data?.items || [];
+  const pool = roomiest(known);
   useEffect(() => {
     if (!isTouched && (pools.data || pools.error)) setText(filled(TEMPLATES.training, pool));
   }, [pools.data, pools.error]);
@@ -75,7 +76,7 @@ export default function New() {
     <div class="new">
       <section aria-labelledby="form">
         <h2 id="form" class="label">${t("Form")}</h2>
-        <${DocumentForm} text=${text} onChange=${change} />
+        <${DocumentForm} text=${text} pools=${known} onChange=${change} />
       </section>
       <div>
         <label class="label" for="document">${t("Documents in YAML")}</label>
