@@ -123,7 +123,7 @@ def _check_sandbox(home: Path, sandbox: subprocess.Popen[str]) -> None:
         if line.startswith("Ctrl-C here"):
             break
     welcome = lines[lines.index("") + 1 :]
-    assert len(welcome) <= 12
+    assert len(welcome) <= 14
     assert (home / "kubeconfig").stat().st_mode & 0o777 == 0o600
     kubectl = [str(home / "bin" / "kubectl"), f"--kubeconfig={home / 'kubeconfig'}", f"--cache-dir={home / 'cache'}"]
     nodes = subprocess.run([*kubectl, "get", "nodes", "-o", "json"], capture_output=True, text=True, check=True)

@@ -332,11 +332,10 @@ def test_resume_reports_failures_per_job(queue_place: Place, queues: Queues) -> 
     place.apply(gpus("done", 1, job={"annotations": {OUTCOME: "complete"}}), gpus("first", 1), inference("serve"))
     place.gpuctl("wait", "done", "--for", "done", "--timeout", "180")
     place.running("first", "serve")
-    # Kueue itself creates no Workload for a Deployment.
-    place.patch("Deployment", "serve", {"metadata": {"labels": {QUEUE: "team"}}})
+    place.patch("Deployment", "serve", {"spec": {"replicas": 0}})
     place.gpuctl("pause", "first")
     place.until(lambda: not place.pods("first"), "its pod to go")
-    assert "Kueue has no Workload for it" in place.gpuctl("resume", "first", "serve", code=1).err
+    assert "not by `gpuctl pause`" in place.gpuctl("resume", "first", "serve", code=1).err
     assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
     # Kueue can be configured to delete the Workloads of finished jobs after some time.
     place.api.call("DELETE", queues.path(queues.workload("done")))

@@ -277,7 +277,7 @@ In another terminal, here:
   gpuctl usage cluster
   kubectl annotate pods --all -n {NAMESPACE} gpuctl.test/outcome=oom
 The same in a browser: {console.address}
-  with the token {console.token}
+The token for it: {console.token}
 Ctrl-C here stops it and removes everything."""
 
 
