@@ -122,6 +122,7 @@ def _check_sandbox(home: Path, sandbox: subprocess.Popen[str]) -> None:
         lines.append(line.rstrip("\n"))
         if line.startswith("Ctrl-C here"):
             break
+    assert "" in lines, lines
     welcome = lines[lines.index("") + 1 :]
     assert len(welcome) <= 14
     assert (home / "kubeconfig").stat().st_mode & 0o777 == 0o600
