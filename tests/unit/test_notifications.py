@@ -318,6 +318,10 @@ def test_malformed_headers_do_not_log_the_address(caplog: pytest.LogCaptureFixtu
             with client:
                 client.recv(65536)
                 client.sendall(b"HTTP/1.1 200 OK\r\nno header\r\n\r\n")
+                client.shutdown(socket.SHUT_WR)
+                # A socket that is closed with unread data resets the connection.
+                while client.recv(65536):
+                    pass
 
         thread = threading.Thread(target=answer)
         thread.start()
