@@ -7,11 +7,11 @@ import logging
 import os
 import secrets
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_server.request_log import LOG, request_id
 
 AUDIT = logging.getLogger("gpuctl_server.audit")
@@ -34,7 +34,7 @@ class AuditLines(logging.Formatter):
     """Formats a line of the audit as JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        moment = format_timestamp(record.created, "milliseconds")
         fields = {name: getattr(record, name) for name in (*FIELDS, WRITE)}
         return json.dumps({"time": moment, **fields}, ensure_ascii=False)
 

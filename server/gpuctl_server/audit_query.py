@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_server.audit import BEGUN, FIELDS, INTERRUPTED, RUNNING, WRITE, AuditMemory
 
 READ = 16 * 1024 * 1024
@@ -155,7 +156,7 @@ def _line(text: str | bytes) -> dict[str, Any] | None:
 def _as_written(when: datetime) -> str:
     """Return a time in the format of the lines, so that they compare as text. Digits below a millisecond are cut
     off."""
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_timestamp(when, "milliseconds")
 
 
 def _namespace_of(title: str) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from gpuctl.api.job_detail_answers import JobMetrics
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
-from gpuctl_server.timestamps import format_time, parse_time
+from gpuctl_server.timestamps import parse_time
 from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 
 MOST_POINTS = 500
@@ -104,7 +105,7 @@ def _range(item: ListedJob, start: datetime | None, end: datetime | None) -> tup
     first = int(start.timestamp()) if start is not None else int(parse_time(begun).timestamp()) if begun else last
     if first > last:
         if start is not None:
-            raise _invalid(f"startTime {_stamp(first)} is after endTime {_stamp(last)}")
+            raise _invalid(f"startTime {format_timestamp(first)} is after endTime {format_timestamp(last)}")
         # The end of the range is before the start of the job.
         first = last
     # There are no values of the future.
@@ -128,7 +129,7 @@ def _over_time(
 
 def _points(found: list[Series]) -> list[dict[str, Any]]:
     return [
-        {"timestamp": _stamp(sample.time), "value": _rounded(sample.value)}
+        {"timestamp": format_timestamp(sample.time), "value": _rounded(sample.value)}
         for series in found
         for sample in series.samples
     ]
@@ -153,10 +154,6 @@ def _formatted(query: MetricQuery, value: float | None) -> str | None:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
-
-
-def _stamp(seconds: float) -> str:
-    return format_time(datetime.fromtimestamp(seconds, timezone.utc))
 
 
 def _invalid(message: str) -> Problem:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gpuctl.api.job_answers import log_end, log_event, log_line, log_problem
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.objects.durations import parse_duration
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.log_parsing import instant
 from gpuctl.reading.log_streams import NoLog
 from gpuctl.usecases.job_logs import JobLogs, LogQuery
@@ -48,7 +49,7 @@ def since(text: str) -> dict[str, Any]:
     if seconds:
         return {"since_seconds": seconds}
     try:
-        return {"since_time": parse_time(text).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        return {"since_time": format_timestamp(parse_time(text))}
     except InvalidTime:
         raise Problem(
             400,

@@ -6,12 +6,12 @@ import json
 import logging
 import secrets
 import sys
-import time
 from contextvars import ContextVar
 from typing import Any
 
 from gpuctl.language.display_text import visible_json
 from gpuctl.language.masking import redact
+from gpuctl.objects.timestamps import format_timestamp
 
 LOG = logging.getLogger("gpuctl_server")
 _ID: ContextVar[str] = ContextVar("request_id", default="")
@@ -38,7 +38,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         value: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "time": format_timestamp(record.created, "milliseconds"),
             "level": record.levelname.lower(),
             "message": redact(record.getMessage()),
         }

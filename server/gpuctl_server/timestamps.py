@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 
+from gpuctl.objects.timestamps import parse_timestamp
+
 _TIME = re.compile(
     r"(?a)(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\s?(?:([Zz])|([+ -]?)(\d\d:\d\d))?\Z",
 )
@@ -28,12 +30,6 @@ def parse_time(text: str) -> datetime:
     day, time, fraction, _, sign, zone = match.groups()
     offset = "+00:00" if zone is None else f"{'-' if sign == '-' else '+'}{zone}"
     try:
-        found = datetime.fromisoformat(f"{day}T{time}.{(fraction or '0')[:6]:0<6}{offset}").astimezone(timezone.utc)
+        return parse_timestamp(f"{day}T{time}.{fraction or '0'}{offset}").astimezone(timezone.utc)
     except (ValueError, OverflowError):
         raise InvalidTime(f"`{text[:80]}` is not a time such as {EXAMPLE}") from None
-    return found
-
-
-def format_time(when: datetime) -> str:
-    """Return a time in UTC, RFC 3339, to the second."""
-    return when.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

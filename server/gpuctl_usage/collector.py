@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.collector_context import (
     CannotCollect,
     CollectorContext,
@@ -357,7 +357,7 @@ class Collector:
             self._health.unanswered += 1
             LOG.warning(
                 "a snapshot has no utilization: the measurements cannot be read",
-                extra={"at": utc_timestamp(moment), "problem": str(error)},
+                extra={"at": format_timestamp(moment), "problem": str(error)},
             )
             return []
         self._health.samples += sum(len(series.times) for series in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.hour_rollup import LOG, log_discrepancies
 from gpuctl_usage.rollup.day import add_up
@@ -54,7 +54,8 @@ class DayRoller:
         if changed is None:
             self._touched.add(day)
         else:
-            LOG.info("day rolled up", extra={"day": utc_timestamp(day)[:10], "hours": len(hours), "changed": changed})
+            told = {"day": format_timestamp(day)[:10], "hours": len(hours), "changed": changed}
+            LOG.info("day rolled up", extra=told)
         return bool(changed)
 
     def roll_due(self, now: float) -> int:

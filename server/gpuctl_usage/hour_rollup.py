@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
 from gpuctl_usage.facts import DAY, HOUR, GpuSeries, Holding, SharedGpuMetrics
 from gpuctl_usage.gathering.gpu_samples import CollectionInterrupted, GpuSamples, PodPlace
@@ -142,7 +142,7 @@ class HourRoller:
             self._health.unanswered += 1
             LOG.warning(
                 "the measurements of an hour cannot be read",
-                extra={"hour": utc_timestamp(start), "problem": str(error)},
+                extra={"hour": format_timestamp(start), "problem": str(error)},
             )
             if earlier is None and known is not None and known.coverage and now < start + HOUR + GIVE_UP_AFTER:
                 return False
@@ -178,7 +178,7 @@ class HourRoller:
         if not provisional:
             self._not_before.pop(start, None)
         if over and (changed or not provisional):
-            told = {"hour": utc_timestamp(start), "provisional": provisional, "changed": changed}
+            told = {"hour": format_timestamp(start), "provisional": provisional, "changed": changed}
             more = {"coverage": None if coverage is None else round(coverage, 4)}
             LOG.info("hour rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
@@ -205,9 +205,9 @@ class HourRoller:
             # The message has all values because `gpuctl usage rollup` prints no log fields.
             LOG.warning(
                 "hour %s: Prometheus has lost %s GPU-hours of stored measurements, of %s%s: %s",
-                *(utc_timestamp(start), f"{amount:g}", ", ".join(places[:_MAX_LOGGED]), more),
+                *(format_timestamp(start), f"{amount:g}", ", ".join(places[:_MAX_LOGGED]), more),
                 "the stored measurements are replaced" if even_if_less else "the stored measurements are kept",
-                extra={"hour": utc_timestamp(start), "gpu_hours": amount},
+                extra={"hour": format_timestamp(start), "gpu_hours": amount},
             )
 
     def _held(self, first: float, end: float) -> list[Holding]:
@@ -269,7 +269,7 @@ def log_discrepancies(rolled: RolledUp, said: str) -> list[Discrepancy]:
     for item in found[:_MAX_LOGGED]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
         told = {
-            "hour": utc_timestamp(rolled.start),
+            "hour": format_timestamp(rolled.start),
             "where": where,
             "what": item.what,
             "missing": round(item.missing, 3),

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp
 from support.cluster_tools import Document, Outcome, Place, notebook
 from support.idle_usage import events, worker, write_usage
 
@@ -31,19 +31,19 @@ def limited(name: str, gpu: int = 0, **limits: str) -> Document:
 def started(place: Place, name: str, hours: float) -> None:
     """Let the pod of a notebook have started some hours ago."""
     place.running(name)
-    time_text = to_rfc3339(time.time() - hours * HOUR)
+    time_text = format_timestamp(time.time() - hours * HOUR)
     place.patch("Pod", f"{name}-0", {"status": {"startTime": time_text}}, subresource="status")
 
 
 def report(plane: ControlPlane, place: Place, name: str, **line: Any) -> None:
     """Write a line of a notebook's sidecar, printed now."""
-    text = json.dumps({"time": to_rfc3339(time.time()), **line})
+    text = json.dumps({"time": format_timestamp(time.time()), **line})
     plane.write_log(place.namespace, f"{name}-0", text, container="gpuctl-activity")
 
 
 def used(hours: float, busy: int = 0) -> dict[str, Any]:
     """Return the activity of a notebook that was last used some hours ago."""
-    return {"last_activity": to_rfc3339(time.time() - hours * HOUR), "kernels": 1, "busy": busy}
+    return {"last_activity": format_timestamp(time.time() - hours * HOUR), "kernels": 1, "busy": busy}
 
 
 def idle(place: Place, *flags: str, code: int = 0) -> Outcome:

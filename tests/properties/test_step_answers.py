@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.number_format import utc_timestamp
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.rollup.day import add_up
@@ -115,13 +115,13 @@ def test_rows_of_steps_equal_sums_over_seconds(world: World) -> None:
             for start, end in pairwise(bounds(hours.start, hours.end, step, zone_of(tz))):
                 if (start, end) not in known:
                     known[start, end] = oracle(world, start, end)
-                oracles[utc_timestamp(start)], seconds[utc_timestamp(start)] = known[start, end], end - start
+                oracles[format_timestamp(start)], seconds[format_timestamp(start)] = known[start, end], end - start
             check_ledger(database, hours, oracles)
             check_rows(database, hours, oracles, seconds)
         # Of a whole day the day is read, of which three hours are known.
         midnight = START // DAY * DAY
         of_day = HoursQuery("", midnight, midnight + DAY, step=StepUnit.WEEK)
-        time, truth = utc_timestamp(midnight), known[START, START + HOURS * HOUR]
+        time, truth = format_timestamp(midnight), known[START, START + HOURS * HOUR]
         check_ledger(database, of_day, {time: truth})
         check_rows(database, of_day, {time: truth}, {time: HOURS * HOUR})
         database.close()

@@ -11,8 +11,8 @@ import pytest
 from gpuctl.apply.run import lease
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import PART_OF, records
+from gpuctl.objects.timestamps import age
 from gpuctl.objects.workload_state import (
-    age,
     carried_over,
     end_state,
     is_pod_of,

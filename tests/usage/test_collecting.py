@@ -13,9 +13,8 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage.answers.number_format import utc_timestamp
+from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
-from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level
@@ -73,14 +72,14 @@ def delete(place: Place, kind: str, name: str) -> None:
 def bound_at(obj: Object) -> float | None:
     """Return the time at which the pod was bound, as the API server has it."""
     [found] = [item for item in obj["status"]["conditions"] if item["type"] == "PodScheduled"]
-    return seconds(found["lastTransitionTime"])
+    return seconds_of(found["lastTransitionTime"])
 
 
 def container_times(obj: Object) -> tuple[float | None, float | None]:
     """Return the times at which the pod's container started and ended."""
     [status] = obj["status"]["containerStatuses"]
     state: dict[str, Any] = status["state"].get("terminated") or status["state"]["running"]
-    return seconds(state["startedAt"]), seconds(state.get("finishedAt"))
+    return seconds_of(state["startedAt"]), seconds_of(state.get("finishedAt"))
 
 
 def test_finished_job_has_the_times_of_the_api_server(place: Place, collector: Collecting) -> None:
@@ -154,7 +153,7 @@ def test_changed_labels_begin_a_new_interval(place: Place, collector: Collecting
     collector.until(lambda: len(collector.of(place.namespace, "alone")) == 2, "another interval")
     one, two = collector.of(place.namespace, "alone")
     assert one == first._replace(end=two.start, ending=EndReason.CHANGED)
-    written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
+    written = max(seconds_of(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert two == first._replace(start=written, labels={"team": "b"}, annotations={"cost-center": "7"})
     # Labels that the pod does not have are taken from its namespace.
     time.sleep(1.1)
@@ -204,7 +203,7 @@ def test_forged_owner_references_are_not_trusted(place: Place, plane: ControlPla
 def test_state_changes_of_a_node_are_recorded(plane: ControlPlane, api: Any, collector: Collecting) -> None:
     """The node joins, is cordoned, fails, and is deleted."""
     [there] = collector.until(lambda: collector.capacities(NODE), "the node")
-    created = seconds(api.call("GET", Key("Node", "", NODE).path)["metadata"]["creationTimestamp"])
+    created = seconds_of(api.call("GET", Key("Node", "", NODE).path)["metadata"]["creationTimestamp"])
     assert there == Capacity(NODE, "NVIDIA-H100-80GB-HBM3", 64, CapacityState.READY, created or 0, None)
     # The collector knows the node of a first attempt: a rerun needs another name.
     name = f"late-node-{next(_NUMBERS)}"
@@ -286,7 +285,7 @@ def test_killed_collector_loses_nothing_after_a_restart(
     assert (short.start, short.end) == (bound_at(obj), container_times(obj)[1])
     assert (new.start, new.end) == (bound_at(place.get("Pod", "new")), None)
     one, two = collector.of(place.namespace, "other")
-    written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
+    written = max(seconds_of(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert (one.start, one.end, two.start, two.end) == (before["other"].start, written, written, None)
     assert (one.labels, two.labels) == ({"team": "a"}, {"team": "b"})
     # Restart again, without a change in between: the same.
@@ -348,7 +347,7 @@ def test_rollup_command_recomputes_hours(plane: ControlPlane, place: Place, tmp_
         number, [Capacity("n1", "m", 8, CapacityState.READY, before - 100.0, None)], before + 9000.0
     )
     database.put_holdings(number, [held], before + 9000.0)
-    times = ["--from", utc_timestamp(before), "--to", utc_timestamp(before + 2 * HOUR)]
+    times = ["--from", format_timestamp(before), "--to", format_timestamp(before + 2 * HOUR)]
     command = ["usage", "rollup", *times, "--database", str(tmp_path / "usage.db")]
     assert place.anywhere(*command).out == "2 hours rolled up, 2 changed\n"
     assert place.anywhere(*command).out == "2 hours rolled up, 0 changed\n"

@@ -12,9 +12,9 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.users import grants
 from gpuctl.objects.api_resources import Key
+from gpuctl.objects.timestamps import seconds_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.facts import HOUR, GpuQuota
-from gpuctl_usage.gathering.object_facts import seconds
 from gpuctl_usage.sums import Group, Level, RolledUp
 from support.cluster_tools import GPU, POOL, Object, Place, pool_node
 from support.collecting import Collecting, collecting
@@ -58,7 +58,7 @@ def until(collector: Collecting, place: Place, gpus: float | None) -> float:
 def limits_written_at(obj: Object) -> float | None:
     """Return the time of the last change of a quota's limits, as the API server has it."""
     [found] = [item["time"] for item in obj["metadata"]["managedFields"] if not item.get("subresource")]
-    return seconds(found)
+    return seconds_of(found)
 
 
 def delete(place: Place, name: str) -> None:
@@ -76,14 +76,14 @@ def set_to(place: Place, name: str, gpus: int) -> Object:
 def test_quotas_that_are_created_changed_and_deleted(place: Place, collector: Collecting) -> None:
     """The smallest of several quotas applies, a scoped quota never; also across downtime of the collector."""
     place.limit("most", gpu="8", pods="50")
-    assert until(collector, place, 8) == seconds(place.get("ResourceQuota", "most")["metadata"]["creationTimestamp"])
+    assert until(collector, place, 8) == seconds_of(place.get("ResourceQuota", "most")["metadata"]["creationTimestamp"])
     scoped: Object = {"hard": {LIMITED: "1"}, "scopeSelector": {"matchExpressions": []}}
     scoped["scopeSelector"]["matchExpressions"] += [{"scopeName": "PriorityClass", "operator": "Exists"}]
     place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "some"}, "spec": scoped})
     # The API server's times are whole seconds: of two limits within a second only the last counts.
     time.sleep(1.1)
     place.limit("less", gpu="4")
-    assert until(collector, place, 4) == seconds(place.get("ResourceQuota", "less")["metadata"]["creationTimestamp"])
+    assert until(collector, place, 4) == seconds_of(place.get("ResourceQuota", "less")["metadata"]["creationTimestamp"])
     time.sleep(1.1)
     changed = set_to(place, "less", 6)
     assert until(collector, place, 6) == limits_written_at(changed)

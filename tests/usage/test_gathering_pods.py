@@ -18,7 +18,6 @@ from gpuctl_usage.gathering.object_facts import (
     NodeFacts,
     OwnerReference,
     PodFacts,
-    seconds,
 )
 from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
 from gpuctl_usage.rollup.aggregation import CLUSTER
@@ -597,9 +596,3 @@ def test_capacity_states_of_a_node() -> None:
         CapacityState.NOT_READY: node(ready="Unknown"),
     }
     assert {state: item.state for state, item in cases.items()} == {state: state for state in cases}
-
-
-def test_seconds_of_api_timestamps() -> None:
-    assert seconds("2024-06-01T10:00:00Z") == T0
-    assert seconds("2024-06-01T10:00:00.250000Z") == T0 + 0.25
-    assert [seconds(value) for value in (None, "", "yesterday", 7)] == [None] * 4

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
-from gpuctl_usage.answers.number_format import utc_timestamp
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
@@ -138,13 +138,13 @@ def check(known: KnownStore, truth: dict[str, list[float]], step: StepUnit, tz: 
     for begin, finish in pairwise(bounds(hours.start, hours.end, step, zone_of(tz))):
         start, end = max(begin, FIRST), min(finish, LAST)
         for namespace in NAMESPACES if start < end else ():
-            row = found.get((namespace, utc_timestamp(begin)))
+            row = found.get((namespace, format_timestamp(begin)))
             held = known.held(namespace, start, end)
             assert (row is not None) == (held > 0)
             if row is None:
                 continue
             most = truth[namespace][end - FIRST] - truth[namespace][start - FIRST]
-            where = namespace, step, tz, utc_timestamp(begin)
+            where = namespace, step, tz, format_timestamp(begin)
             assert row["total_gpu_capacity"] == pytest.approx(most / (end - start), abs=0.0051), where
             if most > 0.001:
                 assert row["allocation_rate"] == pytest.approx(100 * held / most, abs=0.0051), where
@@ -212,7 +212,7 @@ def test_days_with_pruned_hours(address: str) -> None:
     first, second = (2 * 1000 + 6 * (4 * HOUR - 1000)) / (4 * HOUR), (6 * 6 + there / DAY * 18) / 24
     found = rows(database, hours)
     for row, before in zip(found, exact, strict=True):
-        expected = first if row["stat_hour"] == utc_timestamp(MIDNIGHT) else second
+        expected = first if row["stat_hour"] == format_timestamp(MIDNIGHT) else second
         assert row["total_gpu_capacity"] == pytest.approx(expected, abs=0.0051)
         assert row["stat_hour"] == before["stat_hour"]
     database.close()
@@ -251,7 +251,7 @@ def test_namespace_without_holdings_has_no_row(address: str) -> None:
     assert idle
     truth = known.most()
     for row in idle:
-        start = next(hour for hour in range(FIRST, LAST, HOUR) if utc_timestamp(hour) == row["stat_hour"])
+        start = next(hour for hour in range(FIRST, LAST, HOUR) if format_timestamp(hour) == row["stat_hour"])
         end = min(start + HOUR, LAST)
         most = truth[row["namespace"]][end - FIRST] - truth[row["namespace"]][start - FIRST]
         assert row["total_gpu_capacity"] == pytest.approx(most / (end - start), abs=0.0051)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
 from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, GroupUse, IdleGpuReport, IdleHolder, UsageView
 
 _HOUR = 3600
@@ -241,8 +242,8 @@ def usage_answer(view: UsageView, *, by_step: bool = False) -> UsageAnswer:
     return UsageAnswer(
         level=view.level,
         key=view.key or None,
-        start_time=to_rfc3339(view.asked.start),
-        end_time=to_rfc3339(view.asked.end),
+        start_time=format_timestamp(view.asked.start),
+        end_time=format_timestamp(view.asked.end),
         time_zone=view.asked.zone,
         step=view.step,
         **_known(known),

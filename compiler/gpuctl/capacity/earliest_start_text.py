@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from gpuctl.capacity.verdicts import Opening
+from gpuctl.objects.timestamps import parse_timestamp
 
 _SHOWN = 3
 
@@ -27,7 +28,7 @@ def _told(namespace: str, job: str, at: str | None, now: str) -> str:
 
 def _span(at: str, now: str) -> str:
     """Format a duration, rounded up to minutes."""
-    minutes = -int((_moment(now) - _moment(at)).total_seconds() // 60)
+    minutes = -int((parse_timestamp(now) - parse_timestamp(at)).total_seconds() // 60)
     days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
     parts = [(days, "d"), (hours, "h"), (minutes, "min")]
     return " ".join(f"{number} {unit}" for number, unit in parts if number)
@@ -35,10 +36,6 @@ def _span(at: str, now: str) -> str:
 
 def _clock(at: str, now: str) -> str:
     """Format a time, rounded up to minutes, with the date if it is another day."""
-    moment = _moment(at)
+    moment = parse_timestamp(at)
     moment += timedelta(seconds=-moment.second % 60)
-    return f"{moment:%H:%M} UTC" + ("" if moment.date() == _moment(now).date() else f" on {moment:%Y-%m-%d}")
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return f"{moment:%H:%M} UTC" + ("" if moment.date() == parse_timestamp(now).date() else f" on {moment:%Y-%m-%d}")

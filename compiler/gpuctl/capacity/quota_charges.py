@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from gpuctl.capacity.pod_requests import (
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.pod_templates import job_templates, pod_templates
 from gpuctl.objects.quantities import format_bytes
+from gpuctl.objects.timestamps import parse_timestamp
 
 # Objects that controllers create and gpuctl never handles: kind -> resource with its group.
 _MADE_BY_CONTROLLERS = {"ReplicaSet": "replicasets.apps", "ControllerRevision": "controllerrevisions.apps"}
@@ -354,8 +355,7 @@ def _ended(pod: Object, now: datetime | None) -> bool:
     ends, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
     if now is None or ends is None or grace is None:
         return False
-    moment = datetime.strptime(ends, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    return now > moment + timedelta(seconds=grace)
+    return now > parse_timestamp(ends) + timedelta(seconds=grace)
 
 
 def _service(spec: Object) -> Amounts:

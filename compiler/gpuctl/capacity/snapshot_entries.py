@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from gpuctl.capacity.eviction_tolerance import eviction_tolerance, restarts_on_failure
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 
 ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -87,10 +88,9 @@ def _end(spec: Object, start: str | None, pod: Object) -> str | None:
     grace = pod.get("terminationGracePeriodSeconds")
     seconds = int(spec["activeDeadlineSeconds"]) + (_GRACE if grace is None else int(grace))
     try:
-        end = datetime.fromisoformat(start.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+        return format_timestamp(parse_timestamp(start) + timedelta(seconds=seconds))
     except (OverflowError, ValueError):
         return None
-    return end.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def job_entry(job: Object) -> Object | None:

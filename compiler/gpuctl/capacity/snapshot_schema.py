@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Any
 
 from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.schema_check import Each, Maybe
+from gpuctl.objects.timestamps import parse_timestamp
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", re.ASCII)
 
@@ -16,7 +16,7 @@ def _moment(value: Any) -> None:
     """Raise ValueError if a value is not a time as the API writes it (RFC 3339)."""
     if not isinstance(value, str) or not _MOMENT.fullmatch(value):
         raise ValueError(f"{value!r} is not a time such as 2026-01-31T12:00:00Z")
-    datetime.fromisoformat(value.replace("Z", "+00:00"))
+    parse_timestamp(value)
 
 
 _LABELS = Maybe(Each(str))

@@ -21,6 +21,7 @@ from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.credentials import ClientCertificate, Credential, bearer
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
+from gpuctl.objects.timestamps import parse_timestamp
 
 LONGEST = 300.0
 """Seconds after which a plugin is killed; the user may be logging in."""
@@ -152,10 +153,7 @@ class ExecPlugin:
         if stamp is None:
             return None
         try:
-            # Before Python 3.11 `fromisoformat` takes only three or six digits of a second, and no Z.
-            whole, _, rest = str(stamp).replace("Z", "+00:00").partition(".")
-            zone = rest.lstrip("0123456789")
-            return datetime.fromisoformat(whole + zone).astimezone(timezone.utc)
+            return parse_timestamp(str(stamp))
         except ValueError:
             raise self._failure("the expirationTimestamp of its output is not a time") from None
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.autoscalers import AUTOSCALERS, keep_paused
-from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, SET_NAME, WORKER_INDEX
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.objects.role_jobs import JOBSET_LABEL
+from gpuctl.objects.timestamps import age
 
 _SERVER_METADATA = (
     "uid",
@@ -226,14 +225,6 @@ def without_generated_suffix(name: str) -> str:
 def gets_requests(pod: Object) -> bool:
     """Return True unless a pod is a worker of a LeaderWorkerSet: the leader of a replica gets its requests."""
     return labels_of(pod).get(WORKER_INDEX, "0") == "0"
-
-
-def age(timestamp: str | None, now: datetime | None = None) -> str:
-    """Return the time since an API timestamp (RFC 3339): ``45s``, ``12m``, ``3h``, ``2d``."""
-    if not timestamp:
-        return "unknown time"
-    then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    return rough_duration(((now or datetime.now(timezone.utc)) - then).total_seconds())
 
 
 def recreatable(live: Object) -> Object:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime, timezone
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.objects.workload_state import intermediate_owners, possible_owners, without_generated_suffix
 
 # Suffixes that controllers append to the owner's name for their pods: k8s.io/kubernetes, pkg/controller.
@@ -130,5 +130,5 @@ def _recorded(event: Object, second: str) -> str:
     if re.fullmatch(r"[0-9a-f]{16}", stamp) is None:
         return ""
     seconds, rest = divmod(int(stamp, 16), 10**9)
-    same = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S") == second
+    same = format_timestamp(seconds) == f"{second}Z"
     return f"{rest:09d}" if same else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.language.display_text import visible
@@ -94,11 +93,6 @@ class LedgerLine(NamedTuple):
 
 class InvalidLedger(ValueError):
     """A response does not have the form of a usage ledger."""
-
-
-def to_rfc3339(seconds: float) -> str:
-    """Return a time in UTC with whole seconds, RFC 3339."""
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def sum_gpu_times(parts: Iterable[GpuTime]) -> GpuTime:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import NamedTuple
+
+from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
 _BAR = 16 * 1024
@@ -43,7 +44,7 @@ def instant(stamp: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _second(text: str, zone: str) -> int:
-    return int(datetime.fromisoformat(text + zone.replace("Z", "+00:00")).timestamp())
+    return int(parse_timestamp(text + zone).timestamp())
 
 
 def parse(portions: Iterable[bytes]) -> Iterator[list[LogLine]]:
@@ -112,8 +113,7 @@ class Position:
         if not self._recent and self._open is None:
             return None
         stamp = self._open[0] if self._open is not None else self._recent[-1]
-        moment = datetime.fromtimestamp(instant(stamp) // 1_000_000_000, timezone.utc) - timedelta(seconds=1)
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return format_timestamp(instant(stamp) // 1_000_000_000 - 1)
 
     def resume(self) -> None:
         """Prepare for a new stream that starts at :attr:`since`."""

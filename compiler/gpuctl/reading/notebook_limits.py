@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from datetime import datetime
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.durations import format_duration, parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl.reading.status import Status
 
 _LEAST_AHEAD = 3600.0
@@ -36,8 +35,10 @@ class LimitSeconds(NamedTuple):
             return ""
         end, field = self.end(start), f"`notebook.max_lifetime: {format_duration(int(self.max_lifetime))}`"
         if now >= end:
-            return f"its lifetime has ended, at {to_rfc3339(end)} ({field})"
-        return f"it is paused in {rough_duration(end - now)}, at {to_rfc3339(end)} ({field}); save your work before"
+            return f"its lifetime has ended, at {format_timestamp(end)} ({field})"
+        return (
+            f"it is paused in {rough_duration(end - now)}, at {format_timestamp(end)} ({field}); save your work before"
+        )
 
 
 def limits_of(workload: Object, keys: Records) -> LimitSeconds:
@@ -47,19 +48,11 @@ def limits_of(workload: Object, keys: Records) -> LimitSeconds:
     return LimitSeconds(*(parse_duration(text) or None if text else None for text in texts))
 
 
-def time_of(text: object) -> float | None:
-    """Return an RFC 3339 time in UTC as seconds; None for other text."""
-    try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
 def start_of(pod: Object) -> float | None:
     """Return the time at which a node accepted a pod; None for a pod that waits or is being deleted."""
     if pod["metadata"].get("deletionTimestamp"):
         return None
-    return time_of((pod.get("status") or {}).get("startTime"))
+    return seconds_of((pod.get("status") or {}).get("startTime"))
 
 
 def with_lifetime(status: Status, workload: Object | None, pods: Iterable[Object], keys: Records) -> Status:

@@ -11,6 +11,7 @@ from gpuctl.hints import JobHint
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.cron_times import next_time
 from gpuctl.reading.status import SCHEDULED, Status, job_status
@@ -34,7 +35,7 @@ def run_times(cron_job: Object, now: datetime | None = None) -> RunTimes:
         # This machine does not have the time zone.
         return RunTimes(last, None)
     coming = next_time(spec["schedule"], zone, now or datetime.now(timezone.utc))
-    return RunTimes(last, coming.strftime("%Y-%m-%dT%H:%M:%SZ") if coming is not None else None)
+    return RunTimes(last, format_timestamp(coming) if coming is not None else None)
 
 
 def schedule_status(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.why.event_proofs import has_expected_reporter
 
@@ -60,5 +60,4 @@ def _times(pod: Object, events: Iterable[Object]) -> Iterator[tuple[str, str]]:
 
 
 def _seconds(before: str, after: str) -> float:
-    times = [datetime.fromisoformat(time.replace("Z", "+00:00")) for time in (before, after)]
-    return (times[1] - times[0]).total_seconds()
+    return (parse_timestamp(after) - parse_timestamp(before)).total_seconds()

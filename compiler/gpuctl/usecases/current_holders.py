@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, answered_number, answered_text, sum_gpu_times
 from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, UsageRange
 from gpuctl.usecases.usage_backends import UsageBackend
@@ -29,7 +29,7 @@ def current_holders(backend: UsageBackend, cluster: str, namespace: str, order: 
     found = backend.snapshot(cluster)
     try:
         time = str(found["snapshot_time"])
-        moment = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
+        moment = parse_timestamp(time).timestamp()
         held = [item for item in _held(found) if not namespace or item.holder.namespace == namespace]
         known = answered_number(found["total_gpu_capacity"]), answered_number(found["allocated_gpu_count"])
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -9,8 +9,7 @@ from gpuctl.acts import pausing
 from gpuctl.hints import JobHint
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.durations import rough_duration
-from gpuctl.reading.gpu_time import to_rfc3339
-from gpuctl.reading.notebook_limits import time_of
+from gpuctl.objects.timestamps import format_timestamp, seconds_of
 
 
 class IdleVerdict(str, Enum):
@@ -65,7 +64,7 @@ class IdleJob(NamedTuple):
         if self.cause:
             return self.cause
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
-        return f"{number} been idle for {rough_duration(self.hours * 3600)}, since {to_rfc3339(self.since)}"
+        return f"{number} been idle for {rough_duration(self.hours * 3600)}, since {format_timestamp(self.since)}"
 
     @property
     def message(self) -> str:
@@ -97,7 +96,7 @@ class IdleJudgement(NamedTuple):
 
 def warned_at(live: Object, mark: str) -> float:
     """Return the time of the last warning about a job, from its annotation ``mark``; 0 without one."""
-    return time_of(annotations_of(live).get(mark, "")) or 0.0
+    return seconds_of(annotations_of(live).get(mark, "")) or 0.0
 
 
 def webhook_body(job: IdleJob, cluster: str) -> dict[str, Any]:
@@ -109,7 +108,7 @@ def webhook_body(job: IdleJob, cluster: str) -> dict[str, Any]:
         "name": job.name,
         "owner": job.owner,
         "gpus": job.gpus,
-        "idleSince": to_rfc3339(job.since),
+        "idleSince": format_timestamp(job.since),
         "idleHours": round(job.hours, 2),
         "action": job.verdict.value,
         "message": job.message,

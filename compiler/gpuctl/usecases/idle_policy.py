@@ -20,7 +20,7 @@ from gpuctl.language.platform_document import UsageIdle
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.job_rows import Job, read_jobs_without_pods
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, warned_at
@@ -174,7 +174,7 @@ def warn_or_pause(reader: ReadContext, job: IdleJob, now: float) -> None:
         pausing.pause(session, job.live, reader.keys, job.reason)
     else:
         # The uid makes the patch fail for a job that was recreated and may not be idle.
-        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: to_rfc3339(now)}}
+        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: format_timestamp(now)}}
         session.patch(key_of(job.live), {"metadata": metadata})
     _tell(session, job, now)
 
@@ -197,8 +197,8 @@ def _tell(session: Session, job: IdleJob, now: float) -> None:
         "reason": job.event,
         "message": job.message,
         "source": {"component": "gpuctl"},
-        "firstTimestamp": to_rfc3339(now),
-        "lastTimestamp": to_rfc3339(now),
+        "firstTimestamp": format_timestamp(now),
+        "lastTimestamp": format_timestamp(now),
         "count": 1,
     }
     session.request("POST", f"/api/v1/namespaces/{key.namespace}/events", body=event)

@@ -19,9 +19,9 @@ from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, cont
 from gpuctl.objects.durations import format_duration, rough_duration
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.notebook_limits import LimitSeconds, limits_of, start_of, time_of
+from gpuctl.reading.notebook_limits import LimitSeconds, limits_of, start_of
 from gpuctl.reading.status import one_line
 from gpuctl.usecases.idle_jobs import IdleJob, IdleVerdict, warned_at
 from gpuctl.usecases.read_context import ReadContext
@@ -123,7 +123,7 @@ def _lifetime(found: IdleJob, limits: LimitSeconds, now: float) -> IdleJob | Non
         return None
     if now >= end:
         field = f"`notebook.max_lifetime: {format_duration(int(limits.max_lifetime))}`"
-        cause = f"it ran for {rough_duration(now - found.since)}, since {to_rfc3339(found.since)} ({field})"
+        cause = f"it ran for {rough_duration(now - found.since)}, since {format_timestamp(found.since)} ({field})"
         return found._replace(limit="max_lifetime", cause=cause)
     cause = limits.lifetime_warning(found.since, now)
     return found._replace(limit="max_lifetime", cause=cause, verdict=IdleVerdict.WARN)
@@ -136,7 +136,7 @@ def _idle(
     if now - found.since < stop_after:
         return None
     activity = read_activity(reader.scope.session, pod, now)
-    reported = time_of(annotations_of(found.live or {}).get(reader.keys.last_used)) or 0.0
+    reported = seconds_of(annotations_of(found.live or {}).get(reader.keys.last_used)) or 0.0
     last = max(activity.last, found.since, reported if reported <= now + _CLOCK_SKEW else 0.0)
     if not activity.unknown and now - last < stop_after:
         return None
@@ -149,7 +149,7 @@ def _idle(
         cause = f"not paused by `notebook.stop_after`: {unknown}"
         return found._replace(limit="stop_after", verdict=IdleVerdict.UNKNOWN, cause=cause)
     field = f"`notebook.stop_after: {format_duration(int(stop_after))}`"
-    cause = f"no activity for {rough_duration(now - last)}, since {to_rfc3339(last)} ({field})"
+    cause = f"no activity for {rough_duration(now - last)}, since {format_timestamp(last)} ({field})"
     return found._replace(limit="stop_after", since=last, hours=(now - last) / 3600, cause=cause)
 
 
@@ -184,7 +184,7 @@ def parse_activity(text: str, now: float) -> Activity:
         return Activity(0.0, f"its container {ACTIVITY_CONTAINER} has reported nothing yet")
     if "unknown" in found:
         return Activity(0.0, f"its activity is unknown: {one_line(str(found['unknown']))}")
-    printed, last = (time_of(found.get(name)) for name in ("time", "last_activity"))
+    printed, last = (seconds_of(found.get(name)) for name in ("time", "last_activity"))
     if printed is None or last is None or not now - _FRESH <= printed <= now + _CLOCK_SKEW:
         return Activity(0.0, f"its container {ACTIVITY_CONTAINER} has reported nothing for 15 minutes")
     return Activity(now if found.get("busy") else min(last, now))

@@ -15,7 +15,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.gpu_time import to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp
 
 _EVERY = 300.0
 """Seconds between two records."""
@@ -46,7 +46,7 @@ def _record(session: Session, workload: Object, keys: Records, ended: threading.
     while True:
         # A user who may not change the notebook can use it all the same.
         with suppress(ClusterError):
-            annotations = {keys.last_used: to_rfc3339(time.time())}
+            annotations = {keys.last_used: format_timestamp(time.time())}
             session.patch(key_of(workload), {"metadata": {"uid": uid, "annotations": annotations}})
         if ended.wait(_EVERY):
             return

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, answered_text, ledger_line, to_rfc3339
+from gpuctl.objects.timestamps import format_timestamp
+from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, answered_text, ledger_line
 from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse
 from gpuctl.reading.usage_records import UsageRange
@@ -201,8 +202,7 @@ class UsageService:
 
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
         times = {
-            "start_time": to_rfc3339(asked.start),
-            "end_time": to_rfc3339(asked.end),
+            **_times(asked),
             "step": step,
             "tz": asked.zone,
         }
@@ -217,11 +217,16 @@ class UsageService:
             raise self._service.not_a_service("returned usage in an unknown form") from None
 
     def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
-        times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "cluster": asked.cluster}
-        query = {**times, "dimension_type": level, "dimension_key": key, "page_size": str(_PAGE)}
+        query = {
+            **_times(asked),
+            "cluster": asked.cluster,
+            "dimension_type": level,
+            "dimension_key": key,
+            "page_size": str(_PAGE),
+        }
 
         def page(number: int) -> Mapping[str, Any]:
-            return _page(self._ask("workloads/models", {**query, "page": str(number)}))
+            return _page(self._ask("workloads/models", {**query, "page": str(number), "page_size": str(_PAGE)}))
 
         try:
             return [_model_use(row) for row in _rows(page)]
@@ -235,8 +240,8 @@ class UsageService:
         return found
 
     def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
-        times = {"start_time": to_rfc3339(asked.start), "end_time": to_rfc3339(asked.end), "below": f"{below:g}"}
-        found = self._ask("waste", {**times, "cluster": asked.cluster, "namespace": asked.namespace})
+        query = {**_times(asked), "below": f"{below:g}", "cluster": asked.cluster, "namespace": asked.namespace}
+        found = self._ask("waste", query)
         if not isinstance(found, dict):
             raise self._service.not_a_service("returned usage in an unknown form")
         return found
@@ -263,6 +268,10 @@ class UsageService:
             said = visible(str(error.name))
             name = str(error.answer.get("reason") or _KINDS.get(error.status, "Error"))
             raise ServiceRefusal(error.status, name, said, error.hint) from None
+
+
+def _times(asked: UsageRange) -> dict[str, str]:
+    return {"start_time": format_timestamp(asked.start), "end_time": format_timestamp(asked.end)}
 
 
 def _model_use(row: Mapping[str, Any]) -> ModelUse:

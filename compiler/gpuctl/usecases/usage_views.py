@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, sum_gpu_times
 from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_backends import UsageBackend, is_refused
@@ -108,10 +109,9 @@ def timeline(rows: Iterable[LedgerLine]) -> list[tuple[str, str]]:
 
 def _moment(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return parse_timestamp(text)
     except ValueError:
         raise ClusterError(f"the service returned an invalid timestamp: {text[:40]}") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 
 def _totals(rows: Iterable[LedgerLine]) -> dict[GpuHolder, GpuTime]:

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.usecases.private_files import write_privately
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import ROLES, Rights, Role
@@ -44,7 +45,7 @@ class TokenEntry:
     expires: str | None = None
 
     def is_expired(self, now: datetime) -> bool:
-        return self.expires is not None and datetime.fromisoformat(self.expires.replace("Z", "+00:00")) <= now
+        return self.expires is not None and parse_timestamp(self.expires) <= now
 
     def caller(self, own: frozenset[str] = frozenset()) -> TokenCaller:
         """Return the caller that the token stands for.
@@ -66,8 +67,8 @@ def new_token(
     """Return a new token, and the entry to store."""
     token = PREFIX + secrets.token_urlsafe(_BYTES)
     now = datetime.now(timezone.utc)
-    expires = None if lasts is None else _stamp(now + lasts)
-    entry = TokenEntry(name, digest_of(token), role, _tuple(namespaces), _tuple(pools), _stamp(now), expires)
+    expires = None if lasts is None else format_timestamp(now + lasts)
+    entry = TokenEntry(name, digest_of(token), role, _tuple(namespaces), _tuple(pools), format_timestamp(now), expires)
     return token, entry
 
 
@@ -217,7 +218,3 @@ def _tuple(values: Iterable[str] | None) -> tuple[str, ...] | None:
 
 def _set(values: Iterable[str] | None) -> frozenset[str] | None:
     return None if values is None else frozenset(values)
-
-
-def _stamp(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

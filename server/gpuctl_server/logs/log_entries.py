@@ -9,10 +9,10 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import NamedTuple
 
 from gpuctl.api.job_answers import log_event
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.log_parsing import LogLine, instant
 from gpuctl.reading.log_streams import ContainerLog
 
@@ -59,7 +59,7 @@ class LogEntry:
     @property
     def second(self) -> str:
         """Time of the line to the second, RFC 3339."""
-        return datetime.fromtimestamp(self.position.time // _SECOND, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return format_timestamp(self.position.time // _SECOND)
 
 
 def source_key(uid: str, container: str) -> bytes:

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
-from datetime import datetime, timezone
 
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.log_streams import ContainerLog, LogOptions, MergedLogs
 from gpuctl_server.logs.follower import LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries, LogEntry, LogPosition
@@ -116,5 +116,4 @@ class PastLines:
 
 
 def _stamp(nanoseconds: int) -> str:
-    moment = datetime.fromtimestamp(max(0, nanoseconds) // _SECOND, timezone.utc)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_timestamp(max(0, nanoseconds) // _SECOND)

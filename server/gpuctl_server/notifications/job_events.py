@@ -12,9 +12,9 @@ from gpuctl.language.notify_block import Notify, parse_notify
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.timestamps import seconds_of
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.notebook_limits import time_of
 from gpuctl.reading.status import DEPENDENCY_FAILED, Status
 
 EventKind = Literal["done", "failed", "waiting"]
@@ -131,7 +131,7 @@ def _end(job: Job) -> float | None:
         return None
     for item in (main.get("status") or {}).get("conditions") or []:
         if item.get("type") in _LAST_CONDITIONS.get(main["kind"], ()) and item.get("status") == "True":
-            return time_of(item.get("lastTransitionTime"))
+            return seconds_of(item.get("lastTransitionTime"))
     return None
 
 
@@ -151,11 +151,11 @@ def _waiting_since(run: _Run, keys: Records) -> float | None:
         return None
     if pods:
         return min((_created(pod) for pod in pods), default=None)
-    times = [_created(main), time_of(annotations_of(main).get(keys.released)) or 0.0]
+    times = [_created(main), seconds_of(annotations_of(main).get(keys.released)) or 0.0]
     for item in (main.get("status") or {}).get("conditions") or []:
         # A job that its queue has stopped waits from then on; a service that a quota refuses, since the refusal.
         if item.get("type") in ("Suspended", "ReplicaFailure"):
-            times.append(time_of(item.get("lastTransitionTime")) or 0.0)
+            times.append(seconds_of(item.get("lastTransitionTime")) or 0.0)
     return max(times)
 
 
@@ -170,4 +170,4 @@ def _has_run(pod: Object) -> bool:
 
 
 def _created(obj: Object | None) -> float:
-    return time_of((obj or {}).get("metadata", {}).get("creationTimestamp")) or 0.0
+    return seconds_of((obj or {}).get("metadata", {}).get("creationTimestamp")) or 0.0

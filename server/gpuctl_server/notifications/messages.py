@@ -24,7 +24,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.notify_block import Channel, ChannelFormat
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.notebook_limits import time_of
+from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl.reading.why.finding import Finding
 from gpuctl_server.notifications.job_events import JobEvent
@@ -101,7 +101,7 @@ def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Chan
         "version": SCHEMA,
         "id": id,
         "event": event.kind,
-        "time": _rfc3339(event.began if event.kind != "waiting" else event.due),
+        "time": format_timestamp(event.began if event.kind != "waiting" else event.due),
         "cluster": around.cluster,
         "namespace": identity.namespace,
         "kind": identity.kind,
@@ -144,7 +144,7 @@ def trial_message(name: str, channel: Channel) -> Message:
     chinese = channel.language == "zh"
     title = f"通知渠道 {name} 的测试消息" if chinese else f"test of the channel {name}"
     now = datetime.now(timezone.utc).timestamp()
-    return Message({"version": SCHEMA, "event": "test", "time": _rfc3339(now), "channel": name}, title, [])
+    return Message({"version": SCHEMA, "event": "test", "time": format_timestamp(now), "channel": name}, title, [])
 
 
 def request_of(
@@ -228,7 +228,7 @@ def _limited(text: str, most: int) -> str:
 
 
 def _duration(event: JobEvent) -> str:
-    start = time_of(((event.job.workload or {}).get("status") or {}).get("startTime"))
+    start = seconds_of(((event.job.workload or {}).get("status") or {}).get("startTime"))
     if event.kind == "waiting" or event.sweep is not None or start is None:
         return ""
     return rough_duration(event.began - start)
@@ -239,7 +239,3 @@ def _page(event: JobEvent, console: str | None) -> str | None:
         return None
     parts: Iterable[str] = ("jobs", event.job.identity.namespace, event.job.identity.name)
     return f"{console.rstrip('/')}/#/{'/'.join(quote(part, safe='') for part in parts)}"
-
-
-def _rfc3339(time: float) -> str:
-    return datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

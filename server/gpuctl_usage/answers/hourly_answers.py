@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
-from gpuctl_usage.answers.number_format import gpu_amount, rounded, utc_timestamp
+from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, find_cluster, page_or_list, rows_after
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
 from gpuctl_usage.facts import DAY, HOUR, PeriodCapacity
@@ -236,7 +237,7 @@ def _answer(
             for item, capacity in zip(found, namespace_capacities(connection, query, rows, found), strict=True):
                 value = {"id": item.id, "cluster_name": cluster.name, **row(item, capacity)}
                 if hours.step is not StepUnit.HOUR:
-                    value["end_time"] = utc_timestamp(item.end)
+                    value["end_time"] = format_timestamp(item.end)
                 value["known_seconds"] = item.seconds
                 value["provisional"] = item.provisional
                 values.append(value)
@@ -248,7 +249,7 @@ def _answer(
 def _cluster_row(row: UsageRow) -> dict[str, Any]:
     sums = row.sums
     return {
-        "stat_hour": utc_timestamp(row.start),
+        "stat_hour": format_timestamp(row.start),
         "total_gpu_capacity": gpu_amount(quotients.total_gpu_capacity(sums, row.seconds)),
         "allocated_gpu_count": rounded(quotients.allocated_gpu_count(sums, row.seconds)),
         "allocation_rate": rounded(quotients.allocation_rate(sums)),
@@ -263,7 +264,7 @@ def _namespace_row(row: UsageRow, capacity: float | None) -> dict[str, Any]:
     there = None if capacity is None else quotients.mean_over(capacity, row.seconds)
     return {
         "namespace": row.group.value,
-        "stat_hour": utc_timestamp(row.start),
+        "stat_hour": format_timestamp(row.start),
         "total_gpu_capacity": gpu_amount(there),
         "allocated_gpu_count": rounded(quotients.allocated_gpu_count(row.sums, row.seconds)),
         "allocation_rate": rounded(quotients.rate_of(row.sums.alloc_gpu_s, capacity or 0.0)),
@@ -278,7 +279,7 @@ def _label_row(row: UsageRow) -> dict[str, Any]:
         "dimension_type": row.group.level.value,
         "dimension_key": row.group.key,
         "dimension_value": row.group.value,
-        "stat_hour": utc_timestamp(row.start),
+        "stat_hour": format_timestamp(row.start),
         "allocated_gpu_count": rounded(quotients.allocated_gpu_count(row.sums, row.seconds)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
@@ -293,7 +294,7 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
         "namespace": workload.namespace,
         "workload_name": workload.name,
         "workload_type": workload.kind,
-        "stat_hour": utc_timestamp(row.start),
+        "stat_hour": format_timestamp(row.start),
         "allocated_gpu_count": rounded(quotients.allocated_gpu_count(sums, row.seconds)),
         # The request with all pods present, even if they were present for a part of the hour only.
         "requested_gpu_count": rounded(None if each is None else each * sums.pods_max),
@@ -334,6 +335,6 @@ def _percentiles(row: UsageRow) -> dict[str, Any]:
 def _last(row: UsageRow) -> dict[str, Any]:
     return {
         "coverage": rounded(quotients.coverage(row.sums), 4),
-        "created_at": utc_timestamp(row.created_at),
-        "updated_at": utc_timestamp(row.updated_at),
+        "created_at": format_timestamp(row.created_at),
+        "updated_at": format_timestamp(row.updated_at),
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import (
     HoursQuery,
     RowsOrPage,
@@ -14,7 +15,7 @@ from gpuctl_usage.answers.hourly_answers import (
     row_query,
     rows_of,
 )
-from gpuctl_usage.answers.number_format import rounded, utc_timestamp
+from gpuctl_usage.answers.number_format import rounded
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.rollup import ledger as ledgers
 from gpuctl_usage.rollup import quotients
@@ -70,12 +71,12 @@ def _row(row: UsageRow, level: Level, whose: Mapping[str, str], own: bool, allow
     """Return a row; ``own``: True if groups of the level have GPUs of their own."""
     account = ledgers.ledger(row.sums, level)
     return {
-        "time": utc_timestamp(row.start),
-        "end_time": utc_timestamp(row.end),
+        "time": format_timestamp(row.start),
+        "end_time": format_timestamp(row.end),
         **whose,
         "known_seconds": row.seconds,
-        "known_from": utc_timestamp(row.known_from),
-        "known_until": utc_timestamp(row.known_until),
+        "known_from": format_timestamp(row.known_from),
+        "known_until": format_timestamp(row.known_until),
         "provisional": row.provisional,
         "key": row.group.key,
         "value": row.group.value,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from functools import lru_cache
-
 
 def rounded(value: float | None, digits: int = 2) -> float | None:
     """Return a value rounded to ``digits`` decimals."""
@@ -15,9 +12,3 @@ def gpu_amount(value: float | None) -> float | int | None:
     """Return a number of GPUs, as an integer if it is whole."""
     amount = rounded(value)
     return int(amount) if amount is not None and amount == int(amount) else amount
-
-
-@lru_cache(maxsize=4096)
-def utc_timestamp(seconds: float) -> str:
-    """Return a time as RFC 3339 in UTC, to the second."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
-from gpuctl_usage.answers.number_format import gpu_amount, rounded, utc_timestamp
+from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import Cursor, NothingKept, TooMuch, find_cluster, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
 from gpuctl_usage.rollup.quotients import mean_over
@@ -104,12 +105,12 @@ def _value(kept: StoredSnapshot, cluster: str, seen: frozenset[str] | None, with
     return {
         "id": kept.id,
         "cluster_name": cluster,
-        "snapshot_time": utc_timestamp(snapshot.time),
+        "snapshot_time": format_timestamp(snapshot.time),
         "dimension_type": "cluster",
         "total_gpu_capacity": gpu_amount(snapshot.capacity),
         "allocated_gpu_count": gpu_amount(allocated),
         "allocation_details": _details(theirs) if with_details and kept.has_details else {},
-        "created_at": utc_timestamp(kept.created_at),
+        "created_at": format_timestamp(kept.created_at),
     }
 
 

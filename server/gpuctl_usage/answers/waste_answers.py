@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from gpuctl.objects import label_names
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.price_list import PriceList, cost, sum_known
-from gpuctl_usage.answers.number_format import gpu_amount, rounded, utc_timestamp
+from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
 from gpuctl_usage.store import intervals
@@ -140,9 +141,9 @@ def waste(
         known = _known_until(connection, found.id)
     return {
         "cluster": found.name,
-        "start_time": utc_timestamp(start),
-        "end_time": utc_timestamp(end),
-        "known_until": utc_timestamp(known),
+        "start_time": format_timestamp(start),
+        "end_time": format_timestamp(end),
+        "known_until": format_timestamp(known),
         "idle_below": rule.below,
         "idle_after_hours": rounded(rule.after / HOUR),
         "currency": prices.currency or None,
@@ -174,7 +175,7 @@ def _row(item: IdleWorkload, idle_cost: float | None) -> dict[str, Any]:
         "gpu_count": gpu_amount(whole),
         "gpu_models": {model: gpu_amount(gpus) for model, gpus in sorted(item.gpus.items())},
         "pod_count": item.pods,
-        "idle_since": utc_timestamp(item.since),
+        "idle_since": format_timestamp(item.since),
         "idle_hours": rounded((item.until - item.since) / HOUR),
         "avg_utilization": rounded(item.util_gpu_s / item.obs_gpu_s) if item.obs_gpu_s > 0 else None,
         "idle_gpu_hours": rounded(item.in_range.idle / HOUR, 4) if obs > 0 else None,

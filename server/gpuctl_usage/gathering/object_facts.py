@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.queue_names import cluster_queue_name
+from gpuctl.objects.timestamps import seconds_of
 from gpuctl.reading.node_rows import is_finished, status_of
 from gpuctl_usage.facts import CapacityState
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
@@ -171,7 +171,7 @@ class FactMaker:
             owner_of(pod),
             self.labels(pod),
             self.annotations(pod),
-            seconds(metadata["creationTimestamp"]) or 0.0,
+            seconds_of(metadata["creationTimestamp"]) or 0.0,
             _transition_time(status, "PodScheduled", "True"),
             _started(status),
             _finished(status, over),
@@ -193,7 +193,7 @@ class FactMaker:
             self._weights.units_per_card(node),
             self._weights.resource_turns(node),
             _STATES[status_of(node)],
-            seconds(metadata["creationTimestamp"]) or 0.0,
+            seconds_of(metadata["creationTimestamp"]) or 0.0,
             _transition_time(node.get("status") or {}, "Ready"),
             written_at(node),
         )
@@ -237,23 +237,13 @@ def _limits_written_at(obj: Object) -> float | None:
     return _latest(_times(item for item in obj["metadata"].get("managedFields") or [] if not item.get("subresource")))
 
 
-def seconds(text: Any) -> float | None:
-    """Return a timestamp of the API as seconds since 1970; None if it is missing or invalid."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
 def written_at(obj: Object) -> float | None:
     """Return when the API server last wrote an object: the latest time of its managed fields."""
     return _latest(_times(obj["metadata"].get("managedFields") or []))
 
 
 def _times(fields: Iterable[Object]) -> Iterator[float | None]:
-    return (seconds(item.get("time")) for item in fields)
+    return (seconds_of(item.get("time")) for item in fields)
 
 
 def owner_of(obj: Object) -> OwnerReference | None:
@@ -292,7 +282,7 @@ def _claims(spec: Object, extended: Object, status: Object) -> tuple[str, ...]:
 def _transition_time(status: Object, kind: str, wanted: str | None = None) -> float | None:
     for item in status.get("conditions") or []:
         if item.get("type") == kind and wanted in (None, item.get("status")):
-            return seconds(item.get("lastTransitionTime"))
+            return seconds_of(item.get("lastTransitionTime"))
     return None
 
 
@@ -300,7 +290,7 @@ def _started(status: Object) -> float | None:
     times = []
     for item in status.get("containerStatuses") or []:
         for state in (item.get("state") or {}, item.get("lastState") or {}):
-            times += [seconds((state.get(name) or {}).get("startedAt")) for name in ("running", "terminated")]
+            times += [seconds_of((state.get(name) or {}).get("startedAt")) for name in ("running", "terminated")]
     return min((time for time in times if time is not None), default=None)
 
 
@@ -312,7 +302,7 @@ def _finished(status: Object, over: bool) -> float | None:
         return None
     if not over and not (containers and all(state.get("terminated") for state in states)):
         return None
-    return _latest(seconds((state.get("terminated") or {}).get("finishedAt")) for state in states)
+    return _latest(seconds_of((state.get("terminated") or {}).get("finishedAt")) for state in states)
 
 
 def _latest(times: Iterable[float | None]) -> float | None:

@@ -28,7 +28,7 @@ from gpuctl.objects.ownership_metadata import Records, job_title
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import GATE, gates_of
 from gpuctl.objects.queueing import queue_of
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age, parse_timestamp
 
 _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
@@ -270,7 +270,7 @@ def evicted_jobs(
     if not victims:
         return []
     pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
-    taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
+    taken = parse_timestamp(snapshot.taken_at)
     found: dict[tuple[str, str, int], list[Object]] = {}
     for victim in victims:
         item = pods.get((victim.pod.namespace, victim.pod.name))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, Target
@@ -24,7 +23,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
 from gpuctl.objects.ownership_metadata import records, stamp
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age, parse_timestamp
 
 Manner = Literal["replaced", "kept", "removed"]
 
@@ -90,7 +89,7 @@ def rerun_trainings(before: Compilation | None, after: Compilation | None, snaps
     They are sorted by namespace and name. A training whose document is removed does not run again.
     """
     old, new = _workloads(before), _workloads(after)
-    taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
+    taken = parse_timestamp(snapshot.taken_at)
     found = []
     for place, item in sorted(old.items(), key=lambda pair: pair[0]):
         end = next((entry for entry in snapshot.finished if is_object_of(item.object, entry)), None)
@@ -156,7 +155,7 @@ def _stopped_job(
 ) -> StoppedJob:
     _, namespace, name = key_of(item.object)
     since = min((pod["startTime"] for pod in pods if pod.get("startTime")), default="")
-    taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
+    taken = parse_timestamp(snapshot.taken_at)
     gpus = sum(
         amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in settings.gpu_resources
     )

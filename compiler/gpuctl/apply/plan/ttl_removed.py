@@ -28,6 +28,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object, key_of
 from gpuctl.objects.durations import format_duration, parse_duration
 from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.timestamps import parse_timestamp
 
 # Fields whose change does not rerun an existing training, so that it does not rerun a removed one either.
 _IN_PLACE = ("labels", "annotations", "description", "ttl", "checkpoint")
@@ -135,7 +136,7 @@ def _essence(document: dict[str, Any]) -> dict[str, Any]:
 def _seconds_since(when: str) -> float:
     """Return the seconds since a time of the API server (RFC 3339); -1 if it is invalid."""
     try:
-        then = datetime.fromisoformat(when.replace("Z", "+00:00"))
+        then = parse_timestamp(when)
     except ValueError:
         return -1
     return (datetime.now(timezone.utc) - then).total_seconds()

@@ -34,6 +34,7 @@ from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, O
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.timestamps import format_timestamp
 
 REVISIONS_KEPT = 10
 """Revisions kept for each job, as many as Helm and Argo CD keep."""
@@ -82,7 +83,7 @@ def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
             found = session.list_metadata(RESOURCES["Secret"], step.key.namespace, labels=f"{keys.history}={job}")
             newest = max(found, key=lambda secret: revision_of(secret, job) or 0, default=None)
             if newest is not None and revision_of(newest, job) is not None:
-                now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                now = format_timestamp(datetime.now(timezone.utc))
                 metadata = {"uid": newest["metadata"]["uid"], "annotations": {deletion_mark(keys): now}}
                 session.patch(Key("Secret", step.key.namespace, newest["metadata"]["name"]), {"metadata": metadata})
         except ClusterError as error:

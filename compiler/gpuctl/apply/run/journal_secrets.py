@@ -29,6 +29,7 @@ from gpuctl.language.display_text import visible
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.label_names import managed_labels
 from gpuctl.objects.ownership_metadata import Records, is_ours
+from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 
 # A Secret may hold 1 MiB (core/v1 MaxSecretSize).
 _PACKED = 256 * 1024
@@ -72,7 +73,7 @@ class Journal:
     def created(self) -> float:
         """Return the creation time of its first Secret by the server's clock, in seconds since 1970."""
         stamps = (item["metadata"]["creationTimestamp"] for item in self.secrets)
-        return min(datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp() for stamp in stamps)
+        return min(parse_timestamp(stamp).timestamp() for stamp in stamps)
 
     @property
     def saved(self) -> dict[str, frozenset[str]]:
@@ -105,7 +106,7 @@ def secrets_of(
     index = {
         "run": identifier,
         "namespace": namespace,
-        "written": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "written": format_timestamp(datetime.now(timezone.utc)),
         "parts": [
             {
                 "digest": digest,

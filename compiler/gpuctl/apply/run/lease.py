@@ -18,7 +18,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.objects.ownership_metadata import set_lease
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age, format_timestamp
 
 NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15
@@ -311,7 +311,7 @@ def _is_same_hold(one: Object, two: Object) -> bool:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return format_timestamp(datetime.now(timezone.utc), "microseconds")
 
 
 @contextlib.contextmanager

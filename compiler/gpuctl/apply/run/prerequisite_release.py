@@ -13,6 +13,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import Prerequisite, ends_of, is_waiting, judge, release_patch
+from gpuctl.objects.timestamps import format_timestamp
 
 
 class WaitingTraining(NamedTuple):
@@ -81,7 +82,7 @@ def release(session: Session, training: WaitingTraining, keys: Records) -> Objec
     :raises ApiError: the patch is not allowed, or the API server fails.
     """
     workload = training.workload
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = format_timestamp(datetime.now(timezone.utc))
     patch = release_patch(workload, training.prerequisites, keys, now)
     if patch is None:
         return None

@@ -50,6 +50,7 @@ from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object, Resource
+from gpuctl.objects.timestamps import format_timestamp
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
@@ -140,7 +141,7 @@ def take_snapshot(
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     if lists.get("device_classes"):
         lists.update(zip((part[0] for part in _DEVICES), session.each(read, _DEVICES), strict=True))
-    moment = (now or _now(session)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = format_timestamp(now or _now(session))
     finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
     return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)
 

@@ -6,7 +6,6 @@ import json
 import re
 import select
 import sys
-from datetime import datetime, timezone
 from typing import Any
 
 import click
@@ -18,6 +17,7 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
+from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.job_rows import Identity
 from gpuctl.reading.log_follower import Notice, PodEnded
 from gpuctl.reading.log_streams import LogBatch, LogProblem, short_name
@@ -44,12 +44,11 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     if value is None:
         return None
     try:
-        moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", value))
+        return format_timestamp(parse_timestamp(value, zone=None))
     except ValueError:
         raise click.BadParameter(
             f"`{value}` is not a time such as 2026-01-31T08:00:00Z or 2026-01-31T08:00:00", context, parameter
         ) from None
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _tail(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:

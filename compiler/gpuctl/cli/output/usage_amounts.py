@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import KnownTime
 
 _HOUR = 3600
@@ -56,7 +57,7 @@ def known_time_form(known: KnownTime, whole: float, zone: tzinfo) -> tuple[str, 
     hours = (_tenths(shown), _tenths(whole))
     if not known.start or not known.until:
         return "{} of {} hours", hours
-    times = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (known.start, known.until))
+    times = (parse_timestamp(text) for text in (known.start, known.until))
     return "{} of {} hours, {} to {}", (*hours, *(time.astimezone(zone).strftime("%Y-%m-%d %H:%M") for time in times))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
 from gpuctl.cli.output.sparkline import shows_blocks, sparkline
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
 from gpuctl.reading.usage_records import UsageView
 
@@ -129,7 +130,7 @@ def _state(known: KnownTime | None, step: tuple[str, str]) -> list[str]:
     """Return the known percentage of a step, and whether its figures are final."""
     if known is None:
         return ["", ""]
-    start, end = (datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() for time in step)
+    start, end = (parse_timestamp(time).timestamp() for time in step)
     state = "" if known.provisional is None else "provisional" if known.provisional else "final"
     return [coverage_percent(known.seconds / (end - start)), state]
 
@@ -143,5 +144,4 @@ def _allowed(use: GpuTime) -> list[str]:
 
 
 def _time_text(time: str, zone: tzinfo) -> str:
-    moment = datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone)
-    return moment.strftime("%Y-%m-%dT%H:%M")
+    return parse_timestamp(time).astimezone(zone).strftime("%Y-%m-%dT%H:%M")

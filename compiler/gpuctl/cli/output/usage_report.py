@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader
 from gpuctl.cli.output.sparkline import sparkline
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, known_time_form, percent
 from gpuctl.cli.output.usage_report_zh import CHINESE
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import GpuTime, sum_gpu_times
 from gpuctl.reading.month_report import MonthReport, round_to_sum
 from gpuctl.reading.price_list import HOUR
@@ -246,7 +247,7 @@ def _coordinate(value: float) -> str:
 
 
 def _date(time: str, zone: ZoneInfo) -> date:
-    return datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone).date()
+    return parse_timestamp(time).astimezone(zone).date()
 
 
 def _label_sections(report: MonthReport) -> list[ReportSection]:

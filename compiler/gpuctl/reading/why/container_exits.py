@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.timestamps import parse_timestamp
 
 STEADY = 600.0
 """Seconds of running after which an earlier exit is ignored; kubelet resets its back-off then, too (kubelet.go)."""
@@ -86,4 +87,4 @@ def _end(pod: Object, item: Object, now: datetime, *, init: bool) -> ContainerEx
 
 
 def _seconds(time: str, now: datetime) -> float:
-    return (now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds() if time else 0.0
+    return (now - parse_timestamp(time)).total_seconds() if time else 0.0

@@ -22,6 +22,7 @@ from gpuctl.objects.hidden_names import in_namespace, prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import scaler_of
@@ -121,7 +122,7 @@ class Evidence:
         """Return the seconds since an RFC 3339 time; None without a time."""
         if not time:
             return None
-        return (self.now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds()
+        return (self.now - parse_timestamp(time)).total_seconds()
 
     def since(self, time: str | None) -> str:
         """Return the time since then as text: ``12s``, ``3m``."""

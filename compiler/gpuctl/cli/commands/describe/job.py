@@ -23,7 +23,7 @@ from gpuctl.cli.output.usage_lines import use_over_time
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.timeline import STAGES
 from gpuctl.reading.usage_records import UsageView
 from gpuctl.usecases.job_usage import job_usage

@@ -13,7 +13,7 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.usecases.node_description import describe_node
 from gpuctl.usecases.read_context import ReadContext
 

@@ -10,7 +10,7 @@ from gpuctl.cli.options.cluster_completion import complete_queue
 from gpuctl.cli.options.reading_options import detail_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount
 from gpuctl.cli.output.printing import show_value
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.queue_position import QueueClaim
 from gpuctl.reading.queue_rows import Queue

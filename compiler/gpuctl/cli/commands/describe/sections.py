@@ -12,7 +12,7 @@ from gpuctl.cli.output.amounts import format_amount, format_share
 from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.node_rows import PodOnNode
 
 INDENT = "  "

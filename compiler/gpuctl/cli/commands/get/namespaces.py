@@ -10,7 +10,7 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.namespace_rows import NamespaceRow
 
 HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")

@@ -13,7 +13,7 @@ from gpuctl.cli.options.reading_options import list_options, open_context, readi
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.label_rows import LabelRow
 from gpuctl.reading.node_rows import NodeGpus, NodeRow
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes

@@ -13,7 +13,7 @@ from gpuctl.cli.options.cluster_completion import complete_queue
 from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.settings import Settings
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.queue_rows import QueueRow
 

@@ -11,7 +11,7 @@ from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, s
 from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount
-from gpuctl.objects.workload_state import age
+from gpuctl.objects.timestamps import age
 from gpuctl.reading.quota_rows import QuotaState
 
 HEADERS = ("USER", "QUOTA", "STATUS", "CPU", "MEMORY", "GPU", "JOBS")

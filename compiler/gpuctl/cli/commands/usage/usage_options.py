@@ -24,6 +24,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.cluster_identity import kube_system_uid
 from gpuctl.kube.configuration import open_session
 from gpuctl.objects.durations import parse_duration, rough_duration
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import GpuTime, KnownTime
 from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.read_context import ReadContext
@@ -222,8 +223,7 @@ def stated_time(option: str, text: str, zone: tzinfo) -> float:
     :raises click.UsageError: it is not a time.
     """
     try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
-        return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
+        return parse_timestamp(text, zone).timestamp()
     except (ValueError, OverflowError):
         raise click.UsageError(
             f"{option} must be a time such as 2026-10-01 or 2026-10-01T14:00:00Z, got `{text[:64]}`."
@@ -287,6 +287,6 @@ def note_unsized(whole: GpuTime | None) -> None:
 
 def note_if_stale(time_known: str, what: str) -> None:
     """Print a note if data is older than :data:`_OLD`; ``time_known`` is its time, RFC 3339."""
-    age = time.time() - datetime.fromisoformat(time_known.replace("Z", "+00:00")).timestamp()
+    age = time.time() - parse_timestamp(time_known).timestamp()
     if age > _OLD:
         click.echo(f"note: {what} is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True)
