@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.capacity.device_entries import resource_claim_template_entry
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.claim_templates import _gpus
@@ -61,8 +62,11 @@ def test_unknown_templates_count_when_they_are_allocated() -> None:
         ([{"exactly": {"deviceClassName": "nic.example.com"}}, {"exactly": {"deviceClassName": "gpu.amd.com"}}], 1),
         ([{"exactly": {"deviceClassName": "gpu.nvidia.com", "adminAccess": True}}], 0),
         ([{"exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}}], None),
+        ([{"name": "of a newer API"}], 0),
         ([], 0),
     ],
 )
 def test_gpus_of_a_template(requests: list[Object], gpus: int | None) -> None:
-    assert _gpus({"spec": {"spec": {"devices": {"requests": requests}}}}, NAMES.classes) == gpus
+    spec = {"devices": {"requests": requests}}
+    template = {"metadata": {"namespace": "team", "name": "cards"}, "spec": {"spec": spec}}
+    assert _gpus(resource_claim_template_entry(template)["requests"], NAMES.classes) == gpus

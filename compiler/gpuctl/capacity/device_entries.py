@@ -11,6 +11,8 @@ _UNCOUNTED = {
     "nodeAllocatableResourceMappings": "devices that take node resources",
 }
 """Field of a device -> why devices with it are not counted."""
+ADMIN_ACCESS = "admin access"
+"""Why the devices of a request are not counted: it monitors devices that others hold."""
 _TAINT = ("key", "value", "effect")
 _TOLERATION = ("key", "operator", "value", "effect")
 
@@ -91,7 +93,7 @@ def _option(item: Object) -> Object:
         "selectors": _expressions(item),
         "tolerations": [_pick(toleration, _TOLERATION) for toleration in item.get("tolerations") or []],
         "all": item.get("allocationMode") == "All",
-        "uncounted": "admin access" if item.get("adminAccess") else "capacity" if item.get("capacity") else None,
+        "uncounted": ADMIN_ACCESS if item.get("adminAccess") else "capacity" if item.get("capacity") else None,
     }
     return {"class": item["deviceClassName"], "count": item.get("count") or 1, **_without_empty(rest)}
 

@@ -188,11 +188,11 @@ class ApiError(ClusterError):
 
 
 def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
-    """Return the result of ``read``, or ``otherwise`` if the user may not read it."""
+    """Return the result of ``read``, or ``otherwise`` if the user may not read it, or the server has no such kind."""
     try:
         return read()
     except ApiError as error:
-        if error.lacks_permission:
+        if error.lacks_permission or error.is_missing:
             return otherwise
         raise
 

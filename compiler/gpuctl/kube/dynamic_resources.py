@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES
 
@@ -18,9 +18,10 @@ def serves_dra(session: Session) -> bool:
     try:
         session.request("GET", f"/apis/{_CLASSES.api_version}")
     except ApiError as error:
-        if not (error.is_missing or error.lacks_permission):
+        if error.is_missing:
+            return False
+        if not error.lacks_permission:
             raise
-        return not error.is_missing
     return True
 
 
@@ -30,10 +31,7 @@ def may_offer_extended_resource(session: Session, resource: str) -> bool:
 
     Also True if DeviceClasses may not be read and the server has the DRA API.
     """
-    try:
-        classes = session.list_objects(_CLASSES)[0]
-    except ApiError as error:
-        if not (error.is_missing or error.lacks_permission):
-            raise
-        return error.lacks_permission and serves_dra(session)
+    classes = if_allowed(lambda: session.list_objects(_CLASSES)[0], None)
+    if classes is None:
+        return serves_dra(session)
     return any(item["spec"].get("extendedResourceName") == resource for item in classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
@@ -49,12 +49,7 @@ def queue_names(session: Session, queues: Resource, namespace: str) -> list[str]
 
     :param queues: the kind LocalQueue, from :func:`kueue_resources`.
     """
-    try:
-        found = session.list_metadata(queues, namespace)
-    except ApiError as error:
-        if not (error.lacks_permission or error.is_missing):
-            raise
-        return []
+    found = if_allowed(lambda: session.list_metadata(queues, namespace), [])
     return sorted(item["metadata"]["name"] for item in found)
 
 

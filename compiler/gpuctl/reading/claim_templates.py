@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.capacity.device_entries import ADMIN_ACCESS, resource_claim_template_entry
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import RESOURCES, Object
 
@@ -24,13 +25,9 @@ def read_requested_gpus(
     if not namespaces:
         return {}
     only = namespaces.pop() if len(namespaces) == 1 else scope.namespace
-    try:
-        found = scope.session.list_objects(RESOURCES["ResourceClaimTemplate"], only)[0]
-    except ApiError as error:
-        if not (error.is_missing or error.lacks_permission):
-            raise
-        return {}
-    counts = {(item["metadata"]["namespace"], item["metadata"]["name"]): _gpus(item, classes) for item in found}
+    found = if_allowed(lambda: scope.session.list_objects(RESOURCES["ResourceClaimTemplate"], only)[0], [])
+    templates = map(resource_claim_template_entry, found)
+    counts = {(item["namespace"], item["name"]): _gpus(item["requests"], classes) for item in templates}
     return {key: number for key, number in counts.items() if number is not None}
 
 
@@ -44,15 +41,15 @@ def _templates(spec: Object) -> list[str]:
     return [item["resourceClaimTemplateName"] for item in claims if item.get("resourceClaimTemplateName")]
 
 
-def _gpus(template: Object, classes: Collection[str]) -> int | None:
+def _gpus(requests: Iterable[list[Object]], classes: Collection[str]) -> int | None:
     """Return the GPUs of a template's claims; None if their number depends on the devices."""
     total = 0
-    for request in template["spec"]["spec"].get("devices", {}).get("requests") or []:
-        # Of several alternatives, the first is preferred.
-        option = (request.get("firstAvailable") or [request.get("exactly") or {}])[0]
-        if option.get("deviceClassName") not in classes or option.get("adminAccess"):
+    for options in filter(None, requests):
+        # Of several alternatives, the first is preferred. Admin access holds no device.
+        preferred = options[0]
+        if preferred["class"] not in classes or preferred.get("uncounted") == ADMIN_ACCESS:
             continue
-        if option.get("allocationMode") == "All":
+        if preferred.get("all"):
             return None
-        total += option.get("count") or 1
+        total += preferred["count"]
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from gpuctl.capacity.cohorts import (
@@ -21,7 +22,7 @@ from gpuctl.capacity.cohorts import (
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.capacity.queue_quota import live_quota_trees
 from gpuctl.capacity.scheduler_model import amount_of
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.api_resources import Object
@@ -148,15 +149,11 @@ def read_kueue(scope: Scope) -> KueueLists:
     def read(kind: str) -> list[Object] | None:
         namespaces = (None, scope.namespace) if kinds[kind].namespaced else (None,)
         for namespace in namespaces:
-            try:
-                found = scope.session.list_objects(kinds[kind], namespace)[0]
-            except ApiError as error:
-                if not error.lacks_permission and not error.is_missing:
-                    raise
-            else:
+            found = if_allowed(partial(scope.session.list_objects, kinds[kind], namespace), None)
+            if found is not None:
                 if namespace is not None:
                     confined.append(kind)
-                return found
+                return found[0]
         return None
 
     workloads, local, cluster, cohorts = scope.session.each(read, list(kinds))

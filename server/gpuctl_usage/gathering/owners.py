@@ -11,9 +11,9 @@ import re
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_usage.facts import WorkloadKey
@@ -125,12 +125,8 @@ class Owners:
         return found.get(reference.kind)
 
     def _discovered(self, group: str, version: str) -> Mapping[str, Resource]:
-        try:
-            answer = self._session.request("GET", f"/apis/{group}/{version}" if group else f"/api/{version}")
-        except ApiError as error:
-            if error.is_missing or error.lacks_permission:
-                return {}
-            raise
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        answer: Mapping[str, Any] = if_allowed(lambda: self._session.request("GET", path), {})
         return {
             str(item["kind"]): Resource(group, version, str(item["name"]), str(item["kind"]), bool(item["namespaced"]))
             for item in answer.get("resources") or []

@@ -199,12 +199,7 @@ def _contents(session: Session, name: str, keys: Records) -> str:
     """Return the names of a namespace's jobs, and the number of its other objects, as text."""
 
     def read(kind: str) -> list[Object]:
-        try:
-            return session.list_objects(RESOURCES[kind], name)[0]
-        except ApiError as error:
-            if error.is_missing or error.lacks_permission:
-                return []
-            raise
+        return if_allowed(lambda: session.list_objects(RESOURCES[kind], name)[0], [])
 
     workloads, others = (*WORKLOADS, "Pod"), _CONTENTS
     lists = dict(zip((*workloads, *others), session.each(read, (*workloads, *others)), strict=True))

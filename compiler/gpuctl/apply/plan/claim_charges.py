@@ -10,7 +10,7 @@ from gpuctl.capacity.device_entries import device_class_entry, resource_claim_te
 from gpuctl.capacity.device_requests import charges_of_claims
 from gpuctl.capacity.quota_charges import DEVICES
 from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object
 
@@ -67,9 +67,4 @@ class ClaimCharges:
 
     def _listed(self, kind: str, namespace: str | None = None) -> list[Object]:
         """Return the objects; none if they may not be read, or the cluster does not have the kind."""
-        try:
-            return list(self._session.list_objects(RESOURCES[kind], namespace)[0])
-        except ApiError as error:
-            if not (error.is_missing or error.lacks_permission):
-                raise
-            return []
+        return list(if_allowed(lambda: self._session.list_objects(RESOURCES[kind], namespace)[0], []))

@@ -9,9 +9,9 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.authorship import applied_by, caller_of
 from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import (
-    OPTIONAL,
     RESOURCES,
     SERVICES,
     WORKLOADS,
@@ -114,7 +114,7 @@ def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[S
         try:
             return session.list_objects(RESOURCES[kind], namespace)[0]
         except ApiError as error:
-            if (error.is_missing or error.lacks_permission) and kind in OPTIONAL:
+            if is_absent(kind, error):
                 return []
             if error.lacks_permission:
                 return None

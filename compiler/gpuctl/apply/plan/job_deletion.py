@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
@@ -14,7 +15,7 @@ from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
@@ -186,12 +187,7 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
 def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
     """Yield the names of the jobs that the user may read."""
     for kind in WORKLOADS:
-        try:
-            listed = session.list_metadata(RESOURCES[kind], namespace, labels=keys.job_type)
-        except ApiError as error:
-            if not (error.is_missing or error.lacks_permission):
-                raise
-            continue
+        listed = if_allowed(partial(session.list_metadata, RESOURCES[kind], namespace, labels=keys.job_type), [])
         yield from (labels_of(item).get("app") or item["metadata"]["name"] for item in listed)
 
 

@@ -13,7 +13,7 @@ from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.lowering_context import Lowered
-from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
@@ -93,13 +93,8 @@ def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
     """Return the jobs that select a pool, as far as the user may read them, with their names in messages."""
     users: dict[Key, str] = {}
     for kind in WORKLOADS:
-        try:
-            objects, _ = session.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
-        except ApiError as error:
-            if error.is_missing or error.lacks_permission:
-                continue
-            raise
-        for obj in objects:
+        read = partial(session.list_objects, RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+        for obj in if_allowed(read, ([], ""))[0]:
             key = key_of(obj)
             users[key] = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name} in {key.namespace}"
     return users

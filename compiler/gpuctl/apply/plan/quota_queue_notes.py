@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.capacity.cohorts import reserved_quota
 from gpuctl.capacity.queue_limits import changed_limits
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
@@ -111,12 +111,13 @@ def _is_pod_of(deployment: str, pod: str) -> bool:
 
 def _workloads(session: Session, namespace: str) -> list[Object] | None:
     """Return the unfinished Workloads of a namespace; None if the user may not read them."""
-    try:
+
+    def read() -> list[Object]:
         kinds = kueue_resources(session)
-        found = session.list_objects(kinds["Workload"], namespace)[0] if kinds is not None else []
-    except ApiError as error:
-        if not (error.lacks_permission or error.is_missing):
-            raise
+        return session.list_objects(kinds["Workload"], namespace)[0] if kinds is not None else []
+
+    found = if_allowed(read, None)
+    if found is None:
         return None
     return [item for item in found if not _has(item, "Finished")]
 

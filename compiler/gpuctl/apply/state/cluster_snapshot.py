@@ -45,7 +45,7 @@ from gpuctl.capacity.snapshot_entries import (
     storage_class_entry,
     volume_entry,
 )
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
@@ -153,11 +153,10 @@ def _queues(session: Session, within: str | None) -> Object | None:
         return None
 
     def read(kind: str) -> list[Object] | None:
-        try:
-            items = session.list_objects(kinds[kind], within if kinds[kind].namespaced else None)[0]
-        except ApiError as error:
-            if not (error.lacks_permission or error.is_missing):
-                raise
+        items = if_allowed(
+            lambda: session.list_objects(kinds[kind], within if kinds[kind].namespaced else None)[0], None
+        )
+        if items is None:
             return None
         return [kept for kept in map(_QUEUE_PARTS[kind], items) if kept is not None]
 

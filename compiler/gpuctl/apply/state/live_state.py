@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, SERVICES, SHARED_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.label_names import MANAGED_BY
@@ -104,12 +104,8 @@ def _ours(session: Session, kind: str, namespaces: set[str], labels: str, requir
     """
     resource = RESOURCES[kind]
     if len(namespaces) > _FEW:
-        try:
-            items, _ = session.list_objects(resource, labels=labels)
-        except ApiError as error:
-            if not error.lacks_permission and not error.is_missing:
-                raise
-        else:
+        items = if_allowed(lambda: session.list_objects(resource, labels=labels)[0], None)
+        if items is not None:
             return [item for item in items if item["metadata"].get("namespace") in namespaces]
     result: list[Object] = []
     for namespace in sorted(namespaces):

@@ -327,12 +327,7 @@ def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
 
 
 def _lacks_kueue(scope: Scope) -> bool:
-    try:
-        return kueue_resources(scope.session) is None
-    except ApiError as error:
-        if not error.lacks_permission:
-            raise
-        return False
+    return if_allowed(lambda: kueue_resources(scope.session) is None, False)
 
 
 def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
