@@ -20,6 +20,7 @@ from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import count_text
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota_document import QuotaDocument
@@ -194,7 +195,7 @@ def delete_pool(change: ChangeRequest, name: str) -> Administered:
     """
     plan = _delete(change, "pools", name)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
-    left = f"{nodes} node{'' if nodes == 1 else 's'} {'would leave' if change.dry_run else 'left'} it"
+    left = f"{count_text(nodes, 'node')} {'would leave' if change.dry_run else 'left'} it"
     return _administered(change, name, "deleted", f"pool/{name} is deleted; {left}", plan)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.api.node_answers import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
-from gpuctl.api.pool_answers import PoolDetail, PoolReport
+from gpuctl.api.pool_answers import PoolDetail, fields_without_jobs
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import NodeDetails
 from gpuctl.reading.pool_rows import PoolState
@@ -16,10 +16,12 @@ from gpuctl_server.node_lookups import jobs_of, visible_pods
 from gpuctl_server.service_context import Service
 
 
-def pool_detail(service: Service, caller: Caller, pool: PoolState) -> PoolDetail:
-    """Return a pool with the jobs and pods that the caller may see."""
+def pool_detail(service: Service, caller: Caller, pool: PoolState, *, with_jobs: bool) -> PoolDetail:
+    """Return a pool, with or without the jobs and pods that the caller may see."""
+    fields = fields_without_jobs(pool.row)
+    if not with_jobs:
+        return PoolDetail(**fields, jobs=None, waiting_jobs=None)
     pods, waiting = visible_pods(caller, pool.jobs), visible_pods(caller, pool.waiting)
-    fields = PoolReport.of(pool.row).model_dump(exclude={"jobs", "waiting_jobs"})
     return PoolDetail(
         **fields,
         jobs=jobs_of(service, pods),

@@ -19,7 +19,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
 from gpuctl.reading.month_report import round_to_sum
 from gpuctl.reading.usage_records import UsageRange
-from gpuctl.usecases.usage_backends import UsageDatabase
+from gpuctl.usecases.usage_database import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import HOUR

@@ -22,7 +22,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.display_text import count_text, first_few
 from gpuctl.objects.api_resources import (
     QUEUE_LABEL,
     TRAINING_FORMS,
@@ -293,9 +293,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         waits = waits or _ADMITTED
     if waits and not said:
         return PauseResult(key, "resumed", True, f"is resumed; {waits}")
-    return PauseResult(
-        key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
-    )
+    return PauseResult(key, "resumed", True, f"is resumed with {count_text(count, 'replica')}{said and f'; {said}'}")
 
 
 def _autoscalers(session: Session, live: Object) -> list[Object]:

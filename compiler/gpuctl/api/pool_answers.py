@@ -80,17 +80,21 @@ class PoolReport(PoolFields[HoldingPod]):
     @classmethod
     def of(cls, pool: PoolFacts) -> PoolReport:
         """Return a pool with its pods."""
-        return cls(
-            **_counts(pool),
-            gpu_type=dict(pool.gpu_types),
-            status=pool.status,
-            nodes=pool.nodes,
-            quota=PoolQuota(max_jobs=pool.max_jobs, max_gpu_per_job=pool.max_gpu_per_job),
-            jobs=HoldingPod.all_of(pool.jobs),
-            missing_nodes=list(pool.missing),
-            waiting_jobs=HoldingPod.all_of(pool.waiting),
-            is_defined=pool.is_defined,
-        )
+        jobs, waiting = HoldingPod.all_of(pool.jobs), HoldingPod.all_of(pool.waiting)
+        return cls(**fields_without_jobs(pool), jobs=jobs, waiting_jobs=waiting)
+
+
+def fields_without_jobs(pool: PoolFacts) -> dict[str, Any]:
+    """Return the fields of a pool, except the jobs in it."""
+    return {
+        **_counts(pool),
+        "gpu_type": dict(pool.gpu_types),
+        "status": pool.status,
+        "nodes": pool.nodes,
+        "quota": PoolQuota(max_jobs=pool.max_jobs, max_gpu_per_job=pool.max_gpu_per_job),
+        "missing_nodes": list(pool.missing),
+        "is_defined": pool.is_defined,
+    }
 
 
 class ListedPool(PoolItem):

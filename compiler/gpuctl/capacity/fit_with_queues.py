@@ -16,6 +16,7 @@ from gpuctl.capacity.queue_messages import flavor_headroom, waiting_message
 from gpuctl.capacity.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.role_jobs import JOBSET_LABEL
@@ -140,7 +141,7 @@ def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, an
     if run is None:
         return replace(answer, admitted=False)
     lost = [admission.workloads[other] for other in run.preempted_by(number) if other in admission.workloads]
-    stops = f"preempts {len(lost)} job{'s' if len(lost) > 1 else ''} for it"
+    stops = f"preempts {count_text(len(lost), 'job')} for it"
     taken = [
         Victim(pod, node_info.node.name)
         for node_info in cluster.node_infos

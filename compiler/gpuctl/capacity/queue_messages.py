@@ -9,6 +9,7 @@ from gpuctl.capacity.cohorts import FlavorResource
 from gpuctl.capacity.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.queue_state import ClusterQueueRules, QueuedJob, QueueState
 from gpuctl.capacity.shortage import format_units
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.selectors import Labels, selector_matches
 
@@ -123,7 +124,7 @@ def waiting_message(path: QueuePath, found: Iterable[FlavorHeadroom], ahead: int
     lacks = (
         f"{' and '.join(parts)}{lent}" if parts else "no single flavor has all that it asks for" if not ahead else ""
     )
-    first = f"{ahead} job{'s' if ahead > 1 else ''} {'are' if ahead > 1 else 'is'} ahead of it" if ahead else ""
+    first = f"{count_text(ahead, 'job')} {'are' if ahead > 1 else 'is'} ahead of it" if ahead else ""
     return f"waits in {path}: {'; '.join(part for part in (lacks, first) if part)}"
 
 

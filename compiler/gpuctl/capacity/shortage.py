@@ -18,6 +18,7 @@ from gpuctl.capacity.quota_charges import Shortfall, format_amount
 from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, Units, amount_of
 from gpuctl.capacity.scheduling import RULES, count_neighbours, untolerated_taint
 from gpuctl.capacity.unready_nodes import is_transient_taint
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import TRAININGS
 
 PODS = "pods"
@@ -222,7 +223,7 @@ def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[Nod
     if len(free) >= demand.pods or rooms < demand.pods:
         return ""
     ports = ", ".join(str(port.number) for port in incoming.pod.ports)
-    where = f"on {len(free)} of {len(roomy)} node{'' if len(roomy) == 1 else 's'} with room"
+    where = f"on {len(free)} of {count_text(len(roomy), 'node')} with room"
     other = "; `job.master_port` sets the rendezvous port of a training" if demand.kind in TRAININGS else ""
     return (
         f"{starts} of {demand.pods} pods have room now: each needs the host port {ports}, which is free {where}{other}"
@@ -305,7 +306,7 @@ def _changes(
     yield from _leaner(node_infos, group, number, found.scarce, names_hosts)
     fewer = _most(number - 1, lambda count: _fits(node_infos, [(group, count)], names_hosts))
     if fewer:
-        yield f"run {fewer} pod{'s' if fewer > 1 else ''} instead of {number}", node_infos, [(group, fewer)]
+        yield f"run {count_text(fewer, 'pod')} instead of {number}", node_infos, [(group, fewer)]
 
 
 def _taints(groups: Groups, node_infos: Sequence[NodeInfo]) -> list[dict[str, str]]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from gpuctl.language.display_text import count_text
+
 MAX_DIAGNOSTICS = 100
 """Maximum number of diagnostics shown per file; the rest are counted."""
 
@@ -122,7 +124,7 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 def _rest(hidden: list[Diagnostic]) -> Diagnostic:
     """Return the diagnostic that counts a file's hidden diagnostics, with the worst severity among them."""
     counts = [(count(hidden, severity), severity.value) for severity in Severity]
-    shown = " and ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in counts if number)
+    shown = " and ".join(count_text(number, name) for number, name in counts if number)
     message = f"{shown} more in this file {'is' if len(hidden) == 1 else 'are'} not shown"
     hint = "correct those that are shown, and run this again"
     return Diagnostic(hidden[0].severity, "GPU030", message, hidden[0].span, hint=hint)

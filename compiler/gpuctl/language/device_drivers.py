@@ -72,11 +72,6 @@ def class_limit(device_class: str) -> str:
     return device_class + _LIMIT
 
 
-def class_of_limit(key: str) -> str | None:
-    """Return the DeviceClass that a key of a ResourceQuota limits; None for another key."""
-    return key.removesuffix(_LIMIT) if key.endswith(_LIMIT) else None
-
-
 def described(selector: str, device_class: str) -> str:
     """Return a selector of this module in words, and any other selector unchanged.
 

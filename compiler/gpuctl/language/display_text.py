@@ -22,6 +22,12 @@ def first_few(items: Iterable[object], most: int = 3) -> str:
     return ", ".join(texts[:most]) + more
 
 
+def and_list(items: Iterable[object]) -> str:
+    """Return ``a``, ``a and b``, ``a, b and c``."""
+    *others, last = map(str, items)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def count_text(number: int, what: str) -> str:
     """Return ``1 pod``, ``2 pods``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

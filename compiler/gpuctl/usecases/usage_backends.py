@@ -1,26 +1,21 @@
-"""Access to usage data: the collector's database, or the service."""
+"""Access to usage data: the queries of a backend, and the service as one. The database is in ``usage_database``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
-from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, answered_text, ledger_line
-from gpuctl.reading.price_list import price_list
 from gpuctl.reading.usage_costs import ModelUse
 from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.service_client import IncompatibleVersions, ServiceClient, ServiceRefusal
 
-if TYPE_CHECKING:
-    from gpuctl_usage.store.database import Database
-
-Found = TypeVar("Found")
-_PAGE = 1000
+PAGE_SIZE = 1000
+"""Rows that are read at once."""
 _BASE = "/gpu-aggregation"
 _KINDS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
 
@@ -65,132 +60,6 @@ class UsageBackend(Protocol):
         """Close the connection."""
 
 
-class UsageDatabase:
-    """The collector's database."""
-
-    def __init__(self, address: str, own_uid: Callable[[], str | None] = lambda: None) -> None:
-        """Open the database.
-
-        :param own_uid: return the uid of the default cluster if the database has several; None if no cluster can be
-            read.
-        :raises ClusterError: the database does not exist or cannot be used.
-        """
-        self._database = open_existing_database(address)
-        self._own_uid = own_uid
-        self._default: str | None = None
-
-    def close(self) -> None:
-        self._database.close()
-
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
-        from gpuctl_usage.answers.hourly_answers import HoursQuery
-        from gpuctl_usage.answers.ledger_answers import ledger
-        from gpuctl_usage.answers.query_scope import Paging
-        from gpuctl_usage.answers.steps import StepUnit
-        from gpuctl_usage.sums import Level
-
-        namespaces = [asked.namespace] if asked.namespace else None
-        cluster = self._cluster(asked.cluster)
-
-        def page(number: int) -> Mapping[str, Any]:
-            hours = HoursQuery(
-                cluster,
-                asked.start,
-                asked.end,
-                namespaces=namespaces,
-                paging=Paging(number, _PAGE),
-                step=StepUnit(step),
-                tz=asked.zone,
-            )
-            return _page(self._ask(lambda database: ledger(database, hours, Level(level), key, value=value)))
-
-        return map(ledger_line, _rows(page))
-
-    def held_models(self, asked: UsageRange, level: str, key: str) -> list[ModelUse]:
-        from gpuctl_usage.answers.held_models import held_models
-        from gpuctl_usage.answers.hourly_answers import HoursQuery
-        from gpuctl_usage.answers.query_scope import Paging
-        from gpuctl_usage.sums import Level
-
-        cluster = self._cluster(asked.cluster)
-        hours = HoursQuery(cluster, asked.start, asked.end, paging=Paging(1, 2**31), tz=asked.zone)
-        return [
-            _model_use(row) for row in _page(self._ask(lambda it: held_models(it, hours, Level(level), key)))["data"]
-        ]
-
-    def snapshot(self, cluster: str) -> Mapping[str, Any]:
-        from gpuctl_usage.answers.snapshot_answers import latest
-
-        return self._ask(lambda database: latest(database, self._cluster(cluster)))
-
-    def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
-        from gpuctl_usage.answers.waste_answers import IdleRule, waste
-
-        return self._ask(
-            lambda database: waste(
-                database,
-                self._cluster(asked.cluster),
-                asked.start,
-                asked.end,
-                prices=price_list(settings.platform.usage.prices),
-                rule=IdleRule(below=below),
-                namespaces=[asked.namespace] if asked.namespace else None,
-            )
-        )
-
-    def clusters(self) -> list[str]:
-        names = self._names()
-        default = self._default_of(names)
-        return names if default is None else [default, *(name for name in names if name != default)]
-
-    def keys(self, cluster: str, level: str) -> list[str]:
-        from gpuctl_usage.answers.name_answers import dimension_keys
-        from gpuctl_usage.sums import Level
-
-        return self._ask(lambda database: dimension_keys(database, self._cluster(cluster), Level(level)))
-
-    def _cluster(self, name: str) -> str:
-        """Return the name, or for "" the default cluster's; "" if the database has no cluster yet.
-
-        :raises NotThere: no name is given, and no default can be chosen among several clusters.
-        """
-        names = [] if name else self._names()
-        default = name or self._default_of(names)
-        if default is None and names:
-            raise NotThere(
-                f"the database has the usage of {len(names)} clusters, and none of them is that of the kubeconfig",
-                f"name one with --cluster: {', '.join(names)}",
-            )
-        return default or ""
-
-    def _names(self) -> list[str]:
-        from gpuctl_usage.answers.name_answers import cluster_names
-
-        return self._ask(cluster_names)
-
-    def _default_of(self, names: Sequence[str]) -> str | None:
-        """Return the only cluster, otherwise the kubeconfig's; None if neither exists."""
-        if self._default is None and len(names) == 1:
-            self._default = names[0]
-        if self._default is None and names and (uid := self._own_uid()):
-            from gpuctl_usage.answers.name_answers import cluster_of
-
-            own = self._ask(lambda database: cluster_of(database, uid))
-            self._default = None if own is None else own.name
-        return self._default
-
-    def _ask(self, question: Callable[[Database], Found]) -> Found:
-        from gpuctl_usage.answers.query_scope import Unanswerable
-        from gpuctl_usage.store.engines import DatabaseProblem
-
-        try:
-            return question(self._database)
-        except Unanswerable as error:
-            raise NotThere(str(error)) from None
-        except DatabaseProblem as error:
-            raise ConfigurationError(str(error)) from None
-
-
 class UsageService:
     """The service. It returns what the owner of the token may see."""
 
@@ -209,10 +78,10 @@ class UsageService:
         where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key, "value": value}
 
         def page(number: int) -> Mapping[str, Any]:
-            return _page(self._ask("ledger", {**times, **where, "page": str(number), "page_size": str(_PAGE)}))
+            return usage_page(self._ask("ledger", {**times, **where, "page": str(number), "page_size": str(PAGE_SIZE)}))
 
         try:
-            yield from map(ledger_line, _rows(page))
+            yield from map(ledger_line, rows_of_pages(page))
         except InvalidLedger:
             raise self._service.not_a_service("returned usage in an unknown form") from None
 
@@ -222,14 +91,16 @@ class UsageService:
             "cluster": asked.cluster,
             "dimension_type": level,
             "dimension_key": key,
-            "page_size": str(_PAGE),
+            "page_size": str(PAGE_SIZE),
         }
 
         def page(number: int) -> Mapping[str, Any]:
-            return _page(self._ask("workloads/models", {**query, "page": str(number), "page_size": str(_PAGE)}))
+            return usage_page(
+                self._ask("workloads/models", {**query, "page": str(number), "page_size": str(PAGE_SIZE)})
+            )
 
         try:
-            return [_model_use(row) for row in _rows(page)]
+            return [model_use(row) for row in rows_of_pages(page)]
         except (InvalidLedger, KeyError, TypeError, ValueError):
             raise self._service.not_a_service("returned usage in an unknown form") from None
 
@@ -274,13 +145,17 @@ def _times(asked: UsageRange) -> dict[str, str]:
     return {"start_time": format_timestamp(asked.start), "end_time": format_timestamp(asked.end)}
 
 
-def _model_use(row: Mapping[str, Any]) -> ModelUse:
+def model_use(row: Mapping[str, Any]) -> ModelUse:
+    """Return a row of ``/gpu-aggregation/workloads/models``.
+
+    :raises InvalidLedger: it has another form.
+    """
     names = (answered_text(row[name]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
     value, model = (answered_text(row[name]) for name in ("value", "model"))
     return ModelUse(GpuHolder(*names), value, model, float(row["allocated_gpu_seconds"]))
 
 
-def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def rows_of_pages(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of all pages."""
     number = 1
     while True:
@@ -291,41 +166,15 @@ def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[Mapping[str, Any
         number += 1
 
 
-def _page(value: Any) -> Mapping[str, Any]:
+def usage_page(value: Any) -> Mapping[str, Any]:
+    """Return the rows and the number of pages of an answer in pages.
+
+    :raises InvalidLedger: it has another form.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("data"), list):
         raise InvalidLedger
     pages = value.get("total_pages")
     return {"data": value["data"], "total_pages": pages if isinstance(pages, int) else 1}
-
-
-def open_existing_database(address: str) -> Database:
-    """Open an existing database.
-
-    :raises ClusterError: it does not exist or cannot be used.
-    """
-    from gpuctl_usage.store.database import open_database
-    from gpuctl_usage.store.engines import DatabaseProblem
-
-    try:
-        _see_that_it_is_there(address)
-        return open_database(address)
-    except DatabaseProblem as error:
-        raise ConfigurationError(str(error)) from None
-
-
-def _see_that_it_is_there(address: str) -> None:
-    """Check that a database file exists: opening a missing SQLite file would create it.
-
-    :raises ClusterError: it does not exist.
-    """
-    from gpuctl_usage.store.engines import display_name, url_of
-
-    url = url_of(address)
-    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
-        raise ConfigurationError(
-            f"there is no usage database at {display_name(url)}",
-            f"`gpuctl usage collect --database {display_name(url)}` begins one; or name another",
-        )
 
 
 def is_refused(error: ClusterError) -> bool:

@@ -37,6 +37,4 @@ def one_pool(
     ] = True,
 ) -> dict[str, Any]:
     """Return a pool: its nodes, its GPUs by type, and the visible jobs in it."""
-    detail = pool_detail(service, caller, find_pool(service, caller, name))
-    lists = dict.fromkeys(("jobs", "waiting_jobs", "pods", "waiting_pods"))
-    return (detail if jobs else detail.model_copy(update=lists)).as_json()
+    return pool_detail(service, caller, find_pool(service, caller, name), with_jobs=jobs).as_json()

@@ -34,6 +34,7 @@ from gpuctl.gitops.document_changes import embedded_changes
 from gpuctl.hints import APPLY, JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import (
     ROUTES,
     SERVICES,
@@ -188,8 +189,8 @@ def _confirm_scale_down(draft: PlanDraft) -> None:
         main = draft.steps.get(key)
         if ready > most and (main is None or not main.deletes):
             draft.plan.confirm.append(
-                f"scales {step.title} in {step.key.namespace} to {most} at most: ends {ready - most} ready "
-                f"pod{'s' if ready - most > 1 else ''}"
+                f"scales {step.title} in {step.key.namespace} to {most} at most: "
+                f"ends {count_text(ready - most, 'ready pod')}"
             )
 
 

@@ -10,7 +10,7 @@ from gpuctl.backend.lowering_context import Lowered
 from gpuctl.hints import JobHint, Phrase
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few, shorten
+from gpuctl.language.display_text import and_list, first_few, shorten
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of, labels_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, sweep_values
@@ -96,7 +96,7 @@ def _left(sweep: str, namespace: str, names: Sequence[str]) -> str:
     if len(names) > _FEW and _are_consecutive(sweep, names, first, last):
         listed = f"{sweep}-{{{first}..{last}}}"
     several = len(names) > 1
-    shown = " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if len(names) <= _FEW else first_few(names)
+    shown = and_list(names) if len(names) <= _FEW else first_few(names)
     each = "each" if several else "it"
     removes = Phrase(str(JobHint("delete", listed, namespace)), f"`DELETE /jobs/{{jobId}}` of {each}")
     them = "they stay" if several else "it stays"

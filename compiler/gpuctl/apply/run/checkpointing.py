@@ -22,7 +22,7 @@ from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.pod_exec import Command, ExecAbandoned, ExecStreams, NotStarted, execute
 from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint_block import Checkpoint, parse_checkpoint
-from gpuctl.language.display_text import first_few, shorten, visible
+from gpuctl.language.display_text import count_text, first_few, shorten, visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
@@ -110,7 +110,7 @@ def run_checkpoints(
     for target in targets:
         pods = len(saved.get(target.live["metadata"]["uid"], ()))
         if pods:
-            callbacks.on_message(f"checkpoint of {target.title} has run in {pods} pod{'' if pods == 1 else 's'}")
+            callbacks.on_message(f"checkpoint of {target.title} has run in {count_text(pods, 'pod')}")
     return saved
 
 

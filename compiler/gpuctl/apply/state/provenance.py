@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuctl.apply.state.git_repository import repository_id, work_tree
 from gpuctl.frontend.source import Source
-from gpuctl.language.display_text import visible
+from gpuctl.language.display_text import and_list, visible
 
 STANDARD_INPUT = "-"
 _LOCAL = "file://"
@@ -90,4 +90,4 @@ def list_sources(sources: Sequence[str]) -> str:
     shown = [visible(source) for source in sources[:_NAMED]]
     if len(sources) > _NAMED:
         shown.append(f"{len(sources) - _NAMED} more")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return and_list(shown)

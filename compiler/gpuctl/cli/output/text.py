@@ -11,6 +11,7 @@ import click
 
 from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, SourceSpan, count
 from gpuctl.frontend.source import Source, lines_of
+from gpuctl.language.display_text import count_text
 from gpuctl.language.masking import redact
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -34,11 +35,7 @@ def render(
     parts = [_one(diagnostic, lines, coloured) for diagnostic in diagnostics]
     errors, warnings = count(diagnostics, Severity.ERROR), count(diagnostics, Severity.WARNING)
     if summary and (errors or warnings):
-        said = [
-            f"{number} {noun}{'s' if number != 1 else ''}"
-            for number, noun in ((errors, "error"), (warnings, "warning"))
-            if number
-        ]
+        said = [count_text(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number]
         parts.append(", ".join(said) + "\n")
     return "\n".join(parts)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuctl.kube.scope import Scope
-from gpuctl.language.display_text import count_text
+from gpuctl.language.display_text import and_list, count_text
 from gpuctl.language.settings import Settings
 from gpuctl.objects.hidden_names import unique_names
 from gpuctl.objects.ownership_metadata import Records
@@ -120,8 +120,7 @@ def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[
         stages = {"images": "images", "sandbox and volumes": "volumes", "configuration": "configuration"}
         well = [what for title, what in stages.items() if not found[title]]
         if well:
-            *others, last = well
-            yield f"{', '.join(others)}{' and ' if others else ''}{last}: its containers have started"
+            yield f"{and_list(well)}: its containers have started"
     elif placed and not found["images"] and _is_past_pull(evidence):
         yield "image: pulled"
 

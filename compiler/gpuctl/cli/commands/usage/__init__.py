@@ -17,6 +17,7 @@ from gpuctl.cli.commands.usage.usage_options import stated_time
 from gpuctl.cli.options.connection_options import ClusterFailure, kubeconfig_options
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
+from gpuctl.language.display_text import count_text
 
 if TYPE_CHECKING:
     from gpuctl_usage.usage_settings import UsageSettings
@@ -147,7 +148,7 @@ def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
         hours, changed = rerun_rollup(settings, first, last, even_if_less=even_if_less)
     except CannotCollect as error:
         raise ClusterFailure(str(error)) from None
-    click.echo(f"{hours} hour{'' if hours == 1 else 's'} rolled up, {changed} changed")
+    click.echo(f"{count_text(hours, 'hour')} rolled up, {changed} changed")
     return 0
 
 

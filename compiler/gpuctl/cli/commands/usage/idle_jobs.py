@@ -19,7 +19,6 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.idle_policy import judge_idle_jobs, warn_or_pause
 from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.usage_backends import open_existing_database
 from gpuctl.usecases.webhook import post
 
 if TYPE_CHECKING:
@@ -76,6 +75,7 @@ def command(
 
 @contextmanager
 def _opened(address: str) -> Iterator[Database]:
+    from gpuctl.usecases.usage_database import open_existing_database
     from gpuctl_usage.store.engines import DatabaseProblem
 
     database = open_existing_database(address)

@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
@@ -28,10 +28,7 @@ from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.gpu_time import GpuTime, KnownTime
 from gpuctl.reading.usage_records import UsageRange
 from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.usage_backends import UsageDatabase, UsageService
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.usage_backends import UsageBackend
+from gpuctl.usecases.usage_backends import UsageBackend, UsageService
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
@@ -137,7 +134,14 @@ def open_usage_backend(
 def _backend(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageBackend:
     if not database and not config and (service := chosen_service(())) is not None:
         return UsageService(service)
-    return UsageDatabase(stated_database(database, config), own_uid)
+    return _open_database(stated_database(database, config), own_uid)
+
+
+def _open_database(address: str, own_uid: Callable[[], str | None]) -> UsageBackend:
+    # It needs the extra `usage`, which a client of a service may lack.
+    from gpuctl.usecases.usage_database import UsageDatabase
+
+    return UsageDatabase(address, own_uid)
 
 
 def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
@@ -174,11 +178,8 @@ def configured_backend(read_context: ReadContext) -> Iterator[UsageBackend | Non
         # The file of settings does not name a database.
         yield None
         return
-    backend = UsageDatabase(address, lambda: kube_system_uid(read_context.scope.session))
-    try:
+    with closing(_open_database(address, lambda: kube_system_uid(read_context.scope.session))) as backend:
         yield backend
-    finally:
-        backend.close()
 
 
 def parse_range(

@@ -31,7 +31,7 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder
 from gpuctl.usecases.idle_gpus import idle_gpus, pausable_names, with_pauses
 from gpuctl.usecases.read_context import context_of
-from gpuctl.usecases.usage_backends import UsageDatabase
+from gpuctl.usecases.usage_backends import UsageService
 
 HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDLE-GPU-HOURS")
 
@@ -84,11 +84,11 @@ def command(
     with open_usage_backend(
         database, config, as_json=row_format.output == "json", kubeconfig=kubeconfig, context=context
     ) as backend:
-        if not isinstance(backend, UsageDatabase):
+        if isinstance(backend, UsageService):
             _reject_cluster_options(platform, context, kubeconfig)
         settings = platform_settings(platform)
         waste = idle_gpus(backend, asked, below, settings)
-        if isinstance(backend, UsageDatabase) and waste.workloads:
+        if not isinstance(backend, UsageService) and waste.workloads:
             waste = _with_pauses(waste, kubeconfig, context, platform)
     if row_format.output == "table":
         _show(waste, row_format)
