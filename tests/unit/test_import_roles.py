@@ -158,10 +158,12 @@ def test_the_job_has_no_number_of_nodes_beside_roles() -> None:
     assert imported("srun -N1 a &\nsrun -N2 b &\nwait\n").drafts[0].get("resources.nodes") is None
 
 
-def test_the_runs_of_an_array_have_no_roles() -> None:
+def test_an_array_of_jobs_with_roles_is_dropped() -> None:
     head = HEAD.replace("-J a", "-J a --array=0-3")
-    notes = [entry.note or "" for entry in imported("srun -N1 a &\nsrun -N2 b &\nwait\n", head).entries]
-    assert any("the runs of an array have one program" in note for note in notes)
+    found = imported("srun -N1 a &\nsrun -N2 b &\nwait\n", head)
+    notes = [entry.note for entry in found.entries if entry.text == "--array=0-3"]
+    assert notes == ["the runs of an array have one node, and these have 3: write a document for each run"]
+    assert found.drafts[0].get("array") is None
 
 
 def test_parts_whose_steps_are_not_known_are_refused() -> None:

@@ -10,7 +10,8 @@ from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
-from gpuctl.importing.slurm.slurm_variables import Replaced, VariableChange
+from gpuctl.importing.slurm.script_edits import VariableChange
+from gpuctl.importing.slurm.slurm_variables import Replaced
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.importing.slurm.text_places import LineBreaks
 

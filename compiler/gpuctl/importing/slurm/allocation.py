@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.job_options import SCRATCH
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.slurm_values import Gpus, gpus_of, gpus_of_gres, memory_of, whole_number
+from gpuctl.language.display_text import count_text
 
 _GPUS_IN_BODY = (
     r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS(?:_PER_NODE)?|N_GPUS|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
@@ -19,6 +21,12 @@ _GPUS_IN_BODY = (
 _NEEDS_GPUS = (
     r"\b(?:torchrun|nvidia-smi|deepspeed|CUDA_VISIBLE_DEVICES|NCCL_\w+|torch\.distributed\.\w+|accelerate launch)\b"
 )
+_GPU = r"(?:gres[/:])?gpu\b"
+_OTHER_GRES = {
+    r"(?:gres[/:])?(?:shard|mps)\b": "a GPU is shared by `resources.gpu-share`",
+    r".*(?:scratch|tmp|nvme|ssd|disk)": SCRATCH,
+    "": "gpuctl knows GPUs only",
+}
 
 
 class Allocation:
@@ -134,7 +142,7 @@ class Allocation:
         elif gpus is not None and name is not None:
             self._set("resources.gpu", gpus.number, name)
             self._note(name, "resources.gpu")
-        else:
+        elif all(item.option != "--gpus-per-node" for item in self.missing):
             gpus = self._gpus_of_body(body, first_line)
         if gpus is not None and gpus.type is not None:
             self._set("resources.gpu-type", gpus.type, name)
@@ -159,16 +167,25 @@ class Allocation:
                 gpus = gpus._replace(number=gpus.number * self.tasks)
             if gpus is not None and name == "gpus":
                 gpus = gpus._replace(number=gpus.number // self.nodes) if gpus.number % self.nodes == 0 else None
-            if others:
-                self.ledger.dropped(option.line, f"--gres={','.join(others)}", "gpuctl knows GPUs only")
-            if gpus is None and (name != "gres" or not others):
-                note = f"`{option.value}` is not a number of GPUs for each of {self.nodes} nodes: use --gpus-per-node"
-                self.ledger.dropped(option.line, option.text, note)
+            is_unreadable = gpus is None and (name != "gres" or any(re.match(_GPU, item) for item in others))
+            for item in others if not is_unreadable else ():
+                note = next(note for pattern, note in _OTHER_GRES.items() if re.match(pattern, item))
+                self.ledger.dropped(option.line, f"--gres={item}", note)
+            if is_unreadable:
+                if self.given.gpus_per_node is None:
+                    self._missing_gpus(option)
+                self.ledger.changed(option.line, option.text, "resources.gpu", "--gpus-per-node names the number")
             elif gpus is not None and found[1] is None:
                 found = (name, gpus)
             elif gpus is not None:
                 self.ledger.mapped(option.line, option.text, "resources.gpu", f"`--{found[0]}` names the GPUs")
         return found
+
+    def _missing_gpus(self, option: SlurmOption) -> None:
+        reason = f"`{option.text}` is not a number of GPUs for each of {count_text(self.nodes, 'node')}"
+        if "$" in (option.value or ""):
+            reason = f"`{option.text}` names no number of GPUs: Slurm replaces no variables in options"
+        self.missing.append(Missing("--gpus-per-node", "N", option.line, reason))
 
     def _gpus_of_body(self, body: str, first_line: int) -> Gpus | None:
         """Return the number of GPUs that the script states; add to ``missing`` if it needs some and names none."""

@@ -46,6 +46,8 @@ class BodyState:
         self.remarks = BodyRemarks(body, facts.first_line)
         self.values: dict[str, Value] = {}
         self.arrays: dict[str, BodyWord] = {}
+        self.step_variables: list[tuple[str, str]] = []
+        """The variables that the options of the last step set, with their values as written."""
         self.uses_torchrun = False
         """True if torchrun starts what `srun` started."""
 

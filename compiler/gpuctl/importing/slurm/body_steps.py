@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
@@ -11,7 +12,7 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
-from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, step_gpus
+from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
 
 _START = 6
 """Words of a command that show whether it starts torchrun."""
@@ -61,6 +62,10 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         _start_processes(body, step, program, (line, last))
     if srun.role is None:
         _note_gpus(body, command, split.options, step)
+        _note_queue(body, command, split.options)
+    body.step_variables = _exported(body, command.program[1:place])
+    if body.step_variables:
+        prefix += f"env {' '.join(f'{name}={value}' for name, value in body.step_variables)} "
     body.edits.replace(command.program[0].start, program[0].start, prefix)
     remove_launcher_options(body, program)
 
@@ -78,6 +83,23 @@ def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, .
         body.uses_torchrun = True
         return
     body.remarks.dropped(*lines, _processes(tasks))
+
+
+def _exported(body: BodyState, words: Sequence[BodyWord]) -> list[tuple[str, str]]:
+    """Return the variables that the options of a step set, with their values as written."""
+    found: list[tuple[str, str]] = []
+    for before, word in pairwise([BodyWord("", 0, 0), *words]):
+        if word.text.startswith("--export=") or before.text == "--export":
+            found += exported(body.raw(word))
+    return found
+
+
+def _note_queue(body: BodyState, command: BodyCommand, options: Sequence[SlurmOption]) -> None:
+    """Note steps of a loop that Slurm starts only when its allocation has room for them."""
+    if command.background and not command.certain and {"exclusive", "exact"} & {option.name for option in options}:
+        note = "all of these programs start at once; Slurm starts each when CPUs of the job are free"
+        lines = body.line(command.start), body.line(command.end - 1)
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
 
 
 def _has_launcher(program: tuple[BodyWord, ...]) -> bool:

@@ -12,6 +12,7 @@ _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select":
 _BETWEEN = frozenset({"then", "do", "else", "elif", "!", "time"})
 _ASSIGNMENT = r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?="
 _PREFIXES = frozenset({"exec", "nohup", "command", "builtin"})
+_FUNCTION = r"function[ \t]+[\w:.-]+|[\w:.-]+[ \t]*\([ \t]*\)"
 _DEEPEST = 40
 
 
@@ -79,6 +80,13 @@ class Statement(NamedTuple):
     ends_at: int
     commands: tuple[BodyCommand, ...]
     background: bool
+
+    def defines_function(self, text: str) -> bool:
+        """Return True if the statement is the definition of a function.
+
+        :param text: the script.
+        """
+        return re.compile(_FUNCTION).match(text, self.start) is not None
 
     @property
     def single(self) -> BodyCommand | None:
@@ -189,7 +197,10 @@ class _Parser:
     def _take(self, word: BodyWord) -> bool:
         """Take a word. Return True if it opens a test."""
         text = word.text
-        if self.words:
+        if [item.text for item in self.words[:1]] == ["function"] and text == "{":
+            self.words = []
+            self.closers.append("}")
+        elif self.words:
             self.words.append(word)
         elif self.closers and text == self.closers[-1]:
             self.closers.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing, Unreadable
@@ -14,9 +15,11 @@ from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, take_parts
-from gpuctl.importing.slurm.job_options import CONTAINERS, JobOptions
+from gpuctl.importing.slurm.job_options import JobOptions
 from gpuctl.importing.slurm.role_bodies import import_roles
+from gpuctl.importing.slurm.sbatch_options import OF_PYXIS
 from gpuctl.importing.slurm.script_body import ScriptBody
+from gpuctl.importing.slurm.script_edits import as_argument
 from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables
 from gpuctl.importing.slurm.srun_options import SrunOptions
@@ -53,17 +56,18 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     allocation = Allocation(batch.options, given, draft, ledger)
     allocation.take(body, batch.first_line)
     parts = take_parts(batch, given, allocation, draft, ledger)
+    nodes = sum(part.nodes for part in parts) or allocation.nodes
+    job.take_array(batch.options.get("array"), nodes)
     missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
-    srun.take([batch.options[name] for name in sorted(CONTAINERS & set(batch.options))])
+    srun.take([batch.options[name] for name in sorted(OF_PYXIS & set(batch.options))])
     _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun)
     if given.workdir is not None:
         draft.set("environment.workdir", given.workdir)
     if given.image is not None:
         draft.set("environment.image", given.image)
     elif draft.get("environment.image") is None:
-        reason = "the script computes the image" if srun.image_line else "no line names a container image"
-        missing.append(Missing("--image", "REF", srun.image_line or 1, reason))
+        missing.append(srun.missing_image())
     return Imported(TOOL, [draft], ledger.entries(), [*missing, *allocation.missing])
 
 
@@ -99,7 +103,8 @@ def _body(
     if not batch.is_shell:
         last = batch.first_line + batch.body.rstrip().count("\n")
         option = "-e" if re.match(_EVALUATES, batch.interpreter[0]) else "-c"
-        draft.set("environment.command", [*batch.interpreter, option, batch.body], batch.first_line, last=last)
+        program = as_argument(batch.body, RESERVED_ENV)
+        draft.set("environment.command", [*batch.interpreter, option, program], batch.first_line, last=last)
         for number, text in enumerate(batch.body.split("\n"), batch.first_line):
             for name in dict.fromkeys(re.findall(_VARIABLE, text)):
                 ledger.dropped(number, name, "a pod does not have this variable of Slurm: write its value")
@@ -114,7 +119,7 @@ def _body(
         cpus_per_task=allocation.cpus_per_task,
         partition=partition.value if partition is not None else None,
         workdir=workdir,
-        is_array=array is not None,
+        array=array,
         renames_index=shift is None,
     )
     replaced = replace_variables(batch.body, facts)

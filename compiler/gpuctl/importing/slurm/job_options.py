@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.sbatch_options import SlurmOption
+from gpuctl.importing.slurm.sbatch_options import OF_PYXIS, SlurmOption
 from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, whole_number
 from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.settings import DEFAULT_PRIORITIES
@@ -15,6 +15,7 @@ from gpuctl.language.settings import DEFAULT_PRIORITIES
 _LOG = "the log is kept with the pods: `gpuctl logs`"
 _NODES = "nodes are selected by `resources.pool` and `resources.gpu-type`"
 _CPUS = "the kubelet assigns CPUs"
+SCRATCH = "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {size: 100Gi}}]`"
 _SUBMISSION = "it is about the output of sbatch"
 _DROPPED = {
     **dict.fromkeys(("output", "error", "open-mode"), _LOG),
@@ -26,7 +27,8 @@ _DROPPED = {
     **dict.fromkeys(("batch", "contiguous", "spread-job", "use-min-nodes"), _NODES),
     **dict.fromkeys(("hint", "threads-per-core", "cores-per-socket", "sockets-per-node", "extra-node-info"), _CPUS),
     **dict.fromkeys(("ntasks-per-core", "ntasks-per-socket", "core-spec", "thread-spec", "distribution"), _CPUS),
-    **dict.fromkeys(("gpu-bind", "gpus-per-socket", "mem-bind", "gres-flags", "cpu-freq", "gpu-freq"), _CPUS),
+    **dict.fromkeys(("mem-bind", "gres-flags", "cpu-freq"), _CPUS),
+    **dict.fromkeys(("gpu-bind", "gpus-per-socket", "gpu-freq"), "a launcher assigns the GPUs of a pod"),
     **dict.fromkeys(("parsable", "quiet", "verbose", "test-only", "ignore-pbs", "usage", "help"), _SUBMISSION),
     "reservation": "use a pool of the reserved nodes: `resources.pool`",
     "switches": "`resources.topology` keeps the nodes of a job close",
@@ -40,7 +42,7 @@ _DROPPED = {
     "wait-all-nodes": "a queue starts all pods together: `resources.queue`",
     "time-min": "`job.max_runtime` is one time",
     "reboot": "nodes are not restarted for a job",
-    "tmp": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {size: 100Gi}}]`",
+    "tmp": SCRATCH,
     "no-kill": "`job.retries` starts a job again after a node is lost",
     "clusters": "clusters are `placement.clusters`",
     "container": "an image is `environment.image`",
@@ -63,7 +65,6 @@ cpus-per-gpu cpus-per-task exclusive gpus gpus-per-node gpus-per-task gres mem m
 ntasks ntasks-per-gpu ntasks-per-node
 """
 ALLOCATION = frozenset(_NUMBERS.split())
-CONTAINERS = frozenset({"container-image", "container-mounts", "container-workdir", "container-name"})
 
 
 class JobOptions:
@@ -79,7 +80,6 @@ class JobOptions:
         """A partition without a pool."""
         self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
             "account": self._account,
-            "array": self._array,
             "chdir": self._chdir,
             "comment": self._comment,
             "dependency": self._dependency,
@@ -93,9 +93,9 @@ class JobOptions:
         }
 
     def take(self, options: Mapping[str, SlurmOption]) -> None:
-        """Take the options of a job, without those of the allocation, of containers and the name."""
+        """Take the options of a job, without those of the allocation, of containers, the name and the array."""
         for option in options.values():
-            if option.name in ALLOCATION or option.name in CONTAINERS or option.name == "job-name":
+            if option.name in ALLOCATION or option.name in OF_PYXIS or option.name in ("job-name", "array"):
                 continue
             action = self._actions.get(option.name)
             if action is not None:
@@ -120,19 +120,30 @@ class JobOptions:
         else:
             self._drop(option, f"`{value}` is not the name of a namespace: write one into `job.namespace`")
 
-    def _array(self, option: SlurmOption, value: str) -> None:
-        self.array = array_of(value)
-        if self.array is None:
-            self._drop(option, f"`{value}` is not a list of at most 100,000 indices: write `array`")
+    def take_array(self, option: SlurmOption | None, nodes: int) -> None:
+        """Take the indices of an array.
+
+        :param nodes: of each run.
+        """
+        array = array_of(option.value or "") if option is not None else None
+        if option is None:
             return
-        size, parallelism = len(self.array.indices), self.array.parallelism
+        if array is None:
+            self._drop(option, f"`{option.value}` is not a list of at most 100,000 indices: write `array`")
+            return
+        if nodes > 1:
+            note = f"the runs of an array have one node, and these have {nodes}: write a document for each run"
+            self._drop(option, note)
+            return
+        self.array = array
+        size, parallelism = len(array.indices), array.parallelism
         limited = parallelism is not None and parallelism < size
-        array: object = {"size": size, "parallelism": parallelism} if limited else size
-        if self.array.indices == list(range(size)):
-            self._map(option, "array", array)
+        field: object = {"size": size, "parallelism": parallelism} if limited else size
+        if array.indices == list(range(size)):
+            self._map(option, "array", field)
         else:
             note = "indices count from 0; the script computes `SLURM_ARRAY_TASK_ID` from them"
-            self._change(option, "array", array, note)
+            self._change(option, "array", field, note)
 
     def _chdir(self, option: SlurmOption, value: str) -> None:
         if value.startswith("/") and "%" not in value:

@@ -17,7 +17,7 @@ from gpuctl.importing.slurm.heterogeneous_jobs import RolePart
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.slurm_values import memory_of, whole_number
-from gpuctl.importing.slurm.slurm_variables import Replaced
+from gpuctl.importing.slurm.slurm_variables import PART, Replaced
 from gpuctl.importing.slurm.srun_options import SrunOptions, step_gpus
 from gpuctl.importing.slurm.step_groups import Division, PlacedStep, StepGroup, divide
 from gpuctl.importing.slurm.step_loops import StepLoop
@@ -29,6 +29,7 @@ _FIELD = "roles"
 _LONGEST_NAME = 20
 _NUMBER = r"\$\{?NNODES\b\}?|\bNNODES\b(?=[^\n()]*\)\))"
 _FIRST = r"\$\{?MASTER_ADDR\b\}?"
+_MASTER_OF_PART = rf"(?m)^[ \t]*(?:export[ \t]+)?MASTER_ADDR=\"?\${PART}(\d)"
 _QUOTED = r"'[^']*'"
 _STARTERS = r"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|singularity|apptainer|stdbuf|time)\Z"
 _ENTRY = r"\.(?:run|main|cli|server|__main__)\Z"
@@ -49,7 +50,15 @@ class RoleBodies:
         self.draft = draft
         self.is_one = len(division.groups) == 1
         self.names = _names(division.groups)
-        first = next((place for place, group in enumerate(division.groups) if group.first == 0), None)
+        part = re.search(_MASTER_OF_PART, replaced.text)
+        first = next(
+            (
+                place
+                for place, group in enumerate(division.groups)
+                if (group.first == 0 if part is None else group.component == int(part[1]))
+            ),
+            None,
+        )
         self.first_role = None if first is None else self.names[first]
         self.line_of = BodyState(replaced.text, replaced.text, facts, draft).line
 
@@ -152,10 +161,12 @@ class RoleBodies:
             for index, other in enumerate(self.division.groups):
                 if other.first is not None and (index != place or other.first != 0):
                     text = text.replace(f"${{{name}[{other.first}]}}", f"${self._prefix(index)}_ADDR")
+        for index, other in enumerate(self.division.groups):
+            text = text.replace(f"${PART}{other.component}", f"${self._prefix(index)}_ADDR")
         own = " ".join(self.replaced.text[step.start : step.end] for step in group.steps)
         if self.first_role is None and re.search(_FIRST, re.sub(_QUOTED, "", own)):
             raise NoPlace("a step uses the address of the first node, and it is not known which step runs there")
-        if self.first_role is not None and group.first != 0:
+        if self.first_role is not None and self.names[place] != self.first_role:
             address = f"${self._prefix(self.names.index(self.first_role))}_ADDR"
             text = _outside_quotes(_FIRST, address, text)
         return _outside_quotes(_NUMBER, str(sum(item.nodes for item in self.division.groups)), text)
@@ -285,8 +296,6 @@ def import_roles(
         division = divide(state, statements, shape)
         if division is None:
             return ""
-        if facts.index_line is not None or draft.get("array") is not None:
-            return "the runs of an array have one program"
         own = LineLedger()
         bodies = RoleBodies(replaced, statements, division, facts, draft)
         bodies.convert(body, own, keeps_image=keeps_image, parts=parts)

@@ -74,6 +74,7 @@ _LETTERS = {letter: name for table in (_WITH_LETTER, _FLAG_LETTERS) for name, le
 _LETTERS["b"] = "begin"
 _OLD_NAMES = {"share": "oversubscribe", "workdir": "chdir", "tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
 _NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
+OF_PYXIS = frozenset(name for name in _NAMES if name.startswith(("container-", "no-container-"))) - {"container-id"}
 # `srun --wait 60` and `-K` differ from those of sbatch.
 _OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status", "r": "relative"}
 

@@ -24,23 +24,25 @@ from gpuctl.importing.slurm.command_rules import (
 )
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import read_options
-from gpuctl.importing.slurm.script_edits import as_argument
+from gpuctl.importing.slurm.script_edits import ScriptEdits, as_argument, tidy_script
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced, lines_with
 from gpuctl.importing.slurm.srun_options import SrunOptions
-from gpuctl.importing.slurm.text_places import VariableUses
+from gpuctl.importing.slurm.text_places import VariableUses, single_quoted_parts
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 # Variables that a shell or a usual image sets, or that a script adds to.
 _USUAL = """
 BASH_SOURCE CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY_PATH LD_PRELOAD LINENO OLDPWD OPTARG
-OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL TMPDIR UID
+OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
 """
 _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
 _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
-_FUNCTION = r"(?m)^[ \t]*(?:function[ \t]+)?[\w-]+[ \t]*\(\)"
+_DEFAULT = r"\$\{\d:?-([^}]+)\}"
+_HOME = r"(?:^|[\s=:\"(<>])~/"
+_SHELL_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _PRINTS = r"[ \t]*(?:echo|printf)\b"
 _NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
 
@@ -249,13 +251,28 @@ class ScriptBody:
         self._take_out(statement, "environment.workdir")
         return True
 
+    def _unquoted_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines that stay, with their numbers, without comments and text between single quotation marks."""
+        edits = ScriptEdits(self.text)
+        for command in self._commands():
+            for word in command.words:
+                for part in single_quoted_parts(self.body.raw(word)):
+                    edits.blank(word.start + part.start, word.start + part.stop)
+        for number, text in enumerate(edits.result().split("\n"), self.facts.first_line):
+            if number not in self.removed and not text.lstrip().startswith("#"):
+                yield number, text
+
     def _arguments(self) -> None:
         """Note the arguments of the script, which are not in the file."""
-        if re.search(_FUNCTION, self.text):
-            return
-        for number, text in enumerate(self.text.split("\n"), self.facts.first_line):
-            match = re.search(_ARGUMENT, re.sub(r"'[^']*'", "", text))
-            if match is not None and not text.lstrip().startswith("#"):
+        defined = [item for item in self.statements if item.defines_function(self.text)]
+        inside = {line for item in defined for line in range(self._line(item.start), self._line(item.end - 1) + 1)}
+        for number, text in self._unquoted_lines():
+            match = re.search(_ARGUMENT, text) if number not in inside else None
+            default = re.match(_DEFAULT, match[0]) if match is not None else None
+            if default is not None:
+                note = f"an argument of sbatch is not in the file: its default `{default[1]}` is used"
+                self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+            elif match is not None:
                 note = "it is an argument of sbatch, which is not in the file: write its value into the script"
                 self.remarks.lost(number, match[0], note)
 
@@ -264,10 +281,10 @@ class ScriptBody:
         known = _SET_IN_SHELL.union(self.assigned, self.replaced.hosts, self.draft.get("environment.env") or ())
         known |= self.known
         known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.text))
-        for number, text in enumerate(self.text.split("\n"), self.facts.first_line):
-            if number in self.removed or text.lstrip().startswith("#"):
-                continue
-            for name in dict.fromkeys(re.findall(_USED, re.sub(r"'[^']*'", "", text))):
+        for number, text in self._unquoted_lines():
+            if re.search(_HOME, text) is not None:
+                self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
+            for name in dict.fromkeys(re.findall(_USED, text)):
                 if name not in known and not name.startswith("SLURM"):
                     note = "a container does not have this variable of the shell that submits: write its value"
                     self.remarks.lost(number, f"${name}", note)
@@ -313,8 +330,11 @@ class ScriptBody:
                 at += 1
             program = program[at:]
         values = words_of(self.text, program, self.body.values)
-        if not values:
+        variables = [(name, word_value(raw, self.body.values)) for name, raw in self.body.step_variables]
+        if not values or any(value is None or "$(" in value for _, value in variables):
             return None
+        for name, value in variables:
+            self.draft.set_item("environment.env", name, value, self._line(command.start))
         note = None
         if self.body.uses_torchrun:
             values = ["torchrun", *values[2 if values[1] == "-u" else 1 :]]
@@ -324,6 +344,8 @@ class ScriptBody:
             values = [value for place, value in enumerate(values) if place not in ours.places]
             if ours.port is not None:
                 self.body.set_master_port(ours.port, self._line(command.start))
+        if re.match(_SHELL_COMMAND, " ".join(values[:2])) is not None and len(values) == 3 and "\n" in values[2]:
+            values[2] = tidy_script(values[2])
         for statement in self.settings:
             self._note(statement, None, "a single program needs no options of the shell")
         for statement in (item for items in self.constants.values() for item in items):

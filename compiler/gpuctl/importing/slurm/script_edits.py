@@ -3,8 +3,52 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from textwrap import dedent
+from typing import NamedTuple
+
+from gpuctl.importing.slurm.text_places import LineBreaks
 
 _TEMPLATE = r"\{\{(?=\{\{|[ \t]*[A-Za-z][A-Za-z_-]*[ \t]*\.)"
+
+
+class VariableChange(NamedTuple):
+    """A change of a line of the body, from 0.
+
+    ``new``: what stands in the line now; "" if the variable ``name`` has no equal, so that it is empty.
+    """
+
+    line: int
+    note: str
+    new: str
+    name: str = ""
+
+
+def substitute(
+    pattern: str,
+    new: str | Callable[[re.Match[str]], str],
+    text: str,
+    note: str,
+    changes: list[VariableChange],
+    outside: Sequence[range] = (),
+) -> str:
+    """Return a text with a pattern replaced; add each change to the list.
+
+    :param outside: parts of the text that stay, in order.
+    """
+    breaks = LineBreaks(text)
+    starts = [part.start for part in outside]
+
+    def replaced(match: re.Match[str]) -> str:
+        before = bisect_right(starts, match.start()) - 1
+        if before >= 0 and match.start() in outside[before]:
+            return match[0]
+        written = new if isinstance(new, str) else new(match)
+        changes.append(VariableChange(breaks.before(match.start()), note, written))
+        return written
+
+    return re.sub(pattern, replaced, text)
 
 
 class ScriptEdits:
@@ -55,13 +99,21 @@ class ScriptEdits:
         return "".join([*out, self.text[at:]])
 
 
+def tidy_script(script: str) -> str:
+    """Return a script without blanks at the end of lines, and without the indentation of all lines."""
+    script = "\n".join(line.rstrip() for line in script.split("\n")).strip("\n") + "\n"
+    if "<<" in script or any(line.count(mark) % 2 for line in script.split("\n") for mark in "\"'"):
+        # The blanks may be part of a text.
+        return script
+    return dedent(script)
+
+
 def as_argument(script: str, variables: frozenset[str]) -> str:
     """Return a script as the argument of a shell in a container, where Kubernetes and templates replace parts.
 
     :param variables: those of the container.
     """
-    script = "\n".join(line.rstrip() for line in script.split("\n"))
-    script = re.sub(r"\n{3,}", "\n\n", script.strip("\n")) + "\n"
+    script = re.sub(r"\n{3,}", "\n\n", tidy_script(script))
     script = script.replace("$$", "$$$$")
     script = re.sub(r"\$\(([A-Za-z_]\w*)\)", lambda m: f"${m[0]}" if m[1] in variables else m[0], script)
     return re.sub(_TEMPLATE, "{{{{", script)

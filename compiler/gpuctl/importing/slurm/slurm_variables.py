@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.importing.slurm.text_places import LineBreaks
+from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
+from gpuctl.importing.slurm.script_edits import VariableChange, substitute
+from gpuctl.importing.slurm.slurm_values import ArrayRange
+from gpuctl.importing.slurm.text_places import LineBreaks, single_quoted_parts
 
 _RENAMED = {
     "SLURM_NNODES": "NNODES",
@@ -15,6 +18,7 @@ _RENAMED = {
     "SLURM_JOB_NAME": "GPUCTL_JOB",
     "SLURM_GPUS_ON_NODE": "GPUCTL_GPUS_PER_NODE",
     "SLURM_GPUS_PER_NODE": "GPUCTL_GPUS_PER_NODE",
+    "SLURMD_NODENAME": "HOSTNAME",
 }
 _ONE_TASK = {
     "SLURM_PROCID": "NODE_RANK",
@@ -35,17 +39,25 @@ _ADVICE = {
     "SLURM_LOCALID": "a launcher such as torchrun starts the processes of a node, and sets `LOCAL_RANK`",
     "SLURM_RESTART_COUNT": "gpuctl does not count the attempts",
 }
+_PART_ADVICE = "the first host of a role is `GPUCTL_ROLE_ADDR`, with the name of the role"
+_OTHER_ADVICE = "write its value into the script"
 _SHOWN = r"\bscontrol[ \t]+show[ \t]+hostnames?\b[^\n()`|]*"
 _FIRST_LINE = r"(?:head[ \t]+-(?:n[ \t]*|-lines[= ])?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?|awk[ \t]+'NR==1')"
 _FIRST_HOST = rf"\$\([ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*\)|`[ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*`"
+_OF_PART = r"\$\{?SLURM_(?:JOB_)?NODELIST_HET_GROUP_(?P<part>\d)\b\}?"
+_FIRST_OF_PART = (
+    rf"\$\([ \t]*scontrol[ \t]+show[ \t]+hostnames?[ \t]+\"?{_OF_PART}\"?[ \t]*\|[ \t]*{_FIRST_LINE}[ \t]*\)"
+)
+PART = "GPUCTL_PART_"
+"""Start of a placeholder for the first host of a part of a heterogeneous job, before its role is known."""
 _ALL_HOSTS = rf"\$\([ \t]*{_SHOWN}\)|`[ \t]*{_SHOWN}`"
 _HOSTS = (
     rf"(?m)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)=\(?[ \t]*\"?(?:{_ALL_HOSTS})\"?[ \t]*\)?",
     rf"(?m)^[ \t]*(?:mapfile|readarray)[ \t]+-t[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+<[ \t]*<\([ \t]*{_SHOWN}\)",
 )
 _HOST_NAME = (
-    r"\$\([ \t]*hostname(?:[ \t]+-[-a-zA-Z]+)?[ \t]*\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`"
-    r"|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b\}?"
+    r"(?<!\\)\$\([ \t]*hostname(?:[ \t]+-[-a-zA-Z]+)?[ \t]*\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`"
+    r"|(?<!\\)\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b\}?"
 )
 _ASKED = r"\$\([ \t]*srun\b(?P<options>[^\n()]*)\bhostname\b[^\n()]*\)"
 _LOOKED_UP = r"\$\([ \t]*(?:getent|dig|host|nslookup|ping)\b(?P<options>[^\n()]*(?:\([^\n()]*\)[^\n()]*)*)\)"
@@ -66,20 +78,8 @@ class SlurmFacts(NamedTuple):
     cpus_per_task: int | None
     partition: str | None
     workdir: str | None
-    is_array: bool
+    array: ArrayRange | None
     renames_index: bool
-
-
-class VariableChange(NamedTuple):
-    """A change of a line of the body, from 0.
-
-    ``new``: what stands in the line now; "" if the variable ``name`` has no equal, so that it is empty.
-    """
-
-    line: int
-    note: str
-    new: str
-    name: str = ""
 
 
 class Replaced(NamedTuple):
@@ -93,26 +93,23 @@ class Replaced(NamedTuple):
 def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     """Replace Slurm's variables and host names in a script."""
     changes: list[VariableChange] = []
-
-    def substitute(pattern: str, text: str, note: str, replacement: str = FIRST) -> str:
-        breaks = LineBreaks(text)
-
-        def replaced(match: re.Match[str]) -> str:
-            changes.append(VariableChange(breaks.before(match.start()), note, replacement))
-            return replacement
-
-        return re.sub(pattern, replaced, text)
-
+    body = replace_job_numbers(body, changes)
+    note = "the first host of a part is that of its role"
+    body = substitute(_FIRST_OF_PART, lambda match: f"${PART}{match['part']}", body, note, changes)
     note = "the first host is `MASTER_ADDR`"
-    body = substitute(_FIRST_HOST, body, note)
+    body = substitute(_FIRST_HOST, FIRST, body, note, changes)
     hosts = _hosts(body)
     if hosts:
         names = "|".join(map(re.escape, sorted(hosts)))
-        body = substitute(rf"\$\{{(?:{names})\[0\]\}}", body, note)
-        body = substitute(rf"\$\{{#(?:{names})\[[@*]\]\}}", body, "the number of nodes is `NNODES`", "$NNODES")
+        body = substitute(rf"\$\{{(?:{names})\[0\]\}}", FIRST, body, note, changes)
+        number = rf"\$\{{#(?:{names})\[[@*]\]\}}"
+        body = substitute(number, "$NNODES", body, "the number of nodes is `NNODES`", changes)
     body = _replace_lookups(body, changes)
     if facts.nodes > 1:
-        body = substitute(_HOST_NAME, body, "the host of the script is the first one: `MASTER_ADDR`")
+        body = replace_random_ports(body, changes)
+        note = "the host of the script is the first one: `MASTER_ADDR`"
+        # The shell of each node reads the text between single quotation marks.
+        body = substitute(_HOST_NAME, FIRST, body, note, changes, outside=single_quoted_parts(body))
     return Replaced(_rename(body, facts, changes), changes, frozenset(hosts))
 
 
@@ -163,9 +160,9 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
         if name in literal and is_value:
             changes.append(VariableChange(line, f"`{name}` is {literal[name]}", literal[name]))
             return literal[name]
-        if name.startswith("SLURM_ARRAY_TASK_") and facts.is_array:
+        if name == "SLURM_ARRAY_TASK_ID" and facts.array is not None:
             return match[0]
-        advice = _ADVICE.get(name, "write its value into the script")
+        advice = _ADVICE.get(name, _OTHER_ADVICE if "HET_GROUP" not in name else _PART_ADVICE)
         changes.append(VariableChange(line, f"it has no equal: {advice}", "", name))
         return match[0]
 
@@ -188,7 +185,10 @@ def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
         literal["SLURM_SUBMIT_DIR"] = facts.workdir
     if facts.partition is not None:
         literal["SLURM_JOB_PARTITION"] = facts.partition
-    if facts.is_array:
+    if facts.array is not None:
+        first, last, step = facts.array.indices[0], facts.array.indices[-1], facts.array.step
+        literal |= {"SLURM_ARRAY_TASK_MIN": str(first), "SLURM_ARRAY_TASK_MAX": str(last)}
+        literal |= {} if step is None else {"SLURM_ARRAY_TASK_STEP": str(step)}
         renamed["SLURM_ARRAY_TASK_COUNT"] = _ARRAY_IDS["SLURM_ARRAY_TASK_COUNT"]
         if facts.renames_index:
             renamed["SLURM_ARRAY_TASK_ID"] = _ARRAY_IDS["SLURM_ARRAY_TASK_ID"]

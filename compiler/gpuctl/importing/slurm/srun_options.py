@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, whole_number
@@ -18,7 +19,6 @@ _SUPERFLUOUS = {
     **dict.fromkeys(("jobid", "overlap", "exact", "exclusive", "whole", "oversubscribe"), "a job is one step"),
     **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-task", "gres"), "a pod has the GPUs of `resources.gpu`"),
     **dict.fromkeys(("cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"), "a pod has the resources of the job"),
-    "export": "the script's variables are those of the program",
     "quiet": None,
     "verbose": None,
     "job-name": None,
@@ -41,6 +41,7 @@ _DROPPED = {
     "container-mount-home": "mount the directory in `storage.workdirs`",
     "container-save": "images are built outside of the cluster",
 }
+_ITEM = r"(?:[^,\"']|\"[^\"]*\"|'[^']*')+"
 # Options of steps on other nodes.
 _OF_ROLES = {
     **dict.fromkeys(("exclude", "het-group", "nodelist", "overlap", "relative"), "roles"),
@@ -86,6 +87,22 @@ def step_gpus(options: Sequence[SlurmOption], nodes: int, tasks: int) -> int | N
     return None if found is None else found.number * times
 
 
+def exported(raw: str) -> list[tuple[str, str]]:
+    """Return the variables that ``--export`` sets, with their values as written.
+
+    :param raw: the word as written, such as ``--export=ALL,LR=$lr``, or ``ALL,LR=$lr``.
+    """
+    text = re.sub(r"\A([\"']?)--export=", r"\1", raw)
+    whole = re.match(r"([\"'])([^\"']*)\1\Z", text)
+    found = []
+    for item in re.findall(_ITEM, text if whole is None else whole[2]):
+        quoted = re.match(r"([\"'])(\w+=)(.*)\1\Z", item, re.DOTALL) if whole is None else None
+        name, equals, value = (f"{quoted[2]}{quoted[1]}{quoted[3]}{quoted[1]}" if quoted else item).partition("=")
+        if equals and name.isidentifier():
+            found.append((name, value if whole is None else f"{whole[1]}{value}{whole[1]}"))
+    return found
+
+
 class SrunOptions:
     """Adds the options of `srun` to a document and its ledger.
 
@@ -97,13 +114,14 @@ class SrunOptions:
         self.ledger = ledger
         self.keeps_image = keeps_image
         self.role = role
-        self.image_line: int | None = None
-        """The line of an image that the script computes."""
+        self._unknown_image: tuple[int, str] | None = None
+        """The line of an image that is not one of a registry, and why."""
         self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
             "container-image": self._image,
             "container-mounts": self._mounts,
             "container-workdir": self._workdir,
             "chdir": self._workdir,
+            "export": self._export,
         }
 
     def take(self, options: list[SlurmOption]) -> SrunStep:
@@ -133,6 +151,11 @@ class SrunOptions:
             values.get("nodelist", values.get("relative")),
         )
 
+    def missing_image(self) -> Missing:
+        """Return the image as a value that is missing."""
+        line, reason = self._unknown_image or (1, REASONS["--image"])
+        return Missing("--image", "REF", line, reason)
+
     def _of_role(self, option: SlurmOption) -> None:
         if self.role:
             self.ledger.mapped(option.line, option.text, _OF_ROLES[option.name], f"the role `{self.role}`")
@@ -143,12 +166,12 @@ class SrunOptions:
         if self.keeps_image:
             self.ledger.changed(option.line, option.text, "environment.image", "--image replaces it")
         elif "$" in value or not value:
-            self.image_line = option.line
+            self._unknown_image = (option.line, "the script computes the image")
             self.ledger.changed(
                 option.line, option.text, "environment.image", "the script computes it: --image names it"
             )
         elif value.endswith((".sqsh", ".squashfs", ".sif")):
-            self.image_line = option.line
+            self._unknown_image = (option.line, f"`{value}` is a file, not an image of a registry")
             note = "a file is not an image of a registry: --image names the image that it was made from"
             self.ledger.changed(option.line, option.text, "environment.image", note)
         else:
@@ -179,6 +202,14 @@ class SrunOptions:
             self.ledger.dropped(option.line, option.text, note)
         else:
             self.ledger.mapped(option.line, option.text, "storage.workdirs")
+
+    def _export(self, option: SlurmOption, value: str) -> None:
+        """Note which variables the program has; :func:`exported` returns those that the option sets."""
+        names = [item.partition("=")[0] for item in filter(None, value.split(","))]
+        if "NONE" in names or "NIL" in names:
+            self.ledger.changed(option.line, option.text, None, "the program has the variables of the pod")
+        else:
+            self.ledger.mapped(option.line, option.text, None, "the program has the script's variables, and these")
 
     def _workdirs(self) -> list[dict[str, str]]:
         found: list[dict[str, str]] = self.draft.get("storage.workdirs") or []

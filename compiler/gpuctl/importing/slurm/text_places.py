@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
+_QUOTED = r"\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|(?<!\S)#[^\n]*"
 _USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
 _WORD = r"[A-Za-z_]\w*"
 
@@ -18,6 +19,12 @@ class LineBreaks:
     def before(self, offset: int) -> int:
         """Return the number of line breaks before an offset."""
         return bisect_left(self._places, offset)
+
+
+def single_quoted_parts(text: str) -> list[range]:
+    """Return the places of text between single quotation marks, in order."""
+    found = re.finditer(_QUOTED, text, re.DOTALL)
+    return [range(match.start(), match.end()) for match in found if match[0].startswith("'")]
 
 
 class VariableUses:
