@@ -8,6 +8,7 @@ from gpuctl.capacity.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import TOPOLOGIES, owner_of_workload
+from gpuctl.objects.workload_state import find_condition
 
 _RESOURCES = ("requests", "limits")
 TOPOLOGY = TOPOLOGIES["required"]
@@ -178,7 +179,7 @@ def cluster_queue_entry(obj: Object) -> Object:
             **({"checks": checks} if checks else {}),
         },
     }
-    active: Object = next((item for item in status.get("conditions") or [] if item.get("type") == "Active"), {})
+    active = find_condition(obj, "Active")
     if active.get("status") == "False":
         found.update(active=False, message=active.get("message") or "")
     if status.get("fairSharing") is not None:

@@ -33,6 +33,7 @@ from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.pod_templates import job_templates, pod_templates
 from gpuctl.objects.quantities import format_bytes
 from gpuctl.objects.timestamps import parse_timestamp
+from gpuctl.objects.workload_state import has_ended
 
 # Objects that controllers create and gpuctl never handles: kind -> resource with its group.
 _MADE_BY_CONTROLLERS = {"ReplicaSet": "replicasets.apps", "ControllerRevision": "controllerrevisions.apps"}
@@ -349,7 +350,7 @@ def _charged(requests: Amounts, limits: Amounts) -> Amounts:
 
 def _ended(pod: Object, now: datetime | None) -> bool:
     """Source: core/pods.go, QuotaV1Pod. ``deletionTimestamp`` includes the grace period, which is added once more."""
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return True
     metadata = pod.get("metadata") or {}
     ends, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")

@@ -11,8 +11,8 @@ from gpuctl.capacity.pod_requests import pod_requests, scored_requests
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
+from gpuctl.objects.workload_state import has_ended
 
-ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The affinity field that only ranks nodes."""
@@ -42,8 +42,8 @@ def node_entry(node: Object) -> Object:
 
 def is_seen_by_scheduler(pod: Object) -> bool:
     """Return True if the scheduler counts a pod: it is on a node, or waits for one."""
-    spec, status = pod["spec"], pod.get("status") or {}
-    if status.get("phase") in ENDED:
+    spec = pod["spec"]
+    if has_ended(pod):
         return False
     is_ours = (spec.get("schedulerName") or SCHEDULER) == SCHEDULER
     leaves = bool(pod["metadata"].get("deletionTimestamp"))

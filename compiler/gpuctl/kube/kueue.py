@@ -10,6 +10,7 @@ from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
 from gpuctl.objects.queueing import is_gated, owner_of_workload
+from gpuctl.objects.workload_state import condition
 
 _GROUP = "kueue.x-k8s.io"
 _CONFIGURATION = Key("ConfigMap", "kueue-system", "kueue-manager-config")
@@ -92,9 +93,7 @@ def waiting_workload(workloads: Iterable[Object], job: Object, pods: Iterable[Ob
 
 
 def _slice_order(workload: Object) -> tuple[bool, str]:
-    conditions = (workload.get("status") or {}).get("conditions") or []
-    over = any(item.get("type") == "Finished" and item.get("status") == "True" for item in conditions)
-    return not over, workload["metadata"].get("creationTimestamp") or ""
+    return condition(workload, "Finished") is None, workload["metadata"].get("creationTimestamp") or ""
 
 
 def find_workload(session: Session, job: Object) -> Object | None:

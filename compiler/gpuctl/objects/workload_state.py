@@ -15,6 +15,8 @@ from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_hel
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.timestamps import age
 
+ENDED_PHASES = ("Succeeded", "Failed")
+"""Phases of a pod that has ended."""
 _SERVER_METADATA = (
     "uid",
     "resourceVersion",
@@ -38,12 +40,21 @@ _LABELS_OF_RUNS = ("app", MANAGED_BY)
 _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
+def find_condition(obj: Object, kind: str) -> Object:
+    """Return the condition of a type, whatever its status; empty if it is not set."""
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return next((item for item in conditions if item.get("type") == kind), {})
+
+
 def condition(obj: Object, kind: str) -> Any:
     """Return the condition of a type if its status is True, else None."""
-    for item in (obj.get("status") or {}).get("conditions") or []:
-        if item.get("type") == kind and item.get("status") == "True":
-            return item
-    return None
+    found = find_condition(obj, kind)
+    return found if found.get("status") == "True" else None
+
+
+def has_ended(pod: Object) -> bool:
+    """Return True if all containers of a pod have ended for good."""
+    return (pod.get("status") or {}).get("phase") in ENDED_PHASES
 
 
 def end_state(obj: Object) -> str | None:

@@ -21,7 +21,7 @@ from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.objects.role_jobs import JOBSET_LABEL, has_several_roles, missing_of_roles
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
-from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.objects.workload_state import condition, end_state, has_ended
 from gpuctl.reading.claim_templates import TemplateKey, read_requested_gpus, requested_gpus
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_ids import id_of
@@ -425,7 +425,7 @@ def _made(job: Job) -> int:
     """
     main = job.active
     if main is not None and is_array(main):
-        return sum((pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") for pod in job.pods)
+        return sum(not has_ended(pod) for pod in job.pods)
     is_training = main is not None and main["kind"] in ("Job", "JobSet")
     return sum(
         not pod["metadata"].get("deletionTimestamp")

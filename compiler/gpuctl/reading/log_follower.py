@@ -16,7 +16,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
-from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.objects.workload_state import condition, end_state, has_ended
 from gpuctl.reading.job_rows import Job, group_by_job, newest_generation
 from gpuctl.reading.log_streams import (
     ContainerLog,
@@ -88,7 +88,7 @@ class _Pod:
     @property
     def is_over(self) -> bool:
         """Return True if none of its containers will run again."""
-        return self.gone is not None or self.object.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        return self.gone is not None or has_ended(self.object)
 
     def is_through(self, now: float) -> bool:
         """Return True if its log is complete."""

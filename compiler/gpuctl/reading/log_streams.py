@@ -16,7 +16,7 @@ from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.objects.role_jobs import role_of
-from gpuctl.objects.workload_state import gets_requests
+from gpuctl.objects.workload_state import gets_requests, has_ended
 from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.log_parsing import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
@@ -238,8 +238,7 @@ def select_container(pod: Object, name: str | None) -> str:
 
 def has_log(pod: Object, container: str) -> bool:
     """Return True if a container has started at least once, or if its pod has ended: then the node may have a log."""
-    status = pod.get("status") or {}
-    if status.get("phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return True
     state = container_state(pod, container)
     return bool(state.get("restartCount")) or bool({"running", "terminated"} & (state.get("state") or {}).keys())

@@ -15,10 +15,10 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import end_state
+from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import PodOnNode, is_finished, pod_on_node
+from gpuctl.reading.node_rows import PodOnNode, pod_on_node
 from gpuctl.reading.quota_rows import QuotaState, read_quotas
 
 
@@ -132,7 +132,7 @@ def read_namespaces(found: NamespaceLists, settings: Settings, keys: Records) ->
     gpus = PlatformGpus(settings)
     named = {str(item["metadata"]["name"]): item for item in found.namespaces}
     quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, queues=found.queues, foreign=True))
-    pods = [pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not is_finished(pod)]
+    pods = [pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not has_ended(pod)]
     holders = _by_namespace(item for item in pods if item.kind or item.gpu)
     jobs: dict[str, list[Object]] = {}
     for main in found.workloads:

@@ -12,7 +12,7 @@ from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.workload_state import condition
+from gpuctl.objects.workload_state import condition, has_ended
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.registered_cards import CardUse, held_amounts, registered_amounts, registered_cards, whole_cards
@@ -220,7 +220,7 @@ def read_nodes(
     holders: dict[str, list[PodOnNode]] = {}
     for pod in pods or ():
         place = pod["spec"].get("nodeName")
-        if not place or is_finished(pod):
+        if not place or has_ended(pod):
             continue
         requests = _plus(held_amounts(pod_requests(pod["spec"]), gpus.shares), devices.of_pod(pod, gpus.vendors))
         sums = used.setdefault(place, {})
@@ -243,11 +243,6 @@ def read_nodes(
         )
         for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
     ]
-
-
-def is_finished(pod: Object) -> bool:
-    """Return True for a pod that has ended and so holds no resources."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _plus(first: Amounts, second: Amounts | None) -> Amounts:

@@ -12,9 +12,10 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
-from gpuctl.reading.node_rows import STATUSES, NodeDetails, PodOnNode, is_finished, pod_on_node, read_nodes
+from gpuctl.reading.node_rows import STATUSES, NodeDetails, PodOnNode, pod_on_node, read_nodes
 
 PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
 """``empty``: a pool without nodes, in which no job can run."""
@@ -145,7 +146,7 @@ def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpu
     """Return the unscheduled pods of jobs; None if pods may not be read."""
     if pods is None:
         return None
-    queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not is_finished(pod))
+    queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not has_ended(pod))
     found = (pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
     return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
 

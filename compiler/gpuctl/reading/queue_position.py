@@ -30,7 +30,7 @@ from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import owner_of_workload
-from gpuctl.objects.workload_state import condition
+from gpuctl.objects.workload_state import condition, find_condition
 
 # Conditions that move a Workload to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
 _REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
@@ -275,9 +275,8 @@ def is_backing_off(workload: Object) -> bool:
 
     Source: backoffWaitingTimeExpired. The controller removes the marks when the time has passed.
     """
-    status = workload.get("status") or {}
-    requeued = [item.get("status") for item in status.get("conditions") or [] if item.get("type") == "Requeued"]
-    return requeued == ["False"] or bool((status.get("requeueState") or {}).get("requeueAt"))
+    state = (workload.get("status") or {}).get("requeueState") or {}
+    return find_condition(workload, "Requeued").get("status") == "False" or bool(state.get("requeueAt"))
 
 
 def queue_order(workload: Object) -> tuple[int, str]:

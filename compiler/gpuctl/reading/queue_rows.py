@@ -11,7 +11,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import is_hidden
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queue_names import is_unlimited
-from gpuctl.objects.workload_state import condition
+from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.queue_position import (
     KueueLists,
     QueueClaim,
@@ -141,8 +141,7 @@ def _limited_quotas(obj: Object, lists: KueueLists) -> Iterator[QueueQuota]:
 def _status(obj: Object) -> tuple[str, str]:
     if is_stopped(obj):
         return "stopped", f"stopPolicy {obj['spec']['stopPolicy']}"
-    states = (obj.get("status") or {}).get("conditions") or []
-    active: Object = next((item for item in states if item.get("type") == "Active"), {})
+    active = find_condition(obj, "Active")
     if active.get("status") == "False":
         return "inactive", one_line(active.get("message"))
     return "active", ""

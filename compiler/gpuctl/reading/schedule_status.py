@@ -12,7 +12,7 @@ from gpuctl.objects.api_resources import Object, annotations_of, controller_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.objects.workload_state import condition, end_state, find_condition
 from gpuctl.reading.cron_times import next_time
 from gpuctl.reading.status import SCHEDULED, Status, job_status
 
@@ -69,8 +69,7 @@ def run_outcome(run: Object) -> str:
     state = end_state(run)
     if state != "failed":
         return "succeeded" if state else ""
-    found = [item for item in (run.get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"]
-    reason = found[0].get("reason") if found else ""
+    reason = find_condition(run, "Failed").get("reason")
     return f"failed: {reason}" if reason else "failed"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.hints import STARTER, JobHint
 from gpuctl.language.display_text import first_few, visible
@@ -20,7 +20,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
-from gpuctl.objects.workload_state import condition, end_state, gets_requests
+from gpuctl.objects.workload_state import condition, end_state, find_condition, gets_requests
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
@@ -102,7 +102,7 @@ def _before_deletion(pod: Object) -> Status:
         return waiting
     if phase == "Running":
         return Status("Running", _RUNNING)
-    scheduled = _condition(pod, "PodScheduled")
+    scheduled = find_condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         if is_gated(pod):
             # The label of a StatefulSet's pod comes later than its gate.
@@ -194,7 +194,7 @@ def ready_containers(pod: Object) -> str:
 
 def is_ready(pod: Object) -> bool:
     """Return True if a pod's Ready condition is True and it is not being deleted."""
-    return _condition(pod, "Ready").get("status") == "True" and not pod["metadata"].get("deletionTimestamp")
+    return condition(pod, "Ready") is not None and not pod["metadata"].get("deletionTimestamp")
 
 
 def job_status(
@@ -328,10 +328,3 @@ def one_line(message: str | None) -> str:
     """Return an API message as one line of printable characters. Events may contain text that a user wrote."""
     text = visible(" ".join((message or "")[:_LONGEST].split()))
     return text if len(message or "") <= _LONGEST else f"{text}…"
-
-
-def _condition(obj: Object, kind: str) -> dict[str, Any]:
-    for item in (obj.get("status") or {}).get("conditions") or []:
-        if item.get("type") == kind:
-            return dict(item)
-    return {}

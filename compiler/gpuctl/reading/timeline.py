@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.timestamps import parse_timestamp
+from gpuctl.objects.workload_state import condition, has_ended
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.why.event_proofs import has_expected_reporter
 
@@ -38,10 +39,7 @@ def _times(pod: Object, events: Iterable[Object]) -> Iterator[tuple[str, str]]:
     status = pod.get("status") or {}
     found: dict[str, str | None] = {"created": pod["metadata"].get("creationTimestamp")}
     for name, kind in (("scheduled", "PodScheduled"), ("ready", "Ready")):
-        held = [
-            item for item in status.get("conditions") or [] if item.get("type") == kind and item.get("status") == "True"
-        ]
-        found[name] = held[0].get("lastTransitionTime") if held else None
+        found[name] = (condition(pod, kind) or {}).get("lastTransitionTime")
     if not found["scheduled"] and (pod.get("spec") or {}).get("nodeName"):
         # kubelet may rewrite all conditions; its start time is the closest known time.
         found["scheduled"] = status.get("startTime")
@@ -50,7 +48,7 @@ def _times(pod: Object, events: Iterable[Object]) -> Iterator[tuple[str, str]]:
     states = [item.get("state") or {} for item in status.get("containerStatuses") or []]
     begun = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
     found["started"] = min((time for time in begun if time), default=None)
-    if status.get("phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         ended = [(state.get("terminated") or {}).get("finishedAt") for state in states]
         found["finished"] = max((time for time in ended if time), default=None)
     for name in STAGES:

@@ -13,7 +13,8 @@ from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.queue_names import cluster_queue_name
 from gpuctl.objects.timestamps import seconds_of
-from gpuctl.reading.node_rows import is_finished, status_of
+from gpuctl.objects.workload_state import has_ended
+from gpuctl.reading.node_rows import status_of
 from gpuctl_usage.facts import CapacityState
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
 
@@ -161,7 +162,7 @@ class FactMaker:
         claims = _claims(spec, {} if asked else status.get("extendedResourceClaimStatus") or {}, status)
         if not asked and not claims:
             return None
-        over = is_finished(pod)
+        over = has_ended(pod)
         return PodFacts(
             _text(metadata["uid"]),
             sys.intern(_text(metadata["namespace"])),

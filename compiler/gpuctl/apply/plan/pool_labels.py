@@ -21,6 +21,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records, job_title
+from gpuctl.objects.workload_state import has_ended
 
 POOLS_MANAGER = "gpuctl-pools"
 
@@ -212,7 +213,7 @@ def _jobs_by_node(session: Session, pool: str, keys: Records, sees: MaySee) -> d
     found: dict[str, set[str]] = {}
     for pod in if_allowed(lambda: session.list_objects(RESOURCES["Pod"], labels=labels)[0], []):
         node, namespace = pod["spec"].get("nodeName"), pod["metadata"]["namespace"]
-        if node is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        if node is None or has_ended(pod):
             continue
         title = job_title(labels_of(pod), keys) or pod["metadata"]["name"]
         found.setdefault(node, set()).add(f"{title} in {namespace}" if sees(namespace, title) else "other jobs")

@@ -13,6 +13,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.queueing import owner_of_workload
+from gpuctl.objects.workload_state import condition
 
 _NAMED = 5
 _NAMESPACE = "kubernetes.io/metadata.name"
@@ -59,10 +60,10 @@ def _ask_about_jobs(session: Session, plan: Plan, queue: Key, deleted: Collectio
         for item in _workloads(session, queue.namespace) or []
         if (item.get("spec") or {}).get("queueName") == queue.name and not _is_deleted(item, deleted)
     ]
-    waiting = [_name(item) for item in found if not _has(item, "QuotaReserved")]
+    waiting = [_name(item) for item in found if not condition(item, "QuotaReserved")]
     # A training keeps its quota until it ends. Each pod of a service has its own.
     services = [
-        _name(item) for item in found if _has(item, "QuotaReserved") and _owner(item).get("kind") not in TRAININGS
+        _name(item) for item in found if condition(item, "QuotaReserved") and _owner(item).get("kind") not in TRAININGS
     ]
     what = f"deletes the queue {queue.name} of namespace {queue.namespace}"
     until = "until the namespace has a quota again"
@@ -119,14 +120,9 @@ def _workloads(session: Session, namespace: str) -> list[Object] | None:
     found = if_allowed(read, None)
     if found is None:
         return None
-    return [item for item in found if not _has(item, "Finished")]
+    return [item for item in found if not condition(item, "Finished")]
 
 
 def _name(workload: Object) -> str:
     owner = _owner(workload)
     return f"{owner['kind'].lower()}/{owner['name']}" if owner else str(workload["metadata"]["name"])
-
-
-def _has(workload: Object, condition: str) -> bool:
-    conditions = (workload.get("status") or {}).get("conditions") or []
-    return any(item["type"] == condition and item["status"] == "True" for item in conditions)

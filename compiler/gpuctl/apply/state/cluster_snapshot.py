@@ -23,7 +23,6 @@ from gpuctl.capacity.kueue_entries import (
 )
 from gpuctl.capacity.snapshot_document import Snapshot, json_name
 from gpuctl.capacity.snapshot_entries import (
-    ENDED,
     attachment_entry,
     budget_entry,
     claim_entry,
@@ -51,6 +50,7 @@ from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object, Resource
 from gpuctl.objects.timestamps import format_timestamp
+from gpuctl.objects.workload_state import ENDED_PHASES
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
@@ -119,7 +119,7 @@ def take_snapshot(
     def read(part: tuple[str, Resource, Callable[[Object], Object | None]]) -> list[Object]:
         name, resource, keep = part
         # Source: scheduler.go, NewInformerFactory: the scheduler does not watch finished pods.
-        fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
+        fields = ",".join(f"status.phase!={phase}" for phase in ENDED_PHASES) if name == "pods" else ""
         try:
             # Devices are counted only if the claims of all namespaces are known.
             space = within if resource.namespaced and name != "resource_claims" else None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why import log_diagnosis as log
@@ -72,7 +73,7 @@ def waiting_containers(evidence: Evidence) -> Iterator[WaitingContainer]:
     """Yield the waiting containers, pod by pod, init containers first."""
     for pod in evidence.pods:
         status, spec = pod.get("status") or {}, pod["spec"]
-        if status.get("phase") in ("Succeeded", "Failed") or not spec.get("nodeName"):
+        if has_ended(pod) or not spec.get("nodeName"):
             continue
         images = {item["name"]: item.get("image") or "" for item in _containers(spec)}
         for item in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:

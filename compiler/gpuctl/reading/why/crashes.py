@@ -12,6 +12,7 @@ from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
+from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.log_streams import select_container as container_of_log
@@ -271,8 +272,8 @@ def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod
     workload = evidence.job.workload
     if workload is None:
         return
-    failed = [item for item in (workload.get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"]
-    for item in failed:
+    item = find_condition(workload, "Failed")
+    if item:
         text = f"Failed: {item.get('reason')}: {one_line(item.get('message'))}"
         yield Proof("condition", object_title(workload), text, item.get("lastTransitionTime"))
 
@@ -341,5 +342,4 @@ def _unhealthy(evidence: Evidence, pod: Object, container: Object) -> list[Objec
 
 
 def _is_up(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
+    return condition(pod, "Ready") is not None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.finding import Proof
@@ -73,9 +74,7 @@ def is_outdated(event: Object, pod: Object, events: Iterable[Object]) -> bool:
 def _set_up(pod: Object) -> Iterator[str]:
     """Yield the times at which a pod's volumes and sandbox existed: both exist before a container starts."""
     status = pod.get("status") or {}
-    for item in status.get("conditions") or []:
-        if item.get("type") == "PodReadyToStartContainers" and item.get("status") == "True":
-            yield item.get("lastTransitionTime") or ""
+    yield (condition(pod, "PodReadyToStartContainers") or {}).get("lastTransitionTime") or ""
     for field in ("initContainerStatuses", "containerStatuses"):
         for item in status.get(field) or []:
             for state in ((item.get("state") or {}), (item.get("lastState") or {})):
@@ -112,12 +111,12 @@ def event_proof(event: Object) -> Proof:
 
 def condition_proof(obj: Object, kind: str) -> Proof | None:
     """Return a condition of an object as proof, whatever its status; None if it is not set."""
-    for item in (obj.get("status") or {}).get("conditions") or []:
-        if item.get("type") == kind:
-            parts = [f"{kind}={item.get('status')}", item.get("reason") or "", one_line(item.get("message"))]
-            text = ": ".join(part for part in parts if part)
-            return Proof("condition", object_title(obj), text, item.get("lastTransitionTime"))
-    return None
+    item = find_condition(obj, kind)
+    if not item:
+        return None
+    parts = [f"{kind}={item.get('status')}", item.get("reason") or "", one_line(item.get("message"))]
+    text = ": ".join(part for part in parts if part)
+    return Proof("condition", object_title(obj), text, item.get("lastTransitionTime"))
 
 
 def object_title(obj: Object) -> str:

@@ -23,7 +23,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.objects.workload_state import end_state
+from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import scaler_of
 from gpuctl.reading.job_rows import Job, identity_of, is_idle_schedule
@@ -201,8 +201,7 @@ def _events(scope: Scope, job: Job, claims: Mapping[str, Object | None]) -> list
 
 def is_unscheduled(pod: Object) -> bool:
     """Return True if a pod waits for a node."""
-    status = pod.get("status") or {}
-    return not (pod.get("spec") or {}).get("nodeName") and status.get("phase") not in ("Succeeded", "Failed")
+    return not (pod.get("spec") or {}).get("nodeName") and not has_ended(pod)
 
 
 def _snapshot(scope: Scope) -> Snapshot | None:
@@ -217,9 +216,7 @@ def _snapshot(scope: Scope) -> Snapshot | None:
 
 def _nodes(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
     """Return the nodes of unfinished pods."""
-    ended = ("Succeeded", "Failed")
-    placed = [pod["spec"]["nodeName"] for pod in pods if (pod.get("status") or {}).get("phase") not in ended
-              and (pod.get("spec") or {}).get("nodeName")]  # fmt: skip
+    placed = [node for pod in pods if not has_ended(pod) and (node := (pod.get("spec") or {}).get("nodeName"))]
     names = list(dict.fromkeys(placed))[:_NODES]
     return dict(_each(scope, [Key("Node", "", name) for name in names], "whether they are ready is unknown"))
 

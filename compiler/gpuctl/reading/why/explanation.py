@@ -11,6 +11,7 @@ from gpuctl.language.display_text import and_list, count_text
 from gpuctl.language.settings import Settings
 from gpuctl.objects.hidden_names import unique_names
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why import unexplained
@@ -95,7 +96,7 @@ def _has(found: dict[str, list[Finding]], cause: str) -> bool:
 
 def _is_shaky(evidence: Evidence) -> bool:
     """Return True if a running container was restarted recently: between two crashes a pod looks healthy."""
-    alive = [pod for pod in evidence.pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    alive = [pod for pod in evidence.pods if not has_ended(pod)]
     return bool(container_exits(alive, evidence.now))
 
 

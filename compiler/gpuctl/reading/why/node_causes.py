@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.workload_state import find_condition, has_ended
 from gpuctl.reading.job_rows import INDEX
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
@@ -31,9 +32,9 @@ _DISRUPTED = {
 def lost_node(evidence: Evidence) -> Finding | None:
     """The node of a pod is gone or not ready."""
     for pod in evidence.job.pods:
-        name, status = pod["metadata"]["name"], pod.get("status") or {}
+        name = pod["metadata"]["name"]
         node = (pod.get("spec") or {}).get("nodeName")
-        if not node or status.get("phase") in ("Succeeded", "Failed") or node not in evidence.nodes:
+        if not node or has_ended(pod) or node not in evidence.nodes:
             continue
         live = evidence.nodes[node]
         others = sum((item.get("spec") or {}).get("nodeName") == node for item in evidence.job.pods)
@@ -43,7 +44,7 @@ def lost_node(evidence: Evidence) -> Finding | None:
             fix = "wait: Kubernetes removes the pod within a minute, and its controller creates another"
             spec = Proof("spec", f"pod/{name}", f"nodeName: {node}")
             return Finding("node-lost", message, numbers, fix, (spec,), name, others)
-        ready = _ready(live)
+        ready = find_condition(live, "Ready")
         if ready.get("status") in (None, "True"):
             continue
         how = "does not answer" if ready.get("status") == "Unknown" else "is not ready"
@@ -56,11 +57,6 @@ def lost_node(evidence: Evidence) -> Finding | None:
         told = known_proofs(condition_proof(live, "Ready"), condition_proof(pod, "Ready"))
         return Finding("node-lost", message, numbers, fix, told, name, others)
     return None
-
-
-def _ready(node: Object) -> Object:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return next((dict(item) for item in conditions if item.get("type") == "Ready"), {})
 
 
 def refused_by_node(evidence: Evidence) -> Finding | None:

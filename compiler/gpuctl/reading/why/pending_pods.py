@@ -21,6 +21,7 @@ from gpuctl.language.display_text import count_text
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.workload_state import find_condition
 from gpuctl.reading.node_gpus import selected_gpu_type
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
@@ -64,10 +65,8 @@ class PendingPods:
 
     @property
     def _condition(self) -> Object:
-        for item in (self.pod.get("status") or {}).get("conditions") or []:
-            if item.get("type") == "PodScheduled" and item.get("status") == "False":
-                return dict(item)
-        return {}
+        found = find_condition(self.pod, "PodScheduled")
+        return found if found.get("status") == "False" else {}
 
     @cached_property
     def reason_counts(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import is_gated, queue_of
-from gpuctl.objects.workload_state import condition
+from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.queue_position import (
     KueueLists,
     QueueClaim,
@@ -182,9 +182,8 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Troubl
         message = f"{_which(place)} is stopped (stopPolicy {policy}): it admits nothing"
         fix = "ask the administrators why, and when it will be resumed"
         return _Trouble(message, fix, condition_proof(found, "Active"))
-    states = (found.get("status") or {}).get("conditions") or []
-    active = next((item for item in states if item.get("type") == "Active"), None)
-    if active is not None and active.get("status") == "False":
+    active = find_condition(found, "Active")
+    if active.get("status") == "False":
         message = f"{_which(place)} is not active: {one_line(active.get('message'))}"
         return _Trouble(message, "ask the administrators to repair the ClusterQueue", condition_proof(found, "Active"))
     return None
@@ -361,9 +360,8 @@ def _which(place: QueuePosition) -> str:
 
 def _said(admission: Object, *kinds: str) -> str:
     """Return the message of the first of these conditions that is set, or ""."""
-    conditions = (admission.get("status") or {}).get("conditions") or []
-    found = [item for kind in kinds for item in conditions if item.get("type") == kind]
-    return one_line(found[0].get("message")) if found else ""
+    found = next(filter(None, (find_condition(admission, kind) for kind in kinds)), {})
+    return one_line(found.get("message"))
 
 
 def _conditions(admission: Object) -> list[Proof | None]:

@@ -8,7 +8,7 @@ from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.workload_state import gets_requests
+from gpuctl.objects.workload_state import find_condition, gets_requests
 from gpuctl.reading.status import is_ready, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
@@ -119,10 +119,7 @@ def _has_endpoints(evidence: Evidence, name: str) -> bool:
 
 
 def _ready_for(evidence: Evidence, pod: Object) -> float:
-    for item in (pod.get("status") or {}).get("conditions") or []:
-        if item.get("type") == "Ready":
-            return evidence.seconds_since(item.get("lastTransitionTime")) or 0.0
-    return 0.0
+    return evidence.seconds_since(find_condition(pod, "Ready").get("lastTransitionTime")) or 0.0
 
 
 def failing_autoscaler(evidence: Evidence) -> Finding | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.workload_state import find_condition, has_ended
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import job_status, one_line, pod_status
 from gpuctl.reading.why.containers import open_pull
@@ -52,11 +53,10 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
     """Return what a pod is doing; None if that takes too long."""
     status, name = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName")
     age = evidence.seconds_since(pod["metadata"].get("creationTimestamp")) or 0
-    if status.get("phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return None
     if is_unscheduled(pod):
-        said = any(item.get("type") == "PodScheduled" for item in status.get("conditions") or [])
-        if said or age > YOUNG or scheduler_of(pod) != SCHEDULER:
+        if not _is_silent(pod) or age > YOUNG or scheduler_of(pod) != SCHEDULER:
             return None
         return f"was created {rough_duration(age)} ago; the scheduler has not tried it yet"
     if status.get("phase") == "Pending":
@@ -132,8 +132,8 @@ def unknown(evidence: Evidence) -> Finding:
 
 
 def _is_silent(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return not any(item.get("type") == "PodScheduled" for item in conditions)
+    """Return True if the scheduler has not written to a pod."""
+    return not find_condition(pod, "PodScheduled")
 
 
 def _is_managed_elsewhere(evidence: Evidence) -> bool:
