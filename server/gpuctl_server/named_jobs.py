@@ -16,7 +16,8 @@ from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.job_lookup import JobNotFound, find_job
-from gpuctl.reading.job_rows import Job, job_row, platform_keys
+from gpuctl.reading.job_objects import Job
+from gpuctl.reading.job_rows import job_row, platform_keys
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
 from gpuctl.usecases.scaling import scale_jobs
 from gpuctl.usecases.scheduled_runs import start_runs

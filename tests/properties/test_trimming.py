@@ -26,7 +26,8 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.job_facts import job_facts
-from gpuctl.reading.job_rows import group_by_job, platform_keys, rows_of_jobs
+from gpuctl.reading.job_objects import group_by_job
+from gpuctl.reading.job_rows import platform_keys, rows_of_jobs
 from gpuctl.reading.label_rows import gpu_label_row
 from gpuctl.reading.namespace_rows import NamespaceLists, read_namespaces
 from gpuctl.reading.node_gpus import PlatformGpus

@@ -20,7 +20,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence, gather
 

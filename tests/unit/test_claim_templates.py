@@ -11,7 +11,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.claim_templates import _gpus
 from gpuctl.reading.job_facts import job_facts
-from gpuctl.reading.job_rows import Identity, Job, job_row, missing_row, platform_keys, pod_row
+from gpuctl.reading.job_objects import Identity, Job
+from gpuctl.reading.job_rows import job_row, missing_row, platform_keys, pod_row
 
 Object = dict[str, Any]
 SETTINGS = Settings()

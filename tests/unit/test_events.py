@@ -13,7 +13,7 @@ from gpuctl.cli import main as command_line
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.describe_job import merge_repeated
 from gpuctl.reading.event_rows import of_job
-from gpuctl.reading.job_rows import Identity, Job, add_refusals
+from gpuctl.reading.job_objects import Identity, Job, add_refusals
 
 Object = dict[str, Any]
 

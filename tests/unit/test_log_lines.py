@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gpuctl.cli.output.log_lines import LinePrinter, strip_controls
-from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.job_objects import Identity
 from gpuctl.reading.log_parsing import LONGEST, LogLine, Position, instant, parse
 from gpuctl.reading.log_streams import short_name
 

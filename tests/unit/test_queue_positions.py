@@ -13,7 +13,7 @@ from gpuctl.capacity.queue_quota import quota_trees
 from gpuctl.capacity.queue_state import PodSet, QueuedJob, QueueState, build_queue_state
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain

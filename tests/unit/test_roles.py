@@ -8,7 +8,8 @@ import gpuctl
 from gpuctl.capacity.job_fit import Fit, fit
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.job_rows import Identity, Job, job_row, missing_row, platform_keys
+from gpuctl.reading.job_objects import Identity, Job
+from gpuctl.reading.job_rows import job_row, missing_row, platform_keys
 from support.fit_objects import cluster, node
 
 Object = dict[str, Any]

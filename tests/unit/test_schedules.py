@@ -15,7 +15,8 @@ from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import run_of, with_runs
 from gpuctl.objects.workload_state import pods_of_each
-from gpuctl.reading.job_rows import group_by_job, platform_keys, rows_of_jobs
+from gpuctl.reading.job_objects import group_by_job
+from gpuctl.reading.job_rows import platform_keys, rows_of_jobs
 from support.fit_objects import cluster, job, node
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.settings import Settings
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain

@@ -11,7 +11,7 @@ import pytest
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl.reading.price_list import PriceList, cost
 from gpuctl_usage.answers.snapshot_answers import latest_utilization

@@ -16,7 +16,7 @@ from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.describe_job import JobDetail, JobHistory, RepeatedEvent
 from gpuctl.reading.job_facts import JobFacts
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.schedule_status import end_time, run_phase, run_times
 from gpuctl.reading.timeline import Stage
 

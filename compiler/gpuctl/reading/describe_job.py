@@ -14,7 +14,8 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, event_time
 from gpuctl.reading.job_addresses import Addresses, job_addresses
 from gpuctl.reading.job_facts import JobFacts, conditions_of, job_facts, services_of
-from gpuctl.reading.job_rows import Job, platform_keys, with_claimed_gpus
+from gpuctl.reading.job_objects import Job
+from gpuctl.reading.job_rows import platform_keys, with_claimed_gpus
 from gpuctl.reading.status import one_line
 from gpuctl.reading.timeline import Stage, timeline
 from gpuctl.reading.why.evidence import gather, read_events

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.status import pod_status
 
 

@@ -16,13 +16,12 @@ from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, label
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.role_jobs import has_role
+from gpuctl.reading.job_objects import Job, not_started
 from gpuctl.reading.job_rows import (
-    Job,
     JobTableRow,
     PlatformKeys,
     gpus_of_spec,
     job_row,
-    not_started,
     platform_keys,
     pod_row,
     with_claimed_gpus,

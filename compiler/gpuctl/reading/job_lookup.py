@@ -15,7 +15,7 @@ from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
 from gpuctl.reading.job_ids import name_in_id
-from gpuctl.reading.job_rows import (
+from gpuctl.reading.job_objects import (
     Job,
     add_prerequisites,
     add_refusals,

@@ -17,7 +17,7 @@ from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import condition, end_state, has_ended
-from gpuctl.reading.job_rows import Job, group_by_job, newest_generation
+from gpuctl.reading.job_objects import Job, group_by_job, newest_generation
 from gpuctl.reading.log_streams import (
     ContainerLog,
     LogBatch,

@@ -17,7 +17,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.objects.role_jobs import role_of
 from gpuctl.objects.workload_state import gets_requests, has_ended
-from gpuctl.reading.job_rows import INDEX, JOB_LABELS, Identity, Job
+from gpuctl.reading.job_objects import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.log_parsing import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import end_state
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 
 
 def pausable_jobs(jobs: Iterable[Job], keys: Records) -> dict[str, str]:

@@ -11,16 +11,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import is_part_of_job
-from gpuctl.reading.job_rows import (
-    Identity,
-    JobTableRow,
-    add_prerequisites,
-    add_refusals,
-    group_by_job,
-    platform_keys,
-    rows_of_jobs,
-    with_claimed_gpus,
-)
+from gpuctl.reading.job_objects import Identity, add_prerequisites, add_refusals, group_by_job
+from gpuctl.reading.job_rows import JobTableRow, platform_keys, rows_of_jobs, with_claimed_gpus
 
 _QUIET = 0.3
 """Seconds without an event before changed rows are shown (debounce): the start of a pod is several events."""

@@ -9,7 +9,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import gets_requests
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.log_streams import select_pods
 from gpuctl.reading.status import is_ready, pod_status
 

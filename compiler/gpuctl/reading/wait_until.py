@@ -21,7 +21,7 @@ from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_lookup import JobNotFound, find_job
-from gpuctl.reading.job_rows import (
+from gpuctl.reading.job_objects import (
     Identity,
     Job,
     add_prerequisites,

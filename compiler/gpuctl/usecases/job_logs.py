@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.log_follower import Item, LogFollower
 from gpuctl.reading.log_streams import (
     LogBatch,

@@ -11,7 +11,8 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
 from gpuctl.reading import job_rows
-from gpuctl.reading.job_rows import Identity, Job, JobFilter, JobTableRow
+from gpuctl.reading.job_objects import Identity, Job, read_job_pages, read_jobs
+from gpuctl.reading.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.node_devices import read_devices
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.row_changes import watch_rows
@@ -169,8 +170,8 @@ def _batches(reader: ReadContext, query: JobQuery, *, in_pages: bool) -> Iterabl
 
         return [find_jobs(reader.scope, query.names, reader.keys, selector)]
     if query.by_job or not in_pages:
-        return [job_rows.read_jobs(reader.scope, reader.keys, selector)]
-    return job_rows.read_job_pages(reader.scope, reader.keys, selector)
+        return [read_jobs(reader.scope, reader.keys, selector)]
+    return read_job_pages(reader.scope, reader.keys, selector)
 
 
 def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:

@@ -20,7 +20,7 @@ from gpuctl.objects.durations import format_duration, rough_duration
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.notebook_limits import LimitSeconds, limits_of, start_of
 from gpuctl.reading.status import one_line
 from gpuctl.usecases.idle_jobs import IdleJob, IdleVerdict, warned_at

@@ -20,7 +20,7 @@ from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.job_lookup import find_job, workload_of
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 
 
 class PausedJob(NamedTuple):

@@ -12,7 +12,7 @@ from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.port_forwarding import forward_connection
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.log_streams import select_container
 from gpuctl.reading.running_pod import running_pod
 from gpuctl.usecases.read_context import ReadContext

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.job_lookup import job_not_found, select_job, several_pods, split_prefix
-from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.usecases.service_client import ServiceClient, pages
 from gpuctl.usecases.service_names import names_of_service
 

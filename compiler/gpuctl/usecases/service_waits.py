@@ -13,7 +13,8 @@ from gpuctl.apply.run import wait_running
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.backoff import jittered
 from gpuctl.reading.job_lookup import JobNotFound
-from gpuctl.reading.job_rows import Identity, JobTableRow
+from gpuctl.reading.job_objects import Identity
+from gpuctl.reading.job_rows import JobTableRow
 from gpuctl.reading.row_changes import changed_rows
 from gpuctl.reading.status import Status
 from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted

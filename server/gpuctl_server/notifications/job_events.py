@@ -14,7 +14,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.timestamps import seconds_of
 from gpuctl.objects.workload_state import end_state
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_objects import Job
 from gpuctl.reading.status import DEPENDENCY_FAILED, Status
 
 EventKind = Literal["done", "failed", "waiting"]

@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.job_rows import INDEX
+from gpuctl.reading.job_objects import INDEX
 from gpuctl.reading.log_streams import select_container as container_of_log
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why import log_diagnosis as log

@@ -26,7 +26,7 @@ from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_facts import scaler_of
-from gpuctl.reading.job_rows import Job, identity_of, is_idle_schedule
+from gpuctl.reading.job_objects import Job, identity_of, is_idle_schedule
 from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.workload_state import find_condition, has_ended
-from gpuctl.reading.job_rows import INDEX
+from gpuctl.reading.job_objects import INDEX
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence

@@ -25,7 +25,7 @@ from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.job_rows import identity_of
+from gpuctl.reading.job_objects import identity_of
 from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence

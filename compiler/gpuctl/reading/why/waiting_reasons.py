@@ -16,7 +16,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.event_rows import event_order, of_job
-from gpuctl.reading.job_rows import Identity, Job, missing_pods, name_prefixes
+from gpuctl.reading.job_objects import Identity, Job, missing_pods, name_prefixes
 from gpuctl.reading.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
 from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, mounted_claims, utc_now
