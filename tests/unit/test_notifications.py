@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -22,6 +23,7 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.reading.why.finding import Finding
+from gpuctl.usecases import webhook
 from gpuctl_server.notifications.job_events import SETTLING, JobEvent, job_events
 from gpuctl_server.notifications.messages import Surroundings, message_about, rejection, request_of
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
@@ -298,6 +300,83 @@ def test_endless_answers_end(receiver: Receiver, tmp_path: Path) -> None:
     receiver.always["/hook"] = "x" * 1_000_000
     webhooks(tmp_path, "json", f"{receiver.url}/hook").send("team", message())
     assert len(receiver.at("/hook")) == 1
+
+
+@contextlib.contextmanager
+def streaming(first: bytes, then: bytes) -> Iterator[int]:
+    """Yield the port of a server that answers with `first`, and then sends `then` without an end."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client, contextlib.suppress(OSError):
+                client.recv(65536)
+                client.sendall(first)
+                while not over.wait(0.02):
+                    client.sendall(then)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "first", "then"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+        ("http", b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        ("http", b"", b""),
+        ("https", b"", b""),
+    ],
+)
+def test_answer_that_does_not_begin_ends_in_time(
+    scheme: str, first: bytes, then: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte arrives within the timeout of a read."""
+    monkeypatch.setattr(webhook, "WITHIN", 0.5)
+    with streaming(first, then) as port:
+        hooks = webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret")
+        with pytest.raises(ClusterError, match="does not answer") as caught:
+            hooks.send("team", message())
+    assert "s3cret" not in caught.value.message
+    (tmp_path / "team.url").write_text(f"http://127.0.0.1:{port}/s3cret")
+    with pytest.raises(ClusterError, match="connection refused"):
+        hooks.send("team", message())
+
+
+@pytest.mark.parametrize("length", ["", "Content-Length: 100000\r\n"])
+def test_message_is_delivered_if_only_the_end_of_the_answer_is_missing(
+    length: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another attempt would post it twice."""
+    monkeypatch.setattr(webhook, "WITHIN", 0.5)
+    with streaming(f"HTTP/1.1 200 OK\r\n{length}\r\n".encode(), b"x") as port:
+        webhooks(tmp_path, "json", f"http://127.0.0.1:{port}/s3cret").send("team", message())
+
+
+def test_proxy_gets_the_whole_address(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, receiver.url)
+    monkeypatch.setenv("NO_PROXY", "")
+    webhooks(tmp_path, "json", "http://hooks.example.com/hook").send("team", message())
+    assert len(receiver.at("/hook")) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("http://hooks.invalid/s3cret", "name"),
+        ("https://PLAIN/s3cret", "wrong version number"),
+    ],
+)
+def test_failed_connections_say_why(receiver: Receiver, tmp_path: Path, address: str, reason: str) -> None:
+    address = address.replace("PLAIN", receiver.url.removeprefix("http://"))
+    with pytest.raises(ClusterError, match=reason) as caught:
+        webhooks(tmp_path, "json", address).send("team", message())
+    assert "s3cret" not in caught.value.message
 
 
 def test_addresses_come_from_files_or_the_environment(tmp_path: Path) -> None:
