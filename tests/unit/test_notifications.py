@@ -140,17 +140,38 @@ def test_waiting_for_other_jobs_counts_only_if_it_would_never_end() -> None:
 
 
 def test_sweep_is_reported_once_when_its_last_job_has_ended() -> None:
-    def member(number: int, **more: Any) -> Job:
-        return job(f"tune-{number}", labels={KEYS.sweep: "tune"}, **more)
-
-    assert summary(member(0, conditions={"Failed": -90}), member(1, pods=[pod("Running")])) == []
-    ended = [member(0, conditions={"Failed": -90}), member(1, conditions={"Complete": -50})]
+    assert summary(sweep_job(0, conditions={"Failed": -90}), sweep_job(1, pods=[pod("Running")])) == []
+    ended = [sweep_job(0, conditions={"Failed": -90}), sweep_job(1, conditions={"Complete": -50})]
     (event,) = events(*ended)
     assert (event.kind, event.jobs, event.bad, event.sweep, event.key) == ("failed", 2, 1, "tune", "nlp/tune/end")
     assert event.due - NOW == SETTLING - 50
     assert event.job.identity.name == "tune-0"
-    # A ttl removes a job: the event stays the same.
-    (later,) = events(ended[1])
+
+
+def sweep_job(number: int, size: int = 0, **more: Any) -> Job:
+    """A job of the sweep `tune`. ``size``: the number of jobs that it states."""
+    found = job(f"tune-{number}", labels={KEYS.sweep: "tune"}, **more)
+    if size:
+        found.workload["metadata"]["annotations"][KEYS.sweep_size] = str(size)  # type: ignore[index]
+    return found
+
+
+def test_sweep_that_lacks_jobs_has_not_ended() -> None:
+    """As for `job.after`: its apply was interrupted, or jobs were deleted."""
+    first, second = sweep_job(0, 3, conditions={"Complete": -90}), sweep_job(1, conditions={"Complete": -50})
+    assert summary(first, second) == []
+    assert summary(second) == []
+    (event,) = events(first, second, sweep_job(2, conditions={"Complete": -10}))
+    assert (event.kind, event.jobs, event.began - NOW) == ("done", 3, -10)
+    # A job that reports nothing is one of the sweep as well.
+    silent = sweep_job(2, notify="", conditions={"Complete": -10})
+    assert [event.kind for event in events(first, second, silent)] == ["done"]
+
+
+def test_sweep_whose_ttl_removes_jobs_is_reported() -> None:
+    spec = {"ttlSecondsAfterFinished": 60}
+    jobs = [sweep_job(number, 2, conditions={"Complete": -50}, spec=spec) for number in (0, 1)]
+    (event,), (later,) = events(*jobs), events(jobs[1])
     assert (later.key, later.began) == (event.key, event.began)
 
 
@@ -338,13 +359,9 @@ def test_answer_that_does_not_begin_ends_in_time(
     """Each byte arrives within the timeout of a read."""
     monkeypatch.setattr(webhook, "WITHIN", 0.5)
     with streaming(first, then) as port:
-        hooks = webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret")
         with pytest.raises(ClusterError, match="does not answer") as caught:
-            hooks.send("team", message())
+            webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
     assert "s3cret" not in caught.value.message
-    (tmp_path / "team.url").write_text(f"http://127.0.0.1:{port}/s3cret")
-    with pytest.raises(ClusterError, match="connection refused"):
-        hooks.send("team", message())
 
 
 @pytest.mark.parametrize("length", ["", "Content-Length: 100000\r\n"])
@@ -369,6 +386,7 @@ def test_proxy_gets_the_whole_address(receiver: Receiver, tmp_path: Path, monkey
     ("address", "reason"),
     [
         ("http://hooks.invalid/s3cret", "name"),
+        ("http://127.0.0.1:1/s3cret", "connection refused"),
         ("https://PLAIN/s3cret", "wrong version number"),
     ],
 )

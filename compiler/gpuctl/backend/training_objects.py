@@ -21,6 +21,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.elastic_jobs import COMPLETIONS_FOLLOW, MIN_PARALLELISM
 from gpuctl.objects.hashed_names import CHANGEABLE, LOWERED_FROM, SUFFIX, hashed_name, spec_digest
+from gpuctl.objects.label_names import SWEEP_SIZE
 
 
 def lower(context: Context, document: Document, model: TrainingDocument) -> Iterator[Object]:
@@ -103,6 +104,9 @@ def _cron_job(context: Context, document: Document, model: TrainingDocument, nam
 def _metadata(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
     labels = workload_labels(context, document, model)
     annotations = {**job_annotations(context, model), **_queue_range(context, model)}
+    if document.first is document:
+        # On one job alone: a longer sweep then changes no other.
+        annotations[context.label(SWEEP_SIZE)] = str(document.sweep_size)
     return metadata(name, document.namespace, labels, annotations)
 
 

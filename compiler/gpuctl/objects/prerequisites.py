@@ -18,15 +18,7 @@ from typing import Any, Literal, NamedTuple
 from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.queueing import is_held, queue_of
-from gpuctl.objects.sweep_ends import (
-    Outcome,
-    SweepEnds,
-    SweepRecord,
-    job_name,
-    read_record,
-    stated_size,
-    updated_record,
-)
+from gpuctl.objects.sweep_ends import Outcome, SweepEnds, SweepRecord, read_record, updated_record
 from gpuctl.objects.workload_state import end_state
 
 ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
@@ -153,7 +145,7 @@ def _judge_sweep(
     :param outcome: how the jobs ended that exist; None if one has not.
     :param seen: the record of the training that waits.
     """
-    record = updated_record(read_record(seen.get(_record_key(name))), ends, name)
+    record = updated_record(read_record(seen.get(_record_key(name))), ends)
     failed, absent = _failed_jobs(name, ends, record, seen), record.absent(ends.jobs, name)
     if absent:
         left: State = "waiting" if outcome is None else "missing"
@@ -198,21 +190,20 @@ def ends_of(mains: Iterable[Object], keys: Records) -> Ends:
             newest[obj["metadata"].get("namespace") or "", name] = obj
     found = Ends()
     for (namespace, name), obj in newest.items():
-        outcome = _outcome(obj)
+        outcome = outcome_of(obj)
         found[namespace, name] = outcome
         if keys.sweep in labels_of(obj):
             sweep = labels_of(obj)[keys.sweep]
-            ends = found.sweeps.setdefault((namespace, sweep), SweepEnds())
-            ends.jobs[name] = outcome
-            if name == job_name(sweep, 0):
-                ends.size = stated_size(obj, keys.sweep_size)
+            ends = found.sweeps.setdefault((namespace, sweep), SweepEnds(sweep))
+            ends.add(name, outcome, obj, keys.sweep_size)
     for place, ends in found.sweeps.items():
         both = [*ends.jobs.values(), *([found[place]] if place in found else [])]
         found[place] = None if None in both else "failed" if "failed" in both else "ok"
     return found
 
 
-def _outcome(obj: Object) -> Outcome | None:
+def outcome_of(obj: Object) -> Outcome | None:
+    """Return how a training ended; None if it has not."""
     ended = end_state(obj)
     return None if ended is None else "failed" if ended == "failed" else "ok"
 

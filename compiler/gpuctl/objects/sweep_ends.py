@@ -26,9 +26,20 @@ class SweepEnds:
     ``size``: the number of jobs that the first one states, 0 if unknown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sweep: str) -> None:
+        self.sweep = sweep
         self.jobs: dict[str, Outcome | None] = {}
         self.size = 0
+
+    def add(self, name: str, outcome: Outcome | None, obj: Object, key: str) -> None:
+        """Add a job. ``key``: the annotation with the number of jobs."""
+        self.jobs[name] = outcome
+        if name == job_name(self.sweep, 0):
+            self.size = stated_size(obj, key)
+
+    def absent(self) -> tuple[str, ...]:
+        """Return the names of the jobs that do not exist."""
+        return updated_record(SweepRecord(), self).absent(self.jobs, self.sweep)
 
 
 class SweepRecord(NamedTuple):
@@ -71,9 +82,9 @@ def read_record(value: object) -> SweepRecord:
     return SweepRecord(size, frozenset(numbers))
 
 
-def updated_record(before: SweepRecord, ends: SweepEnds, sweep: str) -> SweepRecord:
+def updated_record(before: SweepRecord, ends: SweepEnds) -> SweepRecord:
     """Return the record of a sweep after its jobs were read. A job that runs again has not ended."""
-    outcomes = {number: ends.jobs[name] for name in ends.jobs if (number := _number(name, sweep)) is not None}
+    outcomes = {number: ends.jobs[name] for name in ends.jobs if (number := _number(name, ends.sweep)) is not None}
     if not outcomes:
         return before
     size = max(ends.size or before.size, max(outcomes) + 1)

@@ -5,13 +5,15 @@ Users may write the annotation of their jobs. It selects events and channels of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gpuctl.language.notify_block import Notify, parse_notify
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.prerequisites import outcome_of
 from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.sweep_ends import SweepEnds
 from gpuctl.objects.timestamps import seconds_of
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.job_objects import Job
@@ -61,14 +63,18 @@ class _Run(NamedTuple):
 def job_events(jobs: Iterable[tuple[Job, Status]], keys: Records) -> Iterator[JobEvent]:
     """Yield the events of jobs, reported or not, and those that are due later."""
     sweeps: dict[tuple[str, str], list[_Run]] = {}
+    ends: dict[tuple[str, str], SweepEnds] = {}
     for job, status in jobs:
+        if job.workload is not None and (sweep := labels_of(job.workload).get(keys.sweep)) is not None:
+            known = ends.setdefault((job.identity.namespace, sweep), SweepEnds(sweep))
+            known.add(job.identity.name, outcome_of(job.workload), job.workload, keys.sweep_size)
         for run in _runs(job, status, keys):
             if run.sweep is not None:
                 sweeps.setdefault((run.job.identity.namespace, run.sweep), []).append(run)
             else:
                 yield from _events(run, keys)
-    for members in sweeps.values():
-        yield from _sweep_events(members, keys)
+    for place, members in sweeps.items():
+        yield from _sweep_events(members, ends[place].absent(), keys)
 
 
 def _runs(job: Job, status: Status, keys: Records) -> Iterator[_Run]:
@@ -99,13 +105,22 @@ def _events(run: _Run, keys: Records) -> Iterator[JobEvent]:
         yield JobEvent("waiting", uid, began, began + limit, run.notify, run.job, run.status)
 
 
-def _sweep_events(members: list[_Run], keys: Records) -> Iterator[JobEvent]:
-    """Yield the event of a sweep: the end of its last job, or that none of its jobs runs."""
+def _sweep_events(members: list[_Run], absent: Sequence[str], keys: Records) -> Iterator[JobEvent]:
+    """Yield the event of a sweep: the end of its last job, or that none of its jobs runs.
+
+    A sweep that lacks jobs has not ended, as for `job.after`: an apply was interrupted, or jobs were deleted. Their ttl
+    may have removed jobs that have ended, and the event must not be lost.
+
+    :param absent: its jobs that do not exist.
+    """
     newest = max(members, key=lambda run: (_created(run.job.workload), run.job.identity.name))
     name, notify = newest.sweep, newest.notify
     run_id = f"{newest.job.identity.namespace}/{name}"
     ends = [_end(run.job) for run in members]
+    expire = any("ttlSecondsAfterFinished" in (run.job.workload or {})["spec"] for run in members)
     if all(end is not None for end in ends):
+        if absent and not expire:
+            return
         failed = [run for run in members if end_state(run.job.workload or {}) == "failed"]
         kind: EventKind = "failed" if failed else "done"
         last = max(end for end in ends if end is not None)

@@ -50,7 +50,6 @@ from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import is_code_archive, is_companion_name
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
-from gpuctl.objects.sweep_ends import with_stated_size
 from gpuctl.objects.workload_state import own_strategy, running_description
 
 
@@ -232,8 +231,6 @@ def _decide(
     desired = lowered.object
     if not shared:
         desired = stamp(desired, request.keys, request.part_of, draft.hashes.get(key))
-        if lowered.document.first is lowered.document and desired["kind"] in TRAININGS:
-            desired = with_stated_size(desired, request.keys.sweep_size, lowered.document.sweep_size)
     live = draft.live.objects.get(key)
     if key in draft.live.unreadable:
         draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
