@@ -1543,7 +1543,7 @@ type PoolQuota struct {
 // QueueDetail: A queue with its jobs.
 type QueueDetail struct {
 	Name string `json:"name"`
-	// Queues of a cohort lend each other quota.
+	// Queues of a cohort lend each other quota. Null if ClusterQueues may not be read, like `strategy` and `createdAt`.
 	Cohort   *string `json:"cohort"`
 	Strategy *string `json:"strategy"`
 	// active, stopped or inactive.
@@ -1554,9 +1554,10 @@ type QueueDetail struct {
 	// Null if Workloads may not be read.
 	WaitingJobs *int64 `json:"waitingJobs"`
 	// Null if Workloads may not be read.
-	AdmittedJobs *int64          `json:"admittedJobs"`
-	Resources    []QueueResource `json:"resources"`
-	CreatedAt    *string         `json:"createdAt"`
+	AdmittedJobs *int64 `json:"admittedJobs"`
+	// Null if ClusterQueues may not be read.
+	Resources []QueueResource `json:"resources"`
+	CreatedAt *string         `json:"createdAt"`
 	// In the order in which Kueue tries them.
 	Waiting []WaitingInQueue `json:"waiting"`
 	// The oldest first.
@@ -1565,16 +1566,28 @@ type QueueDetail struct {
 	Notes []string `json:"notes"`
 }
 
-// QueueEntrance: A LocalQueue: the name that jobs of a namespace use.
+// QueueEntrance: A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other
+// tools; numbers are null before it has counted them.
 type QueueEntrance struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// active, stopped or inactive.
+	Status string `json:"status"`
+	// Why it admits no job.
+	Reason *string `json:"reason"`
+	// Without quota.
+	PendingWorkloads *int64 `json:"pendingWorkloads"`
+	// With quota, including the admitted ones.
+	ReservingWorkloads *int64 `json:"reservingWorkloads"`
+	// With quota and all admission checks.
+	AdmittedWorkloads *int64     `json:"admittedWorkloads"`
+	Resources         []QueueUse `json:"resources"`
 }
 
 // QueueItem: A ClusterQueue of a list. Only jobs that the caller may see are counted.
 type QueueItem struct {
 	Name string `json:"name"`
-	// Queues of a cohort lend each other quota.
+	// Queues of a cohort lend each other quota. Null if ClusterQueues may not be read, like `strategy` and `createdAt`.
 	Cohort   *string `json:"cohort"`
 	Strategy *string `json:"strategy"`
 	// active, stopped or inactive.
@@ -1585,9 +1598,10 @@ type QueueItem struct {
 	// Null if Workloads may not be read.
 	WaitingJobs *int64 `json:"waitingJobs"`
 	// Null if Workloads may not be read.
-	AdmittedJobs *int64          `json:"admittedJobs"`
-	Resources    []QueueResource `json:"resources"`
-	CreatedAt    *string         `json:"createdAt"`
+	AdmittedJobs *int64 `json:"admittedJobs"`
+	// Null if ClusterQueues may not be read.
+	Resources []QueueResource `json:"resources"`
+	CreatedAt *string         `json:"createdAt"`
 }
 
 // QueueJob: A job of a queue. The kind is that of the object for jobs that gpuctl does not manage.
@@ -1627,6 +1641,16 @@ type QueueResource struct {
 	Free *float64 `json:"free"`
 	// Available if nothing else runs; null as `free`.
 	Most *float64 `json:"most"`
+}
+
+// QueueUse: The quota that jobs of a LocalQueue hold of one flavor.
+type QueueUse struct {
+	Resource string `json:"resource"`
+	// cpu, memory, gpu, or Kubernetes' name.
+	Name string `json:"name"`
+	// The ResourceFlavor of Kueue.
+	Flavor string  `json:"flavor"`
+	Used   float64 `json:"used"`
 }
 
 // Quota: The quota of a user, which is a namespace.

@@ -17,7 +17,7 @@ from gpuctl.kube.reflector import WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import DEVICE_KINDS, WORKLOADS, Key, Object, key_of
+from gpuctl.objects.api_resources import DEVICE_KINDS, QUEUE_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.node_rows import pool_name
 from gpuctl.usecases.compiling import platform_source
@@ -37,6 +37,7 @@ from gpuctl_server.mirror.fleet_board import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
+from gpuctl_server.mirror.object_redaction import ObjectRedactor
 from gpuctl_server.mirror.progress import ProgressReader
 from gpuctl_server.mirror.redacting_session import RedactingSession, ScopedSession
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
@@ -134,6 +135,18 @@ class Service:
         """
         visibility = None if caller is None else self.visibility(caller)
         return mirrored(self.connection, self.mirror, self.platform, visibility, namespace)
+
+    def queue_context(self, caller: Caller) -> contextlib.AbstractContextManager[ReadContext]:
+        """Open a context like :meth:`read_context` for queues, in which all jobs count.
+
+        Jobs that the caller of a token may not see have hidden names. A user of the cluster could not count them with
+        Kubernetes' API either: they are left out.
+        """
+        visibility = self.visibility(caller)
+        if caller.connection(self.connection) is not self.connection:
+            return mirrored(self.connection, self.mirror, self.platform, visibility)
+        redactor = ObjectRedactor(visibility, self.hidden_nodes(caller))
+        return mirrored(self.connection, self.mirror, self.platform, visibility, redactor=redactor)
 
     def visibility(self, caller: Caller) -> Visibility:
         """Return what a caller may see."""
@@ -242,7 +255,7 @@ class Service:
 
 
 def watched_lists(keys: Records) -> list[WatchedList]:
-    """Return the lists that the mirror watches: gpuctl's objects, and other pods, nodes, quotas and devices."""
+    """Return the lists that the mirror watches: gpuctl's objects, and other pods, nodes, quotas, devices and queues."""
     ours = (*WORKLOADS, "Service", "HorizontalPodAutoscaler")
     return [
         WatchedList("Pod", None),
@@ -253,7 +266,7 @@ def watched_lists(keys: Records) -> list[WatchedList]:
         WatchedList("Namespace", None),
         WatchedList("ConfigMap", SYSTEM_NAMESPACE, keys.pool),
         WatchedList("Event", None, fields="reason=FailedCreate"),
-        *(WatchedList(kind, None, is_needed=False) for kind in DEVICE_KINDS),
+        *(WatchedList(kind, None, is_needed=False) for kind in (*DEVICE_KINDS, *QUEUE_KINDS)),
     ]
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from support.browser import chromium, visiting
 from support.cluster_tools import GPU, Place, training
+from support.deployments import DEPLOY
 from support.queues import Queues
 from support.remote import Remote
 from support.served import Served, serving
@@ -60,7 +62,8 @@ def test_queue_lists_its_quota_and_its_jobs_in_order(queue_place: Place, busy: B
     # The lender has no LocalQueue in the namespace.
     [queue] = found["items"]
     assert (queue["name"], queue["status"], queue["waitingJobs"], queue["admittedJobs"]) == (busy.name, "active", 2, 2)
-    assert queue["localQueues"] == [{"namespace": place.namespace, "name": "team"}]
+    [local] = queue["localQueues"]
+    assert (local["namespace"], local["name"], local["status"]) == (place.namespace, "team", "active")
     [gpus] = [item for item in queue["resources"] if item["name"] == "gpu"]
     assert (gpus["resource"], gpus["total"], gpus["used"], gpus["borrowed"], gpus["free"]) == (GPU, 1, 2, 1, 0)
     everywhere = place.anywhere("get", "queues", "-o", "json").value["items"]
@@ -75,7 +78,7 @@ def test_queue_lists_its_quota_and_its_jobs_in_order(queue_place: Place, busy: B
     ]
     assert [job["name"] for job in detail["admitted"]] == ["first", "second"]
     text = place.anywhere("describe", "queue", busy.name).out
-    assert text.index("fourth") < text.index("third") < text.index("Admitted:") < text.index("first")
+    assert text.index("fourth") < text.index("third") < text.index("Admitted, the oldest first:") < text.index("first")
     position = place.gpuctl("why", "third", "-o", "json").value["numbers"]["position"]
     assert position == detail["waiting"][1]["position"]
     assert place.anywhere("describe", "queue", "nowhere", code=None).err.startswith("error: there is no queue nowhere")
@@ -105,6 +108,48 @@ def test_service_shows_queues_to_those_who_can_use_them(queue_place: Place, busy
     narrow = service.get(path, "paul")
     assert (narrow["waiting"], narrow["admitted"], narrow["waitingJobs"]) == ([], [], 0)
     assert narrow["resources"] == service.get(path)["resources"]
+
+
+def test_user_of_one_namespace_sees_its_local_queues(
+    queue_place: Place, busy: Busy, queues: Queues, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user with the role of deploy/rbac in one namespace: the ClusterQueue is not visible."""
+    place = queue_place
+    with (DEPLOY / "rbac" / "viewer.yaml").open() as file:
+        place.grant("onlooker", [rule for item in yaml.safe_load_all(file) for rule in item.get("rules") or ()])
+    counted = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
+
+    def is_counted() -> bool:
+        [queue] = place.gpuctl("get", "queues", "-o", "json").value["items"]
+        return [queue["localQueues"][0][name] for name in counted] == [2, 2, 2]
+
+    place.until(is_counted, "the status of the LocalQueue")
+    (directory := tmp_path / "cluster-users").mkdir()
+    with serving(directory, place.plane.kubeconfig(), {}, auth="kubernetes") as running:
+        running.tokens = dict(place.plane.tokens)
+        served = running.get("/queues", "onlooker")["items"]
+        detail = running.get(f"/queues/{busy.name}", "onlooker")
+        assert [item["name"] for item in running.get("/queues", "nobody")["items"]] == []
+        assert busy.lender in {item["name"] for item in running.get("/queues", "admin")["items"]}
+    assert any(
+        note.startswith("Kueue's clusterqueues may not be read (this needs `list` on them") for note in detail["notes"]
+    )
+    monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("onlooker")))
+    found = place.gpuctl("get", "queues", "-o", "json").value
+    assert found["items"] == served
+    assert [item["name"] for item in served] == [busy.name]
+    own = place.gpuctl("describe", "queue", busy.name, "-o", "json").value
+    assert {**own, "notes": []} == {**detail, "notes": []}
+    assert (own["status"], own["resources"], own["cohort"], own["waitingJobs"]) == ("active", None, None, 2)
+    [local] = own["localQueues"]
+    assert [item["used"] for item in local["resources"] if item["name"] == "gpu"] == [2]
+    assert [job["name"] for job in own["waiting"]] == ["fourth", "third"]
+    row = place.gpuctl("get", "queues").out.splitlines()[1].split()
+    assert (row[0], row[2], row[-1]) == (busy.name, "active", "2/?")
+    text = place.gpuctl("describe", "queue", busy.name)
+    assert "Quota: not known: Kueue's clusterqueues may not be read" in text.out
+    assert f"positions in queues count only the jobs of {place.namespace}" in text.err
+    assert "ahead of it" not in text.out + text.err
 
 
 def test_command_line_through_the_service_prints_the_same(

@@ -21,7 +21,7 @@ from gpuctl.reading.queue_position import KueueLists, QueueClaim, QueueHeadroom,
 from gpuctl.reading.queue_rows import read_queues
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
-from gpuctl_server.mirror.redacting_session import RedactingSession
+from gpuctl_server.mirror.object_redaction import ObjectRedactor
 from gpuctl_server.redaction import merge_hidden
 
 KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})
@@ -53,7 +53,7 @@ class Visibility:
         return False
 
 
-def redacted_pod(name: str, namespace: str, session: RedactingSession) -> dict:
+def redacted_pod(name: str, namespace: str, redactor: ObjectRedactor) -> dict:
     pod = {
         "metadata": {
             "name": f"{name}-0",
@@ -63,14 +63,12 @@ def redacted_pod(name: str, namespace: str, session: RedactingSession) -> dict:
         },
         "spec": {"nodeName": "node-1", "nodeSelector": {"example.com/pool": "sealed"}},
     }
-    return session._redacted(pod)
+    return redactor.redacted(pod)
 
 
 @pytest.fixture
-def session() -> RedactingSession:
-    found = RedactingSession.__new__(RedactingSession)
-    found._visibility, found._hidden_nodes, found._names = Visibility(), frozenset({"node-1"}), {}
-    return found
+def redactor() -> ObjectRedactor:
+    return ObjectRedactor(Visibility(), frozenset({"node-1"}))
 
 
 @pytest.mark.parametrize("sentence", TEXTS_OF_TWO_NAMES)
@@ -93,8 +91,8 @@ def test_hidden_names_differ_as_values() -> None:
     assert not is_hidden("a")
 
 
-def test_redacted_object_has_hidden_names(session: RedactingSession) -> None:
-    one, same, other = (redacted_pod(*about, session) for about in (("a", "theirs"), ("a", "theirs"), ("b", "theirs")))
+def test_redacted_object_has_hidden_names(redactor: ObjectRedactor) -> None:
+    one, same, other = (redacted_pod(*about, redactor) for about in (("a", "theirs"), ("a", "theirs"), ("b", "theirs")))
     assert one == same
     assert one["metadata"]["name"] != other["metadata"]["name"]
     assert one["metadata"]["namespace"] == other["metadata"]["namespace"]
@@ -102,7 +100,7 @@ def test_redacted_object_has_hidden_names(session: RedactingSession) -> None:
     text = json.dumps([one, other])
     assert not [word for word in ("theirs", "a-0", "b-0", "node-1", "sealed", '"a"', '"b"') if word in text]
     assert json.dumps(one) == json.dumps(other)
-    assert redacted_pod("a", "mine", session)["metadata"]["name"] == "a-0"
+    assert redacted_pod("a", "mine", redactor)["metadata"]["name"] == "a-0"
 
 
 def test_pending_pods_for_different_hidden_nodes_differ_in_kind() -> None:
@@ -168,7 +166,7 @@ def test_queue_hint_does_not_count_hidden_jobs() -> None:
         assert text_for(1, cohort).startswith(f"wait for {OTHERS} to end, or ask for less;")
 
 
-def test_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
+def test_hidden_job_in_a_queue_has_no_name(redactor: ObjectRedactor) -> None:
     """The spec of Kueue's Workload contains the labels of the job's pods."""
     labels = {"app": "secret", KEYS.job_type: "training"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
@@ -177,12 +175,12 @@ def test_hidden_job_in_a_queue_has_no_name(session: RedactingSession) -> None:
         "metadata": {"name": "w", "namespace": "theirs"},
         "spec": {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": template}]},
     }
-    shown = session._redacted(workload)
+    shown = redactor.redacted(workload)
     assert "secret" not in json.dumps(shown)
     claim = claim_of(shown, KEYS)
     assert (claim.name, claim.namespace) == (
-        prefixed("training/", session._hidden("secret")),
-        session._hidden("theirs"),
+        prefixed("training/", redactor._hidden("secret")),
+        redactor._hidden("theirs"),
     )
 
 
@@ -198,7 +196,7 @@ def test_quota_hint_does_not_count_hidden_jobs() -> None:
     assert text_for(1) == text_for(2) == text_for(3) == f"wait until {OTHERS} has ended, "
 
 
-def test_shared_queue_shows_only_visible_jobs(session: RedactingSession) -> None:
+def test_shared_queue_shows_only_visible_jobs(redactor: ObjectRedactor) -> None:
     """Two namespaces use one ClusterQueue, with LocalQueues and jobs of the same names."""
 
     def workload(name: str, namespace: str, *, admitted: bool) -> dict:
@@ -228,12 +226,12 @@ def test_shared_queue_shows_only_visible_jobs(session: RedactingSession) -> None
     ]
     cluster = {"kind": "ClusterQueue", "metadata": {"name": "shared"}, "spec": {"resourceGroups": []}}
     lists = KueueLists(
-        [session._redacted(item) for item in jobs], [session._redacted(item) for item in local], [cluster], []
+        [redactor.redacted(item) for item in jobs], [redactor.redacted(item) for item in local], [cluster], []
     )
     [queue] = read_queues(lists, KEYS)
     answer = QueueDetail.of(queue, PlatformGpus(Settings()), []).as_json()
     assert [(job["position"], job["name"], job["namespace"]) for job in answer["waiting"]] == [(2, "own", "mine")]
     assert [job["name"] for job in answer["admitted"]] == ["own"]
     assert (answer["waitingJobs"], answer["admittedJobs"]) == (1, 1)
-    assert answer["localQueues"] == [{"namespace": "mine", "name": "team"}]
+    assert [(place["namespace"], place["name"]) for place in answer["localQueues"]] == [("mine", "team")]
     assert not [word for word in ("theirs", "secret", OTHERS) if word in json.dumps(answer)]

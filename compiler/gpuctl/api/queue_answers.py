@@ -12,7 +12,7 @@ from gpuctl.api.json_values import number
 from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.queue_position import QueueClaim, QueueQuota
-from gpuctl.reading.queue_rows import Queue, QueueRow
+from gpuctl.reading.queue_rows import LocalQueue, Queue, QueueRow
 
 
 class QueueResource(ApiModel):
@@ -37,7 +37,7 @@ class QueueResource(ApiModel):
         resource = quota.slot.resource
         return cls(
             resource=resource,
-            name="gpu" if resource in gpus.cards else resource,
+            name=_name(resource, gpus),
             flavor=quota.slot.flavor,
             total=number(quota.nominal),
             used=number(quota.used),
@@ -48,25 +48,65 @@ class QueueResource(ApiModel):
         )
 
 
+class QueueUse(ApiModel):
+    """The quota that jobs of a LocalQueue hold of one flavor."""
+
+    resource: str = Field(examples=["nvidia.com/gpu"])
+    name: str = Field(description="cpu, memory, gpu, or Kubernetes' name.", examples=["gpu"])
+    flavor: str = Field(description="The ResourceFlavor of Kueue.", examples=["a100"])
+    used: int | float = Field(examples=[8])
+
+
 class QueueEntrance(ApiModel):
-    """A LocalQueue: the name that jobs of a namespace use."""
+    """A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other tools; numbers
+    are null before it has counted them.
+    """
 
     namespace: str = Field(examples=["team-a"])
     name: str = Field(examples=["research"])
+    status: str = Field(description="active, stopped or inactive.", examples=["active"])
+    reason: str | None = Field(description="Why it admits no job.", examples=[None])
+    pending_workloads: int | None = Field(description="Without quota.", examples=[1])
+    reserving_workloads: int | None = Field(description="With quota, including the admitted ones.", examples=[1])
+    admitted_workloads: int | None = Field(description="With quota and all admission checks.", examples=[1])
+    resources: list[QueueUse]
+
+    @classmethod
+    def of(cls, place: LocalQueue, gpus: PlatformGpus) -> QueueEntrance:
+        """Return the JSON model of a LocalQueue."""
+        return cls(
+            namespace=place.namespace,
+            name=place.name,
+            status=place.status,
+            reason=place.reason or None,
+            pending_workloads=place.pending,
+            reserving_workloads=place.reserving,
+            admitted_workloads=place.admitted,
+            resources=[
+                QueueUse(
+                    resource=slot.resource, name=_name(slot.resource, gpus), flavor=slot.flavor, used=number(amount)
+                )
+                for slot, amount in place.used
+            ],
+        )
 
 
 class QueueFields(ApiModel):
     """Fields of every response about a ClusterQueue."""
 
     name: str = Field(examples=["research"])
-    cohort: str | None = Field(description="Queues of a cohort lend each other quota.", examples=["company"])
+    cohort: str | None = Field(
+        description="Queues of a cohort lend each other quota. Null if ClusterQueues may not be read, like `strategy` "
+        "and `createdAt`.",
+        examples=["company"],
+    )
     strategy: str | None = Field(examples=["BestEffortFIFO"])
     status: str = Field(description="active, stopped or inactive.", examples=["active"])
     reason: str | None = Field(description="Why it admits no job.", examples=[None])
     local_queues: list[QueueEntrance]
     waiting_jobs: int | None = Field(description="Null if Workloads may not be read.", examples=[3])
     admitted_jobs: int | None = Field(description="Null if Workloads may not be read.", examples=[2])
-    resources: list[QueueResource]
+    resources: list[QueueResource] | None = Field(description="Null if ClusterQueues may not be read.")
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
 
@@ -136,12 +176,16 @@ def _fields(row: QueueRow, gpus: PlatformGpus) -> dict[str, Any]:
         "strategy": row.strategy or None,
         "status": row.status,
         "reason": row.reason or None,
-        "local_queues": [QueueEntrance(namespace=place.namespace, name=place.name) for place in row.local_queues],
+        "local_queues": [QueueEntrance.of(place, gpus) for place in row.local_queues],
         "waiting_jobs": row.waiting_jobs,
         "admitted_jobs": row.admitted_jobs,
-        "resources": [QueueResource.of(quota, gpus) for quota in row.quotas],
+        "resources": None if row.quotas is None else [QueueResource.of(quota, gpus) for quota in row.quotas],
         "created_at": row.created_at,
     }
+
+
+def _name(resource: str, gpus: PlatformGpus) -> str:
+    return "gpu" if resource in gpus.cards else resource
 
 
 def _claim(claim: QueueClaim, gpus: PlatformGpus) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class FlavorQuota(NamedTuple):
 
 
 def reserved_quota(obj: Object) -> dict[FlavorResource, int]:
-    """Return the quota that the Workloads of a ClusterQueue have reserved, from its status."""
+    """Return the quota that the Workloads of a ClusterQueue or LocalQueue have reserved, from its status."""
     return {
         FlavorResource(flavor["name"], item["name"]): _units(item["name"], item.get("total")) or 0
         for flavor in (obj.get("status") or {}).get("flavorsReservation") or []

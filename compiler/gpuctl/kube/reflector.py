@@ -168,8 +168,9 @@ class Reflector:
     def _ends(self, followed: _FollowedList, error: ClusterError) -> bool:
         """Return True if an error ends a list, and report it. A kind that is not installed counts as an empty list."""
         watched = followed.watched
+        # Of a kind that is not needed, the caller distinguishes an absent list from a forbidden one.
         absent = isinstance(error, ApiError) and (
-            is_absent(watched.kind, error) or (error.is_missing and not watched.is_needed)
+            is_absent(watched.kind, error) if watched.is_needed else error.is_missing
         )
         if not absent and followed.listed and not _is_final(error):
             return False

@@ -50,6 +50,8 @@ _TABLE = (
     Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False),
     Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False),
     Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue"),
+    Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload"),
     Resource("", "v1", "nodes", "Node", namespaced=False),
     Resource("", "v1", "resourcequotas", "ResourceQuota"),
     Resource("", "v1", "limitranges", "LimitRange"),
@@ -95,6 +97,8 @@ DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
 """Kinds from which devices of drivers (DRA) are counted, in the order of reading."""
 QUOTA_QUEUES = ("LocalQueue", "ClusterQueue")
 """Kinds of Kueue that a quota becomes, in the order of deletion."""
+QUEUE_KINDS = (*QUOTA_QUEUES, "Cohort", "Workload")
+"""Kinds from which Kueue's queues and their jobs are read."""
 QUOTA_KINDS = ("ResourceQuota", "LimitRange", *QUOTA_QUEUES)
 """Kinds that a quota becomes, without those that it shares with others."""
 OPTIONAL = frozenset(

@@ -46,6 +46,20 @@ class KueueLists(NamedTuple):
     installed: bool = True
 
 
+class ReaderLimits(NamedTuple):
+    """What a user of a service may not read, although the service can.
+
+    :param unreadable: kinds of Kueue that the user may not list.
+    :param is_confined: the lists have only the jobs of namespaces that the user may see.
+    """
+
+    unreadable: frozenset[str] = frozenset()
+    is_confined: bool = False
+
+
+NO_LIMITS = ReaderLimits()
+
+
 class QueueClaim(NamedTuple):
     """Another job that waits for quota or holds it.
 
@@ -139,16 +153,20 @@ class QueuePosition:
         return found
 
 
-def read_kueue(scope: Scope) -> KueueLists:
-    """Read Kueue's objects. Add a note for what may not be read."""
+def read_kueue(scope: Scope, limits: ReaderLimits = NO_LIMITS) -> KueueLists:
+    """Read Kueue's objects. Add a note for what may not be read.
+
+    :param limits: those of the user for whom a service reads.
+    """
     kinds = kueue_resources(scope.session)
     if kinds is None:
         return KueueLists(installed=False)
-    confined: list[str] = []
+    confined = ["Workload"] if limits.is_confined else []
 
     def read(kind: str) -> list[Object] | None:
-        namespaces = (None, scope.namespace) if kinds[kind].namespaced else (None,)
-        for namespace in namespaces:
+        if kind in limits.unreadable:
+            return None
+        for namespace in (None, scope.fallback) if kinds[kind].namespaced else (None,):
             found = if_allowed(partial(scope.session.list_objects, kinds[kind], namespace), None)
             if found is not None:
                 if namespace is not None:
@@ -158,15 +176,21 @@ def read_kueue(scope: Scope) -> KueueLists:
 
     workloads, local, cluster, cohorts = scope.session.each(read, list(kinds))
     if workloads is None:
-        scope.note("Kueue's workloads may not be read: the contents of the queue are unknown")
-    elif confined:
+        scope.note("Kueue's workloads may not be read (this needs `list` on them): the jobs of queues are unknown")
+    elif "Workload" in confined:
+        where = "the namespaces that you may read" if limits.is_confined else scope.fallback
         scope.note(
-            "Kueue's queues of other namespaces may not be read: jobs of other namespaces ahead of it are unknown"
+            f"Kueue's workloads of other namespaces may not be read: positions in queues count only the jobs of {where}"
         )
     if local is None:
-        scope.note("Kueue's localqueues may not be read: whether its queue exists is unknown")
+        scope.note("Kueue's localqueues may not be read (this needs `list` on them): the queues of jobs are unknown")
+    elif "LocalQueue" in confined and scope.namespace is None:
+        scope.note(f"not all namespaces may be read; showing only {scope.fallback}")
     if cluster is None:
-        scope.note("Kueue's clusterqueues may not be read: total and free quota are unknown")
+        scope.note(
+            "Kueue's clusterqueues may not be read (this needs `list` on them in the whole cluster): their quotas and "
+            "cohorts are unknown"
+        )
     return KueueLists(workloads, local, cluster, cohorts)
 
 

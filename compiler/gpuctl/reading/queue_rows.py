@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import cohort_of
+from gpuctl.capacity.cohorts import FlavorResource, cohort_of, reserved_quota
+from gpuctl.capacity.scheduler_model import amount_of
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import is_hidden
 from gpuctl.objects.ownership_metadata import Records
@@ -28,10 +30,22 @@ from gpuctl.reading.status import one_line
 
 
 class LocalQueue(NamedTuple):
-    """A LocalQueue: the name that jobs of a namespace use."""
+    """A LocalQueue: the name that jobs of a namespace use, with what Kueue reports about it.
+
+    :param status: as that of a queue.
+    :param pending: number of Workloads without quota; ``reserving``: of those with quota, ``admitted``: of those among
+        them that may start. None if Kueue has not counted them yet.
+    :param used: reserved quota, in cores, bytes or counts.
+    """
 
     namespace: str
     name: str
+    status: str
+    reason: str
+    pending: int | None
+    reserving: int | None
+    admitted: int | None
+    used: tuple[tuple[FlavorResource, Fraction], ...]
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,7 @@ class QueueRow:
     :param cohort: "" for none.
     :param status: ``active``; ``stopped`` by an administrator, or ``inactive``, with a reason.
     :param local_queues: the LocalQueues that lead to it.
+    :param quotas: None if ClusterQueues may not be read; then the cohort, the strategy and the age are unknown, too.
     :param waiting_jobs: number of jobs in the queue; None if Workloads may not be read.
     :param admitted_jobs: number of jobs that hold its quota; None as ``waiting_jobs``.
     """
@@ -52,7 +67,7 @@ class QueueRow:
     reason: str
     created_at: str | None
     local_queues: tuple[LocalQueue, ...]
-    quotas: tuple[QueueQuota, ...]
+    quotas: tuple[QueueQuota, ...] | None
     waiting_jobs: int | None
     admitted_jobs: int | None
 
@@ -73,8 +88,10 @@ class Queue(NamedTuple):
 
 
 def read_queues(lists: KueueLists, keys: Records) -> list[Queue]:
-    """Return the ClusterQueues by name. Jobs and LocalQueues with hidden names are left out."""
-    targets = queue_targets(lists.local_queues or [])
+    """Return the ClusterQueues by name. Jobs and LocalQueues with hidden names are left out.
+
+    If ClusterQueues may not be read, those that LocalQueues lead to are returned.
+    """
     open_ones = queue_targets(item for item in lists.local_queues or [] if not is_stopped(item))
     waiting: dict[str | None, list[Object]] = {}
     admitted: dict[str | None, list[Object]] = {}
@@ -84,46 +101,71 @@ def read_queues(lists: KueueLists, keys: Records) -> list[Queue]:
         elif condition(workload, "Finished") is None:
             admission = (workload.get("status") or {}).get("admission") or {}
             admitted.setdefault(admission.get("clusterQueue"), []).append(workload)
-    queues = sorted(lists.cluster_queues or [], key=lambda item: str(item["metadata"]["name"]))
+    local: dict[str, list[LocalQueue]] = {}
+    for item in lists.local_queues or []:
+        if not is_hidden(item["metadata"]["namespace"]):
+            local.setdefault(str((item.get("spec") or {}).get("clusterQueue")), []).append(_local_queue(item))
+    known = {str(item["metadata"]["name"]): item for item in lists.cluster_queues or []}
     return [
-        _queue(obj, lists, keys, targets, waiting.get(name, ()), admitted.get(name, ()))
-        for obj in queues
-        for name in [obj["metadata"]["name"]]
+        _queue(
+            name,
+            known.get(name),
+            lists,
+            keys,
+            sorted(local.get(name, ())),
+            waiting.get(name, ()),
+            admitted.get(name, ()),
+        )
+        for name in sorted(known if lists.cluster_queues is not None else local)
     ]
 
 
 def _queue(
-    obj: Object,
+    name: str,
+    obj: Object | None,
     lists: KueueLists,
     keys: Records,
-    targets: Mapping[tuple[str, str], str],
+    local: Sequence[LocalQueue],
     waiting: Iterable[Object],
     admitted: Iterable[Object],
 ) -> Queue:
-    name = obj["metadata"]["name"]
     in_order = [claim_of(item, keys) for item in sorted(waiting, key=queue_order)]
     queued = [QueuedClaim(place, claim) for place, claim in enumerate(in_order, 1) if not is_hidden(claim.name)]
     holders = [claim_of(item, keys) for item in sorted(admitted, key=_admitted_at)]
     holders = [claim for claim in holders if not is_hidden(claim.name)]
-    status, reason = _status(obj)
+    # A LocalQueue is active only if its ClusterQueue is.
+    states = [(item.status, item.reason) for item in local] if obj is None else [_status(obj)]
+    status, reason = next((found for found in states if found[0] == "active"), states[0])
     is_known = lists.workloads is not None
     row = QueueRow(
         name,
-        cohort_of(obj),
-        str((obj.get("spec") or {}).get("queueingStrategy") or ""),
+        cohort_of(obj or {}),
+        str(((obj or {}).get("spec") or {}).get("queueingStrategy") or ""),
         status,
         reason,
-        obj["metadata"].get("creationTimestamp"),
-        tuple(
-            sorted(
-                LocalQueue(*place) for place, target in targets.items() if target == name and not is_hidden(place[0])
-            )
-        ),
-        tuple(_limited_quotas(obj, lists)),
+        None if obj is None else obj["metadata"].get("creationTimestamp"),
+        tuple(local),
+        None if obj is None else tuple(_limited_quotas(obj, lists)),
         len(queued) if is_known else None,
         len(holders) if is_known else None,
     )
     return Queue(row, queued, holders)
+
+
+def _local_queue(obj: Object) -> LocalQueue:
+    counts = obj.get("status") or {}
+    used = reserved_quota(obj)
+    status, reason = _status(obj)
+    return LocalQueue(
+        obj["metadata"]["namespace"],
+        obj["metadata"]["name"],
+        status,
+        reason,
+        counts.get("pendingWorkloads"),
+        counts.get("reservingWorkloads"),
+        counts.get("admittedWorkloads"),
+        tuple((slot, amount_of(slot.resource, amount)) for slot, amount in used.items() if amount),
+    )
 
 
 def _limited_quotas(obj: Object, lists: KueueLists) -> Iterator[QueueQuota]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuctl.kube.not_found import no_such
-from gpuctl.reading.queue_position import read_kueue
+from gpuctl.reading.queue_position import NO_LIMITS, ReaderLimits, read_kueue
 from gpuctl.reading.queue_rows import Queue, QueueRow, read_queues
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceClient
@@ -14,30 +14,39 @@ from gpuctl.usecases.service_queues import queue_of_service, queues_of_service
 Filter = Callable[[QueueRow], bool]
 
 
-def list_queues(reader: ReadContext, names: Sequence[str] = (), *, sees: Filter = lambda row: True) -> list[QueueRow]:
+def list_queues(
+    reader: ReadContext,
+    names: Sequence[str] = (),
+    *,
+    sees: Filter = lambda row: True,
+    limits: ReaderLimits = NO_LIMITS,
+) -> list[QueueRow]:
     """Return the ClusterQueues, or only those with the given names; of one namespace, those that its jobs can use.
 
     :param sees: returns True if the caller may know that a queue exists.
+    :param limits: what the caller may not read.
     :raises NotThere: one of the names does not exist.
     """
     if reader.service is not None:
-        rows = [row for row in _rows_of_service(reader, reader.service) if _is_within(reader, row)]
+        rows = _rows_of_service(reader, reader.service)
     else:
-        rows = [queue.row for queue in _queues(reader, sees)]
+        rows = [queue.row for queue in _queues(reader, sees, limits)]
     check_names("queue", names, [row.name for row in rows])
     return [row for row in rows if not names or row.name in names]
 
 
-def describe_queue(reader: ReadContext, name: str, *, sees: Filter = lambda row: True) -> Queue:
+def describe_queue(
+    reader: ReadContext, name: str, *, sees: Filter = lambda row: True, limits: ReaderLimits = NO_LIMITS
+) -> Queue:
     """Return a ClusterQueue with its jobs.
 
-    :param sees: as in :func:`list_queues`.
+    :param sees: as in :func:`list_queues`; ``limits`` also.
     :raises NotThere: it does not exist.
     """
     if reader.service is not None:
         check_names("queue", [name], [row.name for row in _rows_of_service(reader, reader.service)])
         return queue_of_service(reader.service, name)
-    found = _queues(reader, sees)
+    found = _queues(reader, sees, limits)
     queue = next((queue for queue in found if queue.row.name == name), None)
     if queue is None:
         raise no_such("queue", name, [queue.row.name for queue in found])
@@ -48,11 +57,11 @@ def _rows_of_service(reader: ReadContext, service: ServiceClient) -> list[QueueR
     rows, notes = queues_of_service(service)
     for note in notes:
         reader.scope.note(note)
-    return rows
+    return [row for row in rows if _is_within(reader, row)]
 
 
-def _queues(reader: ReadContext, sees: Filter) -> list[Queue]:
-    lists = read_kueue(reader.scope)
+def _queues(reader: ReadContext, sees: Filter, limits: ReaderLimits) -> list[Queue]:
+    lists = read_kueue(reader.scope, limits)
     if not lists.installed:
         reader.scope.note("Kueue is not installed")
     found = read_queues(lists, reader.keys)

@@ -49,10 +49,25 @@ def _row(item: Item) -> QueueRow:
         item["status"],
         item.get("reason") or "",
         item.get("createdAt"),
-        tuple(LocalQueue(place["namespace"], place["name"]) for place in item.get("localQueues") or ()),
-        tuple(map(_quota, item.get("resources") or ())),
+        tuple(map(_local_queue, item.get("localQueues") or ())),
+        None if item["resources"] is None else tuple(map(_quota, item["resources"])),
         item.get("waitingJobs"),
         item.get("admittedJobs"),
+    )
+
+
+def _local_queue(item: Item) -> LocalQueue:
+    return LocalQueue(
+        item["namespace"],
+        item["name"],
+        item["status"],
+        item.get("reason") or "",
+        item.get("pendingWorkloads"),
+        item.get("reservingWorkloads"),
+        item.get("admittedWorkloads"),
+        tuple(
+            (FlavorResource(use["flavor"], use["resource"]), Fraction(str(use["used"]))) for use in item["resources"]
+        ),
     )
 
 

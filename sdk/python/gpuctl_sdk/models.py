@@ -1669,7 +1669,9 @@ class QueueDetail(Answer):
 
     name: str
     cohort: str | None = None
-    """Queues of a cohort lend each other quota."""
+    """Queues of a cohort lend each other quota. Null if ClusterQueues may not be read, like `strategy` and
+    `createdAt`.
+    """
     strategy: str | None = None
     status: str
     """active, stopped or inactive."""
@@ -1680,7 +1682,8 @@ class QueueDetail(Answer):
     """Null if Workloads may not be read."""
     admitted_jobs: int | None = None
     """Null if Workloads may not be read."""
-    resources: list[QueueResource]
+    resources: list[QueueResource] | None = None
+    """Null if ClusterQueues may not be read."""
     created_at: str | None = None
     waiting: list[WaitingInQueue]
     """In the order in which Kueue tries them."""
@@ -1691,10 +1694,23 @@ class QueueDetail(Answer):
 
 
 class QueueEntrance(Answer):
-    """A LocalQueue: the name that jobs of a namespace use."""
+    """A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other tools; numbers
+    are null before it has counted them.
+    """
 
     namespace: str
     name: str
+    status: str
+    """active, stopped or inactive."""
+    reason: str | None = None
+    """Why it admits no job."""
+    pending_workloads: int | None = None
+    """Without quota."""
+    reserving_workloads: int | None = None
+    """With quota, including the admitted ones."""
+    admitted_workloads: int | None = None
+    """With quota and all admission checks."""
+    resources: list[QueueUse]
 
 
 class QueueItem(Answer):
@@ -1702,7 +1718,9 @@ class QueueItem(Answer):
 
     name: str
     cohort: str | None = None
-    """Queues of a cohort lend each other quota."""
+    """Queues of a cohort lend each other quota. Null if ClusterQueues may not be read, like `strategy` and
+    `createdAt`.
+    """
     strategy: str | None = None
     status: str
     """active, stopped or inactive."""
@@ -1713,7 +1731,8 @@ class QueueItem(Answer):
     """Null if Workloads may not be read."""
     admitted_jobs: int | None = None
     """Null if Workloads may not be read."""
-    resources: list[QueueResource]
+    resources: list[QueueResource] | None = None
+    """Null if ClusterQueues may not be read."""
     created_at: str | None = None
 
 
@@ -1757,6 +1776,17 @@ class QueueResource(Answer):
     """Available without preemption, with what the cohort lends; null if the cohort may not be read."""
     most: float | None = None
     """Available if nothing else runs; null as `free`."""
+
+
+class QueueUse(Answer):
+    """The quota that jobs of a LocalQueue hold of one flavor."""
+
+    resource: str
+    name: str
+    """cpu, memory, gpu, or Kubernetes' name."""
+    flavor: str
+    """The ResourceFlavor of Kueue."""
+    used: float
 
 
 class Quota(Answer):
@@ -2294,6 +2324,7 @@ QueueItem.model_rebuild()
 QueueJob.model_rebuild()
 QueueList.model_rebuild()
 QueueResource.model_rebuild()
+QueueUse.model_rebuild()
 Quota.model_rebuild()
 QuotaLimit.model_rebuild()
 QuotaList.model_rebuild()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuctl.kube.connection import Connection
+from gpuctl.objects.api_resources import Resource
 from gpuctl_server.access.rights import AccessRequest, Decision, Rights
 
 
@@ -29,6 +30,9 @@ class Caller(Protocol):
 
     def sees_all(self) -> bool:
         """Return True if the caller may read objects in all namespaces, possibly except those of the system."""
+
+    def may_list(self, resource: Resource) -> bool:
+        """Return True if the caller may read all objects of a resource; it has no namespace."""
 
     @property
     def namespaces(self) -> Collection[str] | None:
@@ -70,6 +74,9 @@ class TokenCaller:
 
     def sees_all(self) -> bool:
         return self.rights.sees_all()
+
+    def may_list(self, resource: Resource) -> bool:
+        return True
 
     def may(self, access: AccessRequest) -> Decision:
         return self.rights.decide(self.name, access)

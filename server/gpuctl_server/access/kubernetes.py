@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_server.access.rights import AccessRequest, Decision
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_usage.ttl_cache import TtlCache
@@ -158,6 +158,10 @@ class ClusterCaller:
 
     def sees_all(self) -> bool:
         return self._is_allowed(_RIGHTS["jobs", "get"], "")
+
+    def may_list(self, resource: Resource) -> bool:
+        attributes = _Attributes("list", resource.group, resource.plural, namespaced=resource.namespaced)
+        return self._is_allowed(attributes, "")
 
     @property
     def is_confined(self) -> bool:

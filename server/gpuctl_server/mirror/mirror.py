@@ -198,6 +198,7 @@ class Mirror:
         return (
             kept is not None
             and kept.listed
+            and not kept.is_left_to_the_server
             and kept.watched.namespace in (None, namespace)
             and all(labels.demands(item["key"]) for item in kept.selector.requirements)
             and set(kept.fields.requirements) <= set(fields.requirements)

@@ -9,9 +9,10 @@ from typing import TypeVar
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Key, Object, Resource
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
 from gpuctl.usecases.read_context import ReadContext, context_of
 from gpuctl_server.mirror.mirror import Mirror
+from gpuctl_server.mirror.object_redaction import ObjectRedactor
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector
 from gpuctl_server.mirror.visibility import Visibility
 
@@ -22,13 +23,21 @@ Result = TypeVar("Result")
 class MirroredSession(Session):
     """Reads from the mirror first. For reads only: changes are decided by the current objects of the API server.
 
-    ``visibility`` decides which objects are returned; None: all.
+    ``visibility`` decides which objects are returned; None: all. With a ``redactor``, the other objects are returned
+    with hidden names.
     """
 
-    def __init__(self, connection: Connection, mirror: Mirror, visibility: Visibility | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        mirror: Mirror,
+        visibility: Visibility | None = None,
+        redactor: ObjectRedactor | None = None,
+    ) -> None:
         super().__init__(connection)
         self._mirror = mirror
         self._visibility = visibility
+        self._redactor = redactor
 
     def pages(
         self,
@@ -66,6 +75,9 @@ class MirroredSession(Session):
         self, resource: Resource, namespace: str | None, labels: str, fields: str
     ) -> tuple[LabelSelector, FieldSelector] | None:
         """Return the selectors of a list that the mirror has; None if the API server must be asked."""
+        if resource != RESOURCES.get(resource.kind):
+            # An older version of the API, which the mirror does not read.
+            return None
         try:
             selectors = LabelSelector(labels), FieldSelector(fields)
         except NotASelector:
@@ -73,6 +85,8 @@ class MirroredSession(Session):
         return selectors if self._mirror.covers(resource.kind, namespace, *selectors) else None
 
     def _shown(self, found: list[Object]) -> list[Object]:
+        if self._redactor is not None:
+            return list(map(self._redactor.redacted, found))
         return found if self._visibility is None else list(filter(self._visibility.sees, found))
 
 
@@ -83,9 +97,10 @@ def mirrored(
     platform: Settings,
     visibility: Visibility | None = None,
     namespace: str | None = None,
+    redactor: ObjectRedactor | None = None,
 ) -> Iterator[ReadContext]:
     """Yield a read context on a mirrored session, which is closed with the block."""
-    session = MirroredSession(connection, mirror, visibility)
+    session = MirroredSession(connection, mirror, visibility, redactor)
     try:
         yield context_of(session, platform, namespace)
     finally:

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
 from gpuctl.kube.connection import Connection
-from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.objects.api_resources import Key, Object, Resource, labels_of
-from gpuctl.objects.hidden_names import HiddenName
+from gpuctl.objects.api_resources import Key, Object, Resource
+from gpuctl_server.mirror.object_redaction import ObjectRedactor
 from gpuctl_server.mirror.shared_lists import ListSharingSession
-from gpuctl_server.mirror.visibility import Visibility, namespace_of
-
-_IDENTIFYING = (
-    *("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name"),
-    "jobset.sigs.k8s.io/jobset-name",
-    "leaderworkerset.sigs.k8s.io/name",
-)
-"""Labels whose values contain the name of an object or of its owner."""
-_HOST = "kubernetes.io/hostname"
+from gpuctl_server.mirror.visibility import Visibility
 
 
 class RedactingSession(ListSharingSession):
     """Reads from the API server, and hides the names of objects that the caller may not see.
 
-    Fit and preemption depend on all pods and nodes, but not every caller may see all names. An object keeps its hidden
-    name (:class:`~gpuctl.objects.hidden_names.Hidden`) for the lifetime of the session.
+    Fit and preemption depend on all pods and nodes, but not every caller may see all names.
 
     :param hidden_nodes: the nodes whose pools the caller may not see.
     """
@@ -41,8 +30,7 @@ class RedactingSession(ListSharingSession):
     ) -> None:
         super().__init__(connection, alone=alone, dry_run=dry_run)
         self._visibility = visibility
-        self._hidden_nodes = hidden_nodes
-        self._names: dict[str, HiddenName] = {}
+        self._redacted = ObjectRedactor(visibility, hidden_nodes).redacted
 
     def pages(
         self,
@@ -58,7 +46,7 @@ class RedactingSession(ListSharingSession):
             resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
         )
         for page in found:
-            yield [self._redacted(obj) for obj in page]
+            yield list(map(self._redacted, page))
 
     def list_metadata(self, resource: Resource, namespace: str | None = None, *, labels: str = "") -> list[Object]:
         found = super().list_metadata(resource, namespace, labels=labels)
@@ -67,80 +55,6 @@ class RedactingSession(ListSharingSession):
     def get(self, key: Key) -> Object | None:
         found = super().get(key)
         return None if found is None else self._redacted(found)
-
-    def _redacted(self, obj: Object) -> Object:
-        if self._visibility.sees(obj):
-            return self._with_redacted_node(obj) if self._hidden_nodes else obj
-        metadata = obj["metadata"]
-        # In a namespace that the caller may see, the object counts for the quotas of the namespace.
-        is_elsewhere = not self._visibility.sees_namespace(namespace_of(obj))
-        redacted: dict[str, Any] = {**metadata, "name": self._hidden(metadata["name"])}
-        if "namespace" in metadata and is_elsewhere:
-            redacted["namespace"] = self._hidden(metadata["namespace"])
-        redacted["labels"] = {key: self._label(key, value) for key, value in labels_of(obj).items()}
-        if metadata.get("ownerReferences"):
-            redacted["ownerReferences"] = [
-                {**owner, "name": self._hidden(owner.get("name") or "")} for owner in metadata["ownerReferences"]
-            ]
-        shown = {**obj, "metadata": redacted}
-        spec = obj.get("spec")
-        if isinstance(spec, dict):
-            shown["spec"] = self._redacted_spec(spec, renames_queue=is_elsewhere)
-        return shown
-
-    def _redacted_spec(self, spec: Object, *, renames_queue: bool) -> Object:
-        changes: dict[str, Any] = {}
-        if spec.get("queueName") and renames_queue:
-            # The LocalQueue of that namespace is renamed as well.
-            changes["queueName"] = self._hidden(spec["queueName"])
-        if isinstance(spec.get("podSets"), list):
-            # Kueue's Workload has the labels of the job's pods, with the job's name.
-            changes["podSets"] = [self._redacted_pod_set(item) for item in spec["podSets"]]
-        if self._hidden_nodes:
-            if spec.get("nodeName") in self._hidden_nodes:
-                changes["nodeName"] = self._hidden(spec["nodeName"])
-            for field in ("nodeSelector", "affinity"):
-                if spec.get(field):
-                    changes[field] = self._redacted_placement(spec[field])
-        return {**spec, **changes} if changes else spec
-
-    def _redacted_pod_set(self, pod_set: Object) -> Object:
-        template = pod_set.get("template") or {}
-        labels = {key: self._label(key, value) for key, value in labels_of(template).items()}
-        metadata = {**(template.get("metadata") or {}), "labels": labels}
-        return {**pod_set, "template": {**template, "metadata": metadata}}
-
-    def _with_redacted_node(self, obj: Object) -> Object:
-        """Return a visible object with the name of its node hidden, if the caller may not see the node."""
-        spec = obj.get("spec")
-        if not isinstance(spec, dict) or spec.get("nodeName") not in self._hidden_nodes:
-            return obj
-        return {**obj, "spec": {**spec, "nodeName": self._hidden(spec["nodeName"])}}
-
-    def _redacted_placement(self, value: Any) -> Any:
-        """Return a node selector or affinity with hidden names of nodes and pools."""
-        if isinstance(value, list):
-            return [self._redacted_placement(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        if "operator" in value and isinstance(value.get("values"), list):
-            key = value.get("key")
-            return {**value, "values": [self._label(str(key), item) for item in value["values"]]}
-        return {
-            key: self._label(key, item) if isinstance(item, str) else self._redacted_placement(item)
-            for key, item in value.items()
-        }
-
-    def _label(self, key: str, value: str) -> str:
-        """Return the value of a label, hidden if it names an object that the caller may not see."""
-        is_hidden_pool = (
-            key == self._visibility.pool_label and value != DEFAULT_POOL and not self._visibility.sees_pool(value)
-        )
-        is_hidden_node = key in (_HOST, "metadata.name") and value in self._hidden_nodes
-        return self._hidden(value) if key in _IDENTIFYING or is_hidden_pool or is_hidden_node else value
-
-    def _hidden(self, name: str) -> HiddenName:
-        return self._names.setdefault(name, HiddenName(len(self._names) + 1))
 
 
 class ScopedSession(RedactingSession):

@@ -66,7 +66,7 @@ def malformed_reason(obj: Object) -> str | None:
             return f"{key} is not a map"
     if obj["kind"] == "Pod" and not isinstance(obj.get("spec"), dict):
         return "it has no spec"
-    parts = (("spec", "containers"), ("spec", "initContainers"), ("status", "conditions"))
+    parts = (("spec", "containers"), ("spec", "initContainers"), ("spec", "podSets"), ("status", "conditions"))
     statuses = (("status", "containerStatuses"), ("status", "initContainerStatuses"))
     for part, key in (*parts, *statuses):
         if not _is_list_of_maps((obj.get(part) or {}).get(key)):
@@ -176,4 +176,28 @@ def _event(obj: Object, trimmer: Trimmer) -> Object:
     return {**_head(obj, trimmer), **_picked(obj, keys)}
 
 
-_RULES: dict[str, Callable[[Object, Trimmer], Object]] = {"Pod": _pod, "Node": _node, "Event": _event}
+def _workload(obj: Object, trimmer: Trimmer) -> Object:
+    """Return a Workload of Kueue without the parts of its pod templates that determine no request."""
+    spec = obj.get("spec") or {}
+    sets = []
+    for item in spec.get("podSets") or []:
+        template = item.get("template") or {}
+        pod = template.get("spec") or {}
+        kept = _picked(pod, ("overhead", "resources", "resourceClaims", "runtimeClassName"))
+        kept |= {
+            key: [_picked(container, ("name", "resources", "restartPolicy")) for container in pod[key]]
+            for key in ("containers", "initContainers")
+            if pod.get(key)
+        }
+        metadata = _picked(template.get("metadata"), ("labels",))
+        shared = trimmer.shared({"spec": kept})
+        sets.append({**item, "template": {"metadata": metadata, **shared}})
+    return {**obj, **_head(obj, trimmer, annotations=True), "spec": {**spec, "podSets": sets}}
+
+
+_RULES: dict[str, Callable[[Object, Trimmer], Object]] = {
+    "Pod": _pod,
+    "Node": _node,
+    "Event": _event,
+    "Workload": _workload,
+}

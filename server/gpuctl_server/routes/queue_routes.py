@@ -8,21 +8,25 @@ from typing import Annotated, Any
 from fastapi import Depends, Path
 
 from gpuctl.api.queue_answers import QueueDetail, QueueList
+from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.queue_position import ReaderLimits
 from gpuctl.reading.queue_rows import QueueRow
 from gpuctl.usecases.queue_queries import describe_queue, list_queues
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.kubernetes import ClusterCaller
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of
 
 router = api_router()
+_WITHOUT_NAMESPACE = ("ClusterQueue", "Cohort")
 Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 
 
 @router.get("/queues", tags=["queues"], responses={200: {"model": QueueList}})
 def list_of_queues(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
-    with service.simulation_context(caller) as reader:
-        rows = list_queues(reader, sees=_visible_to(caller))
+    with service.queue_context(caller) as reader:
+        rows = list_queues(reader, sees=_visible_to(caller), limits=_limits(caller))
         return QueueList.of(rows, PlatformGpus(service.platform), reader.scope.notes).as_json()
 
 
@@ -37,8 +41,8 @@ def one_queue(
     """Return a ClusterQueue: its quota, and a page of the waiting jobs and of the admitted jobs that the caller may
     see.
     """
-    with service.simulation_context(caller) as reader:
-        queue = describe_queue(reader, name, sees=_visible_to(caller))
+    with service.queue_context(caller) as reader:
+        queue = describe_queue(reader, name, sees=_visible_to(caller), limits=_limits(caller))
         shown = queue._replace(
             waiting=list(page_of(queue.waiting, page, pageSize)), admitted=list(page_of(queue.admitted, page, pageSize))
         )
@@ -48,3 +52,9 @@ def one_queue(
 def _visible_to(caller: Caller) -> Callable[[QueueRow], bool]:
     """Return the predicate of queues that visible jobs can use; all, for a caller that sees all namespaces."""
     return lambda row: caller.sees_all() or bool(row.local_queues)
+
+
+def _limits(caller: Caller) -> ReaderLimits:
+    """Return what a user of the cluster may not read. Tokens of the service name namespaces, and count all jobs."""
+    unreadable = frozenset(kind for kind in _WITHOUT_NAMESPACE if not caller.may_list(RESOURCES[kind]))
+    return ReaderLimits(unreadable, isinstance(caller, ClusterCaller) and not caller.sees_all())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -43,7 +43,8 @@ def command(
 ) -> int:
     """List Kueue's ClusterQueues, or with -n those that a namespace can use.
 
-    Cells are used/quota. A use above the quota is borrowed from the cohort. `gpuctl describe queue` lists the jobs.
+    Cells are used/quota. A use above the quota is borrowed from the cohort. `gpuctl describe queue` lists the jobs. If
+    ClusterQueues may not be read, the quota is `?`, and the use is that of the LocalQueues that may be read.
     """
     from gpuctl.usecases.queue_queries import list_queues
 
@@ -55,7 +56,8 @@ def command(
         gpus = PlatformGpus(read_context.settings)
         entries = []
         for row in rows:
-            cells = [row.name, row.cohort, row.status, format_count(row.waiting_jobs), format_count(row.admitted_jobs)]
+            cells = [row.name, row.cohort, row.status]
+            cells += [_count(row.waiting_jobs, row, "pending"), _count(row.admitted_jobs, row, "reserving")]
             cells += [_cell(row, {name}) for name in ("cpu", "memory")]
             local = ",".join(f"{place.namespace}/{place.name}" for place in row.local_queues)
             wide = (local, age(row.created_at) if row.created_at else "", row.reason)
@@ -73,11 +75,21 @@ def _answer(rows: list[QueueRow], settings: Settings, notes: list[str]) -> dict[
     return QueueList.of(rows, PlatformGpus(settings), notes).as_json()
 
 
+def _count(jobs: int | None, row: QueueRow, which: Literal["pending", "reserving"]) -> str:
+    """Return a number of jobs; if they may not be read, what Kueue counts in the LocalQueues."""
+    counts = [getattr(place, which) for place in row.local_queues]
+    return format_count(jobs if jobs is not None or not counts or None in counts else sum(counts))
+
+
 def _cell(row: QueueRow, resources: frozenset[str] | set[str]) -> str:
     """Return ``used/quota`` of resources in all flavors; "" without a quota."""
-    found = [quota for quota in row.quotas if quota.slot.resource in resources]
+    if row.quotas is None:
+        amounts = [(slot.resource, used, Fraction(0)) for place in row.local_queues for slot, used in place.used]
+    else:
+        amounts = [(quota.slot.resource, quota.used, quota.nominal) for quota in row.quotas]
+    found = [item for item in amounts if item[0] in resources]
     if not found:
         return ""
-    used, total = (sum(values, Fraction(0)) for values in zip(*((one.used, one.nominal) for one in found), strict=True))
-    resource = found[0].slot.resource
-    return f"{format_amount(resource, used)}/{format_amount(resource, total)}"
+    resource = found[0][0]
+    used, total = (sum(values, Fraction(0)) for values in zip(*((use, quota) for _, use, quota in found), strict=True))
+    return f"{format_amount(resource, used)}/{'?' if row.quotas is None else format_amount(resource, total)}"

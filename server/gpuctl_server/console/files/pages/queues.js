@@ -41,6 +41,7 @@ const counted = (value) => (value == null ? "?" : number(value));
 
 /** The quota of GPUs first; others of an equal use would hide it. @param {{queue: any}} props */
 function Quota({ queue }) {
+  if (!queue.resources) return html`<span class="quiet">${t("not visible")}</span>`;
   const order = ["gpu", "cpu", "memory"];
   const rank = (/** @type {any} */ one) => (order.includes(one.name) ? order.indexOf(one.name) : order.length);
   return html`<ul class="bare amounts">
@@ -82,16 +83,15 @@ function Queue({ name }) {
             [t("Status"), html`<${Status} word=${queue.status} /> ${queue.reason}`],
             [t("Waiting jobs"), counted(queue.waitingJobs)],
             [t("Admitted jobs"), counted(queue.admittedJobs)],
-            [t("Cohort"), queue.cohort],
+            [t("Cohort"), queue.resources ? queue.cohort : html`<span class="quiet">${t("not visible")}</span>`],
             [t("Strategy"), queue.strategy],
-            [t("Names for jobs"), html`<${Entrances} queue=${queue} />`],
           ]}
         />
         <h2>${t("Quota")}</h2>
         <${Table}
           label=${t("Quota")}
-          empty=${t("This queue has no quota.")}
-          rows=${queue.resources}
+          empty=${queue.resources ? t("This queue has no quota.") : t("not visible")}
+          rows=${queue.resources ?? []}
           rowKey=${(row) => `${row.flavor}/${row.resource}`}
           columns=${[
             { head: t("Resource"), cell: (row) => row.resource },
@@ -102,7 +102,22 @@ function Queue({ name }) {
             { head: t("Free, with what the cohort lends"), cell: (row) => amount(row, row.free), number: true },
           ]}
         />
-        <h2>${t("Waiting, in the order of the queue")}</h2>
+        <h2>${t("Names for jobs")}</h2>
+        <${Table}
+          label=${t("Names for jobs")}
+          empty=${t("No namespace can use this queue.")}
+          rows=${queue.localQueues}
+          rowKey=${(row) => `${row.namespace}/${row.name}`}
+          columns=${[
+            { head: t("Name"), cell: (row) => html`<code>${row.name}</code>` },
+            { head: t("Namespace"), cell: (row) => row.namespace },
+            { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.reason && html`<span class="below">${row.reason}</span>`}` },
+            { head: t("Waiting jobs"), cell: (row) => counted(row.pendingWorkloads), number: true },
+            { head: t("Admitted jobs"), cell: (row) => counted(row.admittedWorkloads), number: true },
+            { head: t("Used"), cell: (row) => row.resources.map((one) => `${one.name} ${amount(one, one.used)}`).join(", ") || "–", wide: true },
+          ]}
+        />
+        <h2>${t("Waiting, in the order in which Kueue tries them")}</h2>
         <${JobsOfQueue} jobs=${queue.waiting} label=${t("Waiting jobs")} empty=${queue.waitingJobs ? t("No more on this page.") : t("No job waits.")} />
         <h2>${t("Admitted, the oldest first")}</h2>
         <${JobsOfQueue} jobs=${queue.admitted} label=${t("Admitted jobs")} empty=${queue.admittedJobs ? t("No more on this page.") : t("No job holds its quota.")} />
