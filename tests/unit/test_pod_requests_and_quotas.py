@@ -20,7 +20,6 @@ from gpuctl.capacity.pod_requests import (
     is_best_effort,
     pod_limits,
     pod_requests,
-    quantity,
 )
 from gpuctl.capacity.quota_charges import (
     ChargedObjects,
@@ -29,7 +28,6 @@ from gpuctl.capacity.quota_charges import (
     as_pod,
     charged_objects,
     charges,
-    format_amount,
     parse_exceeded,
     parse_unspecified,
     shortfalls,
@@ -37,6 +35,7 @@ from gpuctl.capacity.quota_charges import (
 )
 from gpuctl.kube.api_errors import is_quota_refusal
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
+from gpuctl.objects.quantities import format_amount, quantity
 
 Object = dict[str, Any]
 

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed, number
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import labels_of
+from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.label_rows import GpuType
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import GpuOnNode, GpuStatus, NodeDetails, NodeGpus, NodeRow, NodeStatus, PodOnNode

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import number
-from gpuctl.capacity.quota_charges import format_amount
+from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.queue_position import QueueClaim, QueueQuota
 from gpuctl.reading.queue_rows import LocalQueue, Queue, QueueRow

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.capacity.pod_requests import Amounts, pod_requests, quantity
+from gpuctl.capacity.pod_requests import Amounts, pod_requests
 from gpuctl.capacity.scheduler_model import amount_of, units
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import quantity
 
 ZERO = Fraction(0)
 

@@ -22,11 +22,11 @@ from gpuctl.capacity.device_requests import (
     pod_devices,
 )
 from gpuctl.capacity.device_selectors import UnknownMatch, selector_of_device
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.scheduler_model import Units
 from gpuctl.capacity.shared_counters import DeviceKey, SharedCounters
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import quantity
 from gpuctl.objects.selectors import tolerates
 
 _BLOCKING = ("NoSchedule", "NoExecute")

@@ -15,8 +15,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import quantity
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\\n]|\\["\\])*"|'(?:[^'\\\n]|\\['\\])*')|(?P<number>\d+)(?![\w.])"""

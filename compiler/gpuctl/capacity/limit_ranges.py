@@ -17,8 +17,8 @@ from gpuctl.capacity.pod_requests import (
     pod_limits,
     pod_requests,
 )
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import format_amount
 
 
 def add_defaults(spec: Object, ranges: Iterable[Object]) -> None:

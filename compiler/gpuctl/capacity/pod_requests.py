@@ -7,52 +7,20 @@ resize, the largest of the desired, allocated and actual amount counts.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import HUGE_PAGES, quantity
 
 Amounts = dict[str, Fraction]
 """Resource name -> amount: cores for cpu, bytes for memory and storage, pieces for everything else."""
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE]?)|[eE]([+-]?\d{1,3}))", re.ASCII)
-_BINARY = {suffix: 1 << 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
-_DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)}
-_LARGEST = Fraction(2**63 - 1)
 # resourcehelper.IsSupportedPodLevelResource: only these and huge pages count in a pod's own `resources`.
 _POD_LEVEL = ("cpu", "memory")
-HUGE_PAGES = "hugepages-"
 UNSTATED = {"cpu": Fraction(1, 10), "memory": Fraction(200 << 20)}
 """Requests assumed for a container without any when nodes are scored (``pkg/scheduler/util/pod_resources.go``)."""
-
-
-def quantity(value: str | int | float) -> Fraction:
-    """Parse a quantity in a resource list: cores, bytes or pieces, rounded up to thousandths.
-
-    :raises ValueError: the value is not a quantity.
-
-    Unlike ``language.quantities``, which checks user input, it accepts everything that a server may hold, such as
-    ``20E``. Source: ``apimachinery/pkg/api/resource/quantity.go`` (ParseQuantity), SetDefaults_ResourceList (rounding).
-    """
-    return _parse(str(value))
-
-
-@lru_cache(maxsize=4096)
-def _parse(text: str) -> Fraction:
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a quantity")
-    digits, binary, decimal, exponent = match.groups()
-    if binary:
-        # The API server caps only binary suffixes, despite the comment on Quantity.
-        exact = min(_LARGEST, Fraction(digits) * _BINARY[binary])
-    else:
-        exact = Fraction(f"{digits}e{exponent or _DECIMAL[decimal]}")
-    return Fraction(math.ceil(exact * 1000), 1000)
 
 
 def amounts(resources: Mapping[str, str | int | float] | None) -> Amounts:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from gpuctl.capacity.cohorts import FlavorResource, cohort_of, flavor_quotas, reserved_quota
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.scheduler_model import amount_of
 from gpuctl.capacity.shortage import format_units
 from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.quantities import quantity
 from gpuctl.objects.queue_names import flavor_name, is_unlimited
 
 Amounts = tuple[str, str | None, Fraction, Fraction | None]

@@ -8,10 +8,10 @@ from gpuctl.capacity.kueue_configuration import kueue_configuration
 from gpuctl.capacity.kueue_entries import TOPOLOGY
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, waiting_requests
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.elastic_jobs import MIN_PARALLELISM
 from gpuctl.objects.prerequisites import ADMISSION_GATES
+from gpuctl.objects.quantities import format_amount
 
 _GROUP = "waiting.gpuctl/v1"
 

@@ -18,20 +18,18 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import (
-    HUGE_PAGES,
     Amounts,
     amounts,
     container_limits,
     container_requests,
     has_pod_resources,
-    is_best_effort,
     pod_limits,
     pod_requests,
-    quantity,
 )
+from gpuctl.capacity.quota_scopes import applies_to
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.pod_templates import job_templates, pod_templates
-from gpuctl.objects.quantities import format_bytes
+from gpuctl.objects.quantities import HUGE_PAGES, format_amount, quantity
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import has_ended
 
@@ -45,7 +43,6 @@ DEVICES = "devices"
 """Field of a template and a Pod, which Kubernetes does not have: what the pod's claims for devices charge, by key of a
 quota. Quotas refuse the claims and not the pod, which waits for them: either way it does not start.
 """
-_UNITS = (("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
 # Resources that every container must set if a quota limits them (core/pods.go, validationSet).
 _DEMANDED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
@@ -219,7 +216,7 @@ def unspecified(quotas: Iterable[Object], added: Iterable[ChargedObjects]) -> li
         demanded = _DEMANDED & _hard(quota).keys()
         missing: dict[str, set[str]] = {}
         for pod in pods:
-            if has_pod_resources(pod["spec"]) or not _matches(quota, pod):
+            if has_pod_resources(pod["spec"]) or not applies_to(quota, pod):
                 continue
             for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]:
                 for resource in demanded - _charged(container_requests(container), container_limits(container)).keys():
@@ -256,20 +253,6 @@ def charges(obj: Object, now: datetime | None = None) -> Amounts:
     elif kind in _PLAIN_COUNTS:
         result[_PLAIN_COUNTS[kind]] = Fraction(1)
     return result
-
-
-def format_amount(resource: str, amount: Fraction) -> str:
-    """Format an amount as Kubernetes writes it: ``1500m`` of cpu, ``64Gi`` or ``500G`` of memory."""
-    if amount.denominator != 1:
-        return f"{math.ceil(amount * 1000)}m"
-    value = amount.numerator
-    texts = [str(value)]
-    if resource.endswith(("memory", "storage")) or HUGE_PAGES in resource:
-        texts = [
-            format_bytes(value),
-            *(f"{value // 10**power}{unit}" for unit, power in _UNITS if value % 10**power == 0),
-        ]
-    return min(texts, key=len) if value else "0"
 
 
 def parse_exceeded(message: str) -> list[Shortfall] | None:
@@ -323,10 +306,10 @@ def _total(parts: Iterable[Amounts]) -> Amounts:
 
 def _increase(quota: Object, usage: ChargedObjects, now: datetime | None) -> Amounts:
     """Return the increase that a quota charges. Source: controller.go, CheckRequest."""
-    if not _matches(quota, usage.object):
+    if not applies_to(quota, usage.object):
         return {}
     result = charges(usage.object, now)
-    if usage.before is not None and _matches(quota, usage.before):
+    if usage.before is not None and applies_to(quota, usage.before):
         before = charges(usage.before, now)
         result = {key: max(Fraction(0), amount - before.get(key, 0)) for key, amount in result.items()}
     return {key: amount * usage.number for key, amount in result.items()}
@@ -381,52 +364,3 @@ def _claim(claim: Object) -> Amounts:
         counts["requests.storage"] = Fraction(math.ceil(max(requested, allocated)))
     by_class = {f"{storage_class}.storageclass.storage.k8s.io/{key}": amount for key, amount in counts.items()}
     return {**counts, **by_class} if storage_class else counts
-
-
-def _matches(quota: Object, obj: Object) -> bool:
-    """Return True if an object is in all scopes of a quota (only pods have scopes). Source: generic/evaluator.go."""
-    scopes = list(_scopes(quota))
-    return not scopes or (obj["kind"] == "Pod" and all(_in_scope(obj, scope) for scope in scopes))
-
-
-def _scopes(quota: Object) -> Iterator[Object]:
-    spec = quota.get("spec") or {}
-    for name in spec.get("scopes") or []:
-        yield {"scopeName": name, "operator": "Exists"}
-    yield from (spec.get("scopeSelector") or {}).get("matchExpressions") or []
-
-
-def _in_scope(pod: Object, scope: Object) -> bool:
-    """Source: core/pods.go, podMatchesScopeFunc."""
-    spec: Object = pod["spec"]
-    name: str = scope["scopeName"]
-    if name in ("Terminating", "NotTerminating"):
-        return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
-    if name in ("BestEffort", "NotBestEffort"):
-        quality = (pod.get("status") or {}).get("qosClass")
-        best_effort = quality == "BestEffort" if quality else is_best_effort(spec)
-        return bool(best_effort) == (name == "BestEffort")
-    if name == "PriorityClass":
-        return _selects(scope, spec.get("priorityClassName"))
-    return name == "CrossNamespacePodAffinity" and any(_reaches_out(term) for term in _affinity_terms(spec))
-
-
-def _selects(scope: Object, value: str | None) -> bool:
-    """Evaluate a scope like a label selector with one label. A pod without a class has no label: NotIn matches."""
-    operator: str = scope["operator"]
-    if operator in ("Exists", "DoesNotExist"):
-        return bool(value) == (operator == "Exists")
-    return (value in scope["values"]) == (operator == "In")
-
-
-def _affinity_terms(spec: Object) -> Iterator[Object]:
-    affinity = spec.get("affinity") or {}
-    for side in ("podAffinity", "podAntiAffinity"):
-        rules = affinity.get(side) or {}
-        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
-        for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
-            yield weighted["podAffinityTerm"]
-
-
-def _reaches_out(term: Object) -> bool:
-    return bool(term.get("namespaces")) or term.get("namespaceSelector") is not None

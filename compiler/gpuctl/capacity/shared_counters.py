@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import quantity
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name of a device."""

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import ClusterState, PodGroup, initial_state, place_pods
-from gpuctl.capacity.quota_charges import Shortfall, format_amount
+from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, Units, amount_of
 from gpuctl.capacity.scheduling import RULES, count_neighbours, untolerated_taint
 from gpuctl.capacity.unready_nodes import is_transient_taint
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import TRAININGS
+from gpuctl.objects.quantities import format_amount
 
 PODS = "pods"
 """The number of pods that a node runs: a resource in its ``allocatable``."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from gpuctl.capacity.eviction_tolerance import eviction_tolerance, restarts_on_failure
 from gpuctl.capacity.pod_requests import pod_requests, scored_requests
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.objects.workload_state import has_ended
 

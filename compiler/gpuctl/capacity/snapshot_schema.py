@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.schema_check import Each, Maybe
+from gpuctl.objects.quantities import quantity
 from gpuctl.objects.timestamps import parse_timestamp
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", re.ASCII)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.scheduler_model import HOST_NAME, DelayedClaim, SchedulableNode
 from gpuctl.capacity.scheduling import matches_node_term
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot_entries import volume_request
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import quantity
 from gpuctl.objects.selectors import selector_matches
 
 _LATE = "WaitForFirstConsumer"

@@ -5,11 +5,12 @@ Source: ``k8s.io/apimachinery/pkg/api/resource`` (the comment on ``Quantity``).
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
 
-_QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII)
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII)
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -27,29 +28,52 @@ _SUFFIXES: dict[str, Fraction] = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
+_DECIMAL = (("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
 _LARGEST = Fraction(2**63 - 1)
 MEBIBYTE = 2**20
 GIBIBYTE = 2**30
+HUGE_PAGES = "hugepages-"
+"""Prefix of the resource names of huge pages, which are amounts of memory."""
 
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Fraction | None:
-    """Return the exact value of a quantity (bytes of memory, cores of cpu); None if ``text`` is not a quantity.
+    """Return the exact value of a user's quantity (bytes of memory, cores of cpu); None if it is not a quantity.
 
     Values over 2^63-1 are rejected: the API server caps them silently.
     """
+    found = _exact(text) if len(text) <= 64 else None
+    return found[0] if found is not None and abs(found[0]) <= _LARGEST else None
+
+
+def quantity(value: str | int | float) -> Fraction:
+    """Return the amount of a quantity that the API server holds, rounded up to thousandths as by its defaults.
+
+    It may be larger than one that :func:`parse_quantity` accepts, such as ``20E``. Source:
+    ``apimachinery/pkg/api/resource/quantity.go`` (ParseQuantity), SetDefaults_ResourceList (rounding).
+
+    :raises ValueError: the value is not a quantity.
+    """
+    return _stored(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _stored(text: str) -> Fraction:
+    found = _exact(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a quantity")
+    exact, suffix = found
+    # The API server caps only binary suffixes, despite the comment on Quantity.
+    return Fraction(math.ceil((min(_LARGEST, exact) if suffix.endswith("i") else exact) * 1000), 1000)
+
+
+def _exact(text: str) -> tuple[Fraction, str] | None:
+    """Return a value and its suffix; None if it is not a quantity."""
     match = _QUANTITY.match(text)
-    if match is None or len(text) > 64:
+    if match is None:
         return None
-    sign, digits, suffix, exponent = match.groups()
-    value = Fraction(digits if digits[-1] != "." else digits[:-1])
-    if suffix:
-        value *= _SUFFIXES[suffix]
-    elif exponent:
-        value *= Fraction(10) ** int(exponent)
-    if sign == "-":
-        value = -value
-    return value if abs(value) <= _LARGEST else None
+    digits, suffix, exponent = match.groups()
+    return Fraction(digits) * (_SUFFIXES[suffix] if suffix else Fraction(10) ** int(exponent or 0)), suffix or ""
 
 
 def suggest_quantity(text: str) -> str | None:
@@ -75,3 +99,17 @@ def format_number(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     return f"{float(value):.2f}".rstrip("0").rstrip(".")
+
+
+def format_amount(resource: str, amount: Fraction) -> str:
+    """Format an amount as Kubernetes writes it: ``1500m`` of cpu, ``64Gi`` or ``500G`` of memory."""
+    if amount.denominator != 1:
+        return f"{math.ceil(amount * 1000)}m"
+    value = amount.numerator
+    texts = [str(value)]
+    if resource.endswith(("memory", "storage")) or HUGE_PAGES in resource:
+        texts = [
+            format_bytes(value),
+            *(f"{value // 10**power}{unit}" for unit, power in _DECIMAL if value % 10**power == 0),
+        ]
+    return min(texts, key=len) if value else "0"

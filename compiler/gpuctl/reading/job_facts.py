@@ -8,13 +8,13 @@ from typing import Any
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.role_jobs import has_role
 from gpuctl.reading.job_objects import Job, not_started
 from gpuctl.reading.job_rows import (

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import condition, has_ended
 from gpuctl.reading.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.node_gpus import PlatformGpus

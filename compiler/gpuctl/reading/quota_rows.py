@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from gpuctl.capacity.pod_requests import quantity
 from gpuctl.capacity.queue_limits import queue_amounts
 from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.quantities import quantity
 from gpuctl.objects.queue_names import TYPES
 from gpuctl.reading.node_gpus import PlatformGpus
 

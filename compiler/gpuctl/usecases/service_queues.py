@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from gpuctl.capacity.cohorts import FlavorResource
-from gpuctl.capacity.pod_requests import quantity
+from gpuctl.objects.quantities import quantity
 from gpuctl.reading.queue_position import QueueClaim, QueueQuota
 from gpuctl.reading.queue_rows import LocalQueue, Queue, QueuedClaim, QueueRow
 from gpuctl.usecases.service_client import ServiceClient

@@ -15,19 +15,13 @@ from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.plan import Step, Wait
 from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.quota_charges import (
-    ChargedObjects,
-    Shortfall,
-    format_amount,
-    parse_exceeded,
-    shortfalls,
-    with_charges,
-)
+from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, parse_exceeded, shortfalls, with_charges
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, job_title
+from gpuctl.objects.quantities import format_amount
 
 
 class QuotaWaitOptions(NamedTuple):

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuctl.capacity.pod_requests import container_limits
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
+from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_objects import INDEX

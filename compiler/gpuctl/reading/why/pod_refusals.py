@@ -14,7 +14,6 @@ from gpuctl.capacity.quota_charges import (
     Shortfall,
     as_pod,
     charges,
-    format_amount,
     parse_exceeded,
     parse_unspecified,
     shortfalls,
@@ -23,6 +22,7 @@ from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
 from gpuctl.objects.hidden_names import is_hidden, prefixed, unique_names
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_objects import identity_of

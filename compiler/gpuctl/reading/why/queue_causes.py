@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
-from gpuctl.capacity.quota_charges import format_amount
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
+from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.queue_position import (
