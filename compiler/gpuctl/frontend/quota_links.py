@@ -16,7 +16,7 @@ from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
-from gpuctl.objects.quantities import format_bytes, format_number, parse_quantity
+from gpuctl.objects.quantities import amount_text, parse_quantity
 
 WARNING = Severity.WARNING
 
@@ -96,8 +96,8 @@ def _over_quota(
         yield quota.diagnostic(
             WARNING,
             "GPU406",
-            f"the jobs of namespace `{namespace}` ask for {amount_text(total, resource)} {name} together; "
-            f"its quota is {amount_text(limit, resource)}",
+            f"the jobs of namespace `{namespace}` ask for {amount_text(resource, total)} {name} together; "
+            f"its quota is {amount_text(resource, limit)}",
             (quota.model.entries_key, namespace),
             "some pods will not be created until others end",
             key=True,
@@ -109,8 +109,8 @@ def _over_quota(
                 yield job.diagnostic(
                     WARNING,
                     "GPU405",
-                    f"at maxReplicas the job asks for {amount_text(most, resource)} {name}; "
-                    f"the quota of namespace `{namespace}` is {amount_text(limit, resource)}",
+                    f"at maxReplicas the job asks for {amount_text(resource, most)} {name}; "
+                    f"the quota of namespace `{namespace}` is {amount_text(resource, limit)}",
                     ("autoscaling", "maxReplicas"),
                     "lower maxReplicas, or raise the quota",
                 )
@@ -138,9 +138,3 @@ def pod_request(model: Job, resource: str, settings: Settings) -> Fraction:
 
 def _amount_of(resources: Resources | HelperResources, resource: str) -> Fraction:
     return parse_quantity(getattr(resources, resource) or "0") or Fraction(0)
-
-
-def amount_text(value: Fraction, resource: str) -> str:
-    if resource == "memory" and value.denominator == 1:
-        return format_bytes(int(value))
-    return format_number(value)

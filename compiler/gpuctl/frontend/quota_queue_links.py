@@ -9,7 +9,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.gpu_checks import alternatives_in_queue
 from gpuctl.frontend.pool_links import DeclaredPool, amount_of_pods
-from gpuctl.frontend.quota_links import amount_text, amounts_of, pod_request, title_of_resource
+from gpuctl.frontend.quota_links import amounts_of, pod_request, title_of_resource
 from gpuctl.frontend.role_views import check_pods, pod_documents
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import is_profile
@@ -17,6 +17,7 @@ from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import DEFAULT_QUEUE
+from gpuctl.objects.quantities import amount_text
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
@@ -166,10 +167,10 @@ def _beyond_type_quota(document: Document, model: Job, entry: QuotaEntry, settin
 def _message(
     document: Document, name: str, resource: str, total: Fraction, limit: Fraction, field: str, borrowed: Fraction
 ) -> Problem:
-    more = f", and {amount_text(borrowed, resource)} can be borrowed" if borrowed else ""
+    more = f", and {amount_text(resource, borrowed)} can be borrowed" if borrowed else ""
     message = (
-        f"the job asks for {amount_text(total, resource)} {name} at once; the quota of namespace "
-        f"`{document.namespace}` is {amount_text(limit, resource)}{more}: Kueue never admits it"
+        f"the job asks for {amount_text(resource, total)} {name} at once; the quota of namespace "
+        f"`{document.namespace}` is {amount_text(resource, limit)}{more}: Kueue never admits it"
     )
     return document, "GPU426", message, ("resources", field), "ask for less, or raise the quota"
 

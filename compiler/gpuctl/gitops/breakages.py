@@ -18,7 +18,7 @@ from gpuctl.gitops.declared_state import (
     demands_of,
 )
 from gpuctl.gitops.impact_rows import PoolRow, QuotaRow
-from gpuctl.objects.quantities import format_bytes, format_number
+from gpuctl.objects.quantities import amount_text, format_number
 
 
 class Breakage(NamedTuple):
@@ -26,13 +26,6 @@ class Breakage(NamedTuple):
 
     message: str
     new: bool
-
-
-def amount(resource: str, value: Fraction) -> str:
-    """Format an amount of a resource: bytes with a suffix, the rest as numbers."""
-    if resource.endswith(("memory", "storage")) and value.denominator == 1:
-        return format_bytes(int(value))
-    return format_number(value)
 
 
 def breakages(
@@ -140,7 +133,7 @@ def _quota_breakages(rows: Iterable[QuotaRow]) -> Iterator[Breakage]:
     for row in rows:
         before, after = row.excess
         if row.after is not None and after and not row.after.in_queue:
-            asked, hard = (amount(row.key.resource, value) for value in (row.asked_after, row.after.amount))
+            asked, hard = (amount_text(row.key.resource, value) for value in (row.asked_after, row.after.amount))
             what = f"namespace {row.key.namespace}: jobs ask for {asked} {row.key.resource}"
             yield Breakage(f"{what}, and the quota is {hard}", after > before)
 
@@ -151,7 +144,7 @@ def waiting(rows: Iterable[QuotaRow]) -> Iterator[str]:
         before, after = row.excess
         if row.after is None or not row.after.in_queue or after <= before:
             continue
-        asked, hard, more = (amount(row.key.resource, value) for value in (row.asked_after, *row.after[:2]))
+        asked, hard, more = (amount_text(row.key.resource, value) for value in (row.asked_after, *row.after[:2]))
         lent = f", and {more} can be borrowed" if row.after.borrowed else ""
         yield (
             f"namespace {row.key.namespace}: jobs ask for {asked} {resource_title(row.key)} at once, and the quota is "

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuctl.gitops.breakages import amount, resource_title
+from gpuctl.gitops.breakages import resource_title
 from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, QuotaLimit
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.resource_impact import Impact
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.display_text import first_few, visible
-from gpuctl.objects.quantities import format_number
+from gpuctl.objects.quantities import amount_text, format_number
 
 _MANY = 50
 """Maximum number of list entries or table rows: a comment on GitHub has at most 65,536 characters."""
@@ -169,7 +169,7 @@ def _there(value: Amount) -> str:
 
 
 def _quota_row(row: QuotaRow) -> list[str]:
-    asked = (amount(row.key.resource, value) for value in (row.asked_before, row.asked_after))
+    asked = (amount_text(row.key.resource, value) for value in (row.asked_before, row.asked_after))
     limits = (_limit(row, limit) for limit in (row.before, row.after))
     return [row.key.namespace, resource_title(row.key), _change(*asked), _change(*limits)]
 
@@ -177,8 +177,8 @@ def _quota_row(row: QuotaRow) -> list[str]:
 def _limit(row: QuotaRow, limit: QuotaLimit | None) -> str:
     if limit is None:
         return "none"
-    borrowed = f", borrows {amount(row.key.resource, limit.borrowed)}" if limit.borrowed else ""
-    return amount(row.key.resource, limit.amount) + borrowed
+    borrowed = f", borrows {amount_text(row.key.resource, limit.borrowed)}" if limit.borrowed else ""
+    return amount_text(row.key.resource, limit.amount) + borrowed
 
 
 def _code(word: str) -> str:

@@ -101,6 +101,13 @@ def format_number(value: Fraction) -> str:
     return f"{float(value):.2f}".rstrip("0").rstrip(".")
 
 
+def amount_text(resource: str, value: Fraction) -> str:
+    """Return an amount for a reader: ``64Gi`` of memory or storage, ``1.5`` of all else."""
+    if resource.endswith(("memory", "storage")) and value.denominator == 1:
+        return format_bytes(int(value))
+    return format_number(value)
+
+
 def format_amount(resource: str, amount: Fraction) -> str:
     """Format an amount as Kubernetes writes it: ``1500m`` of cpu, ``64Gi`` or ``500G`` of memory."""
     if amount.denominator != 1:

@@ -6,17 +6,16 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
 from gpuctl.backend.schema_validation import VERSIONS
-from gpuctl.compilation import compile
+from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.frontend.loading import load_platform
+from gpuctl.frontend.loading import Loaded, load_platform
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.source import Source
 from gpuctl.kube.session import Session
@@ -25,10 +24,6 @@ from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
-
-if TYPE_CHECKING:
-    from gpuctl.compilation import Compilation
-    from gpuctl.frontend.loading import Loaded
 
 _NAMED = 8
 POOL_UNKNOWN = "GPU401"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,10 +26,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.document_placement import clusters_of_documents, with_buffered_input
-from gpuctl.usecases.several_clusters import carry_out_each, plan_each
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.several_clusters import PreparedChange
+from gpuctl.usecases.several_clusters import PreparedChange, carry_out_each, plan_each
 
 
 def chosen_clusters(
