@@ -8,10 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import pytest
-
+from support.missing_parts import missing
 from support.served import Served
 
 TOOLS = Path(__file__).resolve().parents[1] / "browser_tools"
@@ -20,19 +19,13 @@ PATIENCE = 60_000
 _SIZE = {"width": 1280, "height": 800}
 
 
-def _missing(text: str) -> NoReturn:
-    if os.environ.get("CI"):
-        pytest.fail(text)
-    pytest.skip(text)
-
-
 def tools() -> Path:
     """Return the directory of axe-core and TypeScript; without npm the test is skipped, in CI it fails."""
     if shutil.which("npm") is None:
-        _missing("npm is missing: it installs the programs that check the console")
+        missing("npm is missing: it installs the programs that check the console")
     result = subprocess.run([TOOLS / "build"], capture_output=True, text=True, check=False)
     if result.returncode:
-        _missing(f"{TOOLS / 'build'} failed: {result.stderr}")
+        missing(f"{TOOLS / 'build'} failed: {result.stderr}")
     return Path(result.stdout.strip()) / "node_modules"
 
 
@@ -42,10 +35,10 @@ def chromium() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        _missing("playwright is missing: `make setup` installs it")
+        missing("playwright is missing: `make setup` installs it")
     program = shutil.which("chromium")
     if program is None:
-        _missing("chromium is missing: `apt-get install chromium`")
+        missing("chromium is missing: `apt-get install chromium`")
     # Its sandbox does not work for root, whom containers of CI use.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

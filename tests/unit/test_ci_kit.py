@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -31,6 +31,7 @@ from gpuctl.gitops.object_changes import objects_in
 from support.actionlint import run_actionlint
 from support.go_programs import ProgramMissing
 from support.kubeconform import run_kubeconform
+from support.missing_parts import missing
 from support.repositories import Outcome, Repository, gpuctl, rendered_by_another_version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,13 +42,6 @@ GITLAB = yaml.safe_load((TEAM / ".gitlab-ci.yml").read_text())
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 JOBS = yaml.safe_load((ROOT / "deploy" / "gitlab" / "gpuctl.gitlab-ci.yml").read_text())
 PLUGIN = yaml.safe_load((ROOT / "deploy" / "argocd" / "plugin.yaml").read_text())
-
-
-def missing(what: str) -> NoReturn:
-    """Skip a test whose tool is missing; with ``CI`` set, fail it."""
-    if os.environ.get("CI"):
-        pytest.fail(what)
-    pytest.skip(what)
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
+
+from support.missing_parts import missing
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -52,10 +53,8 @@ def kubeconform() -> None:
     """Build kubeconform if needed. Without Go the tests are skipped, except in CI."""
     try:
         find_kubeconform()
-    except ProgramMissing as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
+    except ProgramMissing as error:
+        missing(error)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -358,9 +358,8 @@ def test_answer_that_does_not_begin_ends_in_time(
 ) -> None:
     """Each byte arrives within the timeout of a read."""
     monkeypatch.setattr(webhook, "WITHIN", 0.5)
-    with streaming(first, then) as port:
-        with pytest.raises(ClusterError, match="does not answer") as caught:
-            webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
+    with streaming(first, then) as port, pytest.raises(ClusterError, match="does not answer") as caught:
+        webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
     assert "s3cret" not in caught.value.message
 
 
