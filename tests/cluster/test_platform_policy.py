@@ -28,6 +28,7 @@ STRICT: Object = {
 }
 PLATFORMS: dict[str, Object] = {
     "strict": {"policy": STRICT},
+    "no paths": {"policy": {"hostPaths": [], "hostIPC": "deny"}},
     "paths by default": {
         "policy": {"hostIPC": "deny"},
         "defaults": {"training": {"podPatch": {"volumes": [{"name": "own", "hostPath": {"path": "/run/own"}}]}}},
@@ -81,6 +82,12 @@ PATCHES: dict[str, Object] = {
         "containers": [{"name": "beside", "image": "b:1", "resources": {"limits": {"cpu": "1"}}}]
     },
     "container with limits": {"containers": [container("beside")]},
+    **{
+        f"limit of {amount}": {
+            "containers": [{"name": "beside", "image": "b:1", "resources": {"limits": {**AMOUNTS, "cpu": amount}}}]
+        }
+        for amount in ("0", "1m")
+    },
 }
 FIELDS: dict[str, Object] = {
     "user": {},
@@ -134,6 +141,50 @@ def enforced(request: pytest.FixtureRequest, plane: ControlPlane, place: Place, 
         place.until(lambda: "hostIPC" not in (refused(place, {"hostIPC": True}) or ""), "the end of the policy")
         plane.kubectl("delete", binding["kind"], binding["metadata"]["name"])
         plane.kubectl("label", "namespace", place.namespace, "runwhere.ai/policy-")
+
+
+CONTROLLERS: dict[str, Object] = {
+    "job": {},
+    "cronjob": {"schedule": "@yearly"},
+    "jobset": {"roles": [{"name": "head"}, {"name": "worker"}]},
+    "deployment": {"kind": "compute"},
+    "statefulset": {"kind": "notebook"},
+    "leaderworkerset": {"kind": "inference", "resources": {"cpu": 1, "memory": "1Gi", "nodes": 2}},
+}
+
+
+def test_api_server_refuses_the_pods_of_every_controller(
+    queue_plane: ControlPlane, queue_place: Place, tmp_path: Path
+) -> None:
+    place, said = queue_place, "the platform denies privileged containers"
+    backends = {"training": {"backend": "jobset"}, "inference": {"backend": "lws"}}
+    policy = tmp_path / "policy" / "platform.yaml"
+    policy.parent.mkdir()
+    policy.write_text(json.dumps({"kind": "platform", "version": "v0.1", "policy": {"privileged": "deny"}}))
+    place.platform("\n".join(f"{field}: {json.dumps(value)}" for field, value in backends.items()))
+    patch = {"containers": [{"name": "main", "securityContext": {"privileged": True}}]}
+    documents = [
+        {**BASE, "podPatch": patch, **fields, "job": {"name": f"on-{name}"}} for name, fields in CONTROLLERS.items()
+    ]
+    rendered = place.gpuctl("render", "-f", place.file(*documents)).out
+    queue_plane.kubectl("apply", "-f", "-", input=place.anywhere("render", str(policy), "--policy").out)
+    queue_plane.kubectl("label", "namespace", place.namespace, "runwhere.ai/policy=enforce")
+    try:
+        place.until(lambda: said in (refused(place, patch) or ""), "the policy")
+        queue_plane.kubectl("apply", "-f", "-", input=rendered)
+        place.kubectl("create", "job", "on-cronjob-now", "--from=cronjob/on-cronjob")
+
+        def refusals() -> set[str]:
+            events = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
+            owners = [item["involvedObject"]["name"] for item in events if said in (item.get("message") or "")]
+            return {name for name in CONTROLLERS for owner in owners if owner.startswith(f"on-{name}")}
+
+        place.until(lambda: refusals() == CONTROLLERS.keys(), "the refusals of all pods")
+        assert place.api.list_objects("Pod", place.namespace) == []
+    finally:
+        queue_plane.kubectl("delete", "-f", "-", input=rendered)
+        for kind in ("validatingadmissionpolicy", "validatingadmissionpolicybinding"):
+            queue_plane.kubectl("delete", kind, "gpuctl-pods")
 
 
 def refused(place: Place, patch: Object, fields: Object | None = None) -> str | None:

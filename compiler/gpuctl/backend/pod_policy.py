@@ -18,6 +18,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
 from gpuctl.language.platform_document import PolicyBlock
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import parse_quantity
 
 HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 _FIELDS = ("initContainers", "containers")
@@ -108,7 +109,8 @@ def _missing(
         problem = PodProblem(place, message, "write `security: {user: 1000}`", code="GPU440")
         yield problem, None if own is None else ("security",)
     limits = (container.get("resources") or {}).get("limits") or {}
-    lacking = [resource for resource in policy.require.limits if resource not in limits]
+    # To the kubelet, 0 is no limit.
+    lacking = [resource for resource in policy.require.limits if not parse_quantity(str(limits.get(resource, 0)))]
     if lacking:
         listed = " and ".join(lacking)
         message = f"the platform requires limits of {listed}, and the container `{name}` has none"

@@ -40,8 +40,9 @@ def policy_objects(settings: Settings) -> list[Object]:
         return []
     selected = [
         {"operations": ["CREATE"], "resources": ["pods"]},
-        # Only ephemeral containers can be added to a pod. Other updates remove finalizers of pods that end.
-        {"operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]},
+        # Only ephemeral containers can be added to a pod, and only the limits of others change. Other updates remove
+        # finalizers of pods that end.
+        {"operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers", "pods/resize"]},
     ]
     variables = {
         "containers": "object.spec.containers + object.spec.?initContainers.orValue([])",
@@ -95,18 +96,21 @@ def _rules(settings: Settings, policy: PolicyBlock) -> Iterator[_Rule]:
         allowed = f"{user} > 0 || ({user} == -1 && {checked})"
         yield _Rule(_CONTAINERS.format(allowed), "the platform requires runAsNonRoot, or runAsUser other than 0")
     if policy.require.limits:
-        # Ephemeral containers have no resources.
-        allowed = f"{_listed(policy.require.limits)}.all(r, r in c.?resources.?limits.orValue({{}}))"
+        # Ephemeral containers have no resources. To the kubelet, 0 is no limit.
+        limited = "quantity(c.?resources.?limits[?r].orValue('0')).isGreaterThan(quantity('0'))"
+        allowed = f"{_listed(policy.require.limits)}.all(r, {limited})"
         message = f"the platform requires limits of {' and '.join(policy.require.limits)}"
         yield _Rule(f"variables.containers.all(c, {allowed})", message)
 
 
 def _host_paths(settings: Settings) -> _Rule:
     own = [f"{path.rstrip('/')}/" for path in own_host_paths(settings)]
-    if settings.host_paths:
+    if settings.host_paths is not None:
         trees = _listed([*(f"{normal_path(path)}/" for path in settings.host_paths), *own])
         expression = f"variables.paths.all(p, {trees}.exists(t, (p + '/').startsWith(t)))"
-        return _Rule(expression, f"the platform allows these paths of nodes: {', '.join(settings.host_paths)}")
+        return _Rule(
+            expression, f"the platform allows these paths of nodes: {', '.join(settings.host_paths) or 'none'}"
+        )
     devices, trees = _listed([f"{path}/" for path in DATA_DEVICES]), _listed([f"{path}/" for path in SYSTEM_TREES])
     inside = "{}.exists(t, (p + '/').startsWith(t))"
     around = f"{trees}.exists(t, (p + '/').startsWith(t) || t.startsWith(p + '/'))"

@@ -114,11 +114,14 @@ def forbidden_host_path(path: str, settings: Settings) -> tuple[str, str] | None
     Without `policy.hostPaths`, all but the node's system is allowed.
     """
     path, allowed = normal_path(path), settings.host_paths
-    if any(_is_within(path, normal_path(directory)) for directory in (*allowed, *own_host_paths(settings))):
+    if any(_is_within(path, normal_path(directory)) for directory in (*(allowed or ()), *own_host_paths(settings))):
         return None
     if allowed:
         message = f"`{shorten(path)}` is not a path of the node that the platform allows ({', '.join(allowed)})"
         return message, "use one of them, `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`"
+    if allowed is not None:
+        message = f"`{shorten(path)}` is a path of the node, and the platform allows none"
+        return message, "use `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`"
     if not is_system_path(path):
         return None
     what = "is a socket of the node" if path.endswith(".sock") else "belongs to the node's system"

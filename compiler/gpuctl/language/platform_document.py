@@ -327,12 +327,11 @@ class PolicyBlock(Block):
         examples=["warn"],
     )
 
-    hostPaths: list[AbsolutePath] = Field(  # noqa: N815
-        default_factory=empty_list,
+    hostPaths: list[AbsolutePath] | None = Field(  # noqa: N815
+        None,
         description="Paths of the nodes that jobs may mount in `storage.workdirs` and in `podPatch`, each "
-        "with everything "
-        "below it. Default: all but system directories and sockets. Mounts in the platform's own patches are "
-        "always allowed.",
+        "with everything below it; `[]` allows none. Default: all but system directories and sockets. Mounts in the "
+        "platform's own patches are always allowed.",
         examples=[["/data", "/models"]],
     )
 

@@ -195,9 +195,9 @@ class Settings:
         return self.storage_default is None or workdir.type is not None
 
     @property
-    def host_paths(self) -> Sequence[str]:
-        """Paths of nodes that jobs may mount; empty: all but system directories."""
-        return self._platform.policy.hostPaths if self._platform is not None else []
+    def host_paths(self) -> Sequence[str] | None:
+        """Paths of nodes that jobs may mount; None: all but system directories."""
+        return self._platform.policy.hostPaths if self._platform is not None else None
 
     @property
     def topology_labels(self) -> dict[str, str]:
