@@ -1,7 +1,8 @@
 """Variants of a job's document: one of its profiles, and fields that are overridden for one run.
 
 Both are merged into the YAML tree before it is bound. So diagnostics are at the place of the value: in the profile, or
-in the option. Mappings are merged, variables of ``env`` by name; any other value replaces the document's.
+in the option. Mappings are merged, variables of ``env`` by name; any other value replaces the document's. A variant
+without GPUs has none of the fields by which the document selects and divides them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _FIXED: dict[tuple[str, ...], str] = {
     (PROFILES,): "remove it: a profile has no profiles of its own",
 }
 """Fields that no variant changes -> the hint."""
+_CARD_FIELDS = ("gpu-type", "gpu-memory", "gpu-profile", "gpu-share")
+"""Fields of ``resources`` about the cards of a job."""
 _NAMED = 8
 
 
@@ -50,15 +53,17 @@ class Overlay(NamedTuple):
     def merged(self, root: YamlNode) -> YamlNode:
         """Return a document's tree with the changes and without its profiles."""
         shape = kind_shape(self.kind)
+        changes = [assignment.root for assignment in self.assignments]
         profiles = child(root, PROFILES)
         if profiles is not None:
             root = root.with_value([pair for pair in root.value if fold(pair[0].value) != PROFILES])
             chosen = child(profiles[1], self.profile) if self.profile is not None else None
             if chosen is not None:
-                root = _merged(root, chosen[1], shape)
-        for assignment in self.assignments:
-            root = _merged(root, assignment.root, shape)
-        return root
+                changes.insert(0, chosen[1])
+        merged = root
+        for change in changes:
+            merged = _merged(merged, change, shape)
+        return _without(merged, _unused_fields(merged, changes))
 
 
 class VariantSelection:
@@ -135,7 +140,8 @@ def check_overlay(
         _report_fixed(findings, assignment.root, ())
         before = overlay._replace(assignments=overlay.assignments[:number]).merged(raw.root)
         if not assignment.text.endswith("="):
-            diagnostics.append(_overridden(raw, before, assignment))
+            unused = _unused_fields(_merged(before, assignment.root, kind_shape(overlay.kind)), [assignment.root])
+            diagnostics.append(_overridden(raw, before, assignment, unused))
     profiles = child(raw.root, PROFILES)
     if profiles is None:
         return
@@ -156,10 +162,11 @@ def check_overlay(
                 _check_other(raw, Overlay(overlay.kind, name.value), name, diagnostics, defaults)
 
 
-def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment) -> Diagnostic:
+def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment, unused: list[str]) -> Diagnostic:
     """Return the note that a field has another value for this run.
 
     :param before: the document's tree without the assignment.
+    :param unused: fields that the assignment takes out.
     """
     found: tuple[YamlNode | None, YamlNode] | None = None, before
     for step in assignment.path:
@@ -169,6 +176,10 @@ def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment) -> D
     if found is not None and raw.chunk.is_on_one_line(found[1]) and found[1].kind != MAPPING:
         old = masked_value(assignment.path, found[1], raw.chunk.written(found[1]))
         message += f", not `{shorten(old)}`"
+    if unused:
+        message += (
+            f"; {' and '.join(f'`{name}`' for name in unused)} {'do' if unused[1:] else 'does'} not apply without GPUs"
+        )
     return Diagnostic(Severity.NOTE, "GPU114", message, assignment.span, assignment.path)
 
 
@@ -229,6 +240,39 @@ def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
             merged = _merged(own, value, value_shape(shape, key.value))
         pairs[place] = (key if merged is value else own_key, merged)
     return base.with_value(pairs)
+
+
+def _unused_fields(merged: YamlNode, changes: Iterable[YamlNode]) -> list[str]:
+    """Return the fields of a document about its cards, if the changes to it take all GPUs away; else none.
+
+    Fields that the changes set themselves are not among them: those are mistakes to report.
+    """
+    blocks = [found[1] for change in changes if (found := child(change, "resources")) is not None]
+    resources = child(merged, "resources")
+    gpu = child(resources[1], "gpu") if resources is not None else None
+    if resources is None or gpu is None or gpu[1].value != "0" or all(child(block, "gpu") is None for block in blocks):
+        return []
+    roles = child(merged, "roles")
+    for role in roles[1].value if roles is not None and roles[1].kind == SEQUENCE else ():
+        own = child(role, "resources")
+        cards = child(own[1], "gpu") if own is not None else None
+        if cards is not None and cards[1].value != "0":
+            return []
+    written = [name for name in _CARD_FIELDS if child(resources[1], name) is not None]
+    return [name for name in written if all(child(block, name) is None for block in blocks)]
+
+
+def _without(root: YamlNode, fields: list[str]) -> YamlNode:
+    """Return a document's tree without fields of ``resources``."""
+    if not fields:
+        return root
+    folded = {fold(name) for name in fields}
+    pairs = []
+    for key, value in root.value:
+        if fold(key.value) == "resources":
+            value = value.with_value([pair for pair in value.value if fold(pair[0].value) not in folded])
+        pairs.append((key, value))
+    return root.with_value(pairs)
 
 
 def _folded(key: YamlNode, shape: ModelShape | None) -> str:
