@@ -123,6 +123,28 @@ def test_claims_that_kueue_refuses(said: str, words: str, fix: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ('Flavor "a" does not support TopologyAwareScheduling', "queue-unusable"),
+        ('Flavor "a" does not contain the requested level', "queue-unusable"),
+        (
+            'Flavor "a" does not support TopologyAwareScheduling, insufficient unused quota for x in flavor b, 1 more needed',
+            "queued",
+        ),
+    ],
+)
+def test_flavors_without_the_topology_never_admit_the_job(said: str, cause: str) -> None:
+    """Texts of Kueue 0.19, ``pkg/scheduler/flavorassigner/tas_flavorassigner.go``."""
+    message = f"couldn't assign flavors to pod set node: {said}"
+    pending = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+    found = finding_of(
+        {"kind": "Workload", **waiting("new", 2, conditions=[pending])}, queues=[queue("gpus", a=4, b=4)]
+    )
+    assert found.cause == cause
+    assert ("remove `resources.topology`" in (found.fix or "")) == (cause == "queue-unusable")
+
+
+@pytest.mark.parametrize(
     ("sets", "flavors", "words"),
     [
         ((3, 3), {"a": 4, "b": 4}, "no flavor has all that it asks for"),

@@ -39,6 +39,7 @@ _UNUSABLE = re.compile(
     r"|doesn't match ClusterQueue selector|unavailable in ClusterQueue|> maximum capacity"
 )
 _NO_FLAVOR = re.compile(r"doesn't match node affinity|untolerated taint")
+_NO_TOPOLOGY = re.compile(r"does not (?:support TopologyAwareScheduling|contain the requested level)")
 _UNMAPPED = re.compile(r"DeviceClass (\S+) is not mapped in DRA configuration")
 _PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
 
@@ -240,6 +241,10 @@ def _by_its_words(admission: Object, place: QueuePosition) -> _Trouble | None:
     said = _said(admission, "QuotaReserved")
     if _UNUSABLE.search(said):
         return _Trouble(f"{_which(place)} does not take it: {said}", "ask the administrators of the queue")
+    if _NO_TOPOLOGY.search(said) and "insufficient" not in said:
+        fix = "remove `resources.topology`, or ask the administrators for flavors with a Topology that has its level"
+        proof = condition_proof(admission, "QuotaReserved")
+        return _Trouble(f"no flavor of {_which(place)} has the topology that the job asks for", fix, proof)
     if _NO_FLAVOR.search(said) and "insufficient" not in said:
         fix = "use another pool or GPU type, or ask the administrators which flavors the queue has"
         return _Trouble(f"no flavor of {_which(place)} is for jobs like this: {said}", fix)
