@@ -303,7 +303,7 @@ type FitJob struct {
 	StartingPods int64    `json:"startingPods"`
 	// Resources held by those pods of the job that can start, while its other pods do not fit.
 	HeldByStartingPods map[string]float64 `json:"heldByStartingPods"`
-	// Resources of all pods; those of one pod are in `perPod`.
+	// Resources of all pods; those of one pod are in `perPod`, unless the pods of roles differ.
 	Need map[string]any     `json:"need"`
 	Free map[string]float64 `json:"free"`
 	// The node with the most free resources: `name`, and the free amounts.

@@ -345,7 +345,11 @@ def test_jobset_needs_room_for_all_replicated_jobs() -> None:
     metadata = {"name": "set", "namespace": "team"}
     jobs = [{"name": "leader", **of(2)}, {"name": "worker", **of(6)}]
     both = {"apiVersion": "x", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": jobs}}
-    assert answer(cluster([node("a")]), both).verdict == "fits"
+    found = answer(cluster([node("a")]), both)
+    assert next(lines(fit_job(found))) == (
+        "jobset.jobset.x-k8s.io/set -n team: fits now (2 pods of 8 nvidia.com/gpu in all)"
+    )
+    assert fit_job(found).as_json()["need"] == {GPU: 8}
     assert answer(cluster([node("a", 7)]), both).verdict == "never"
     # Both nodes are equally empty, and the leader's choice decides whether the worker fits.
     found = answer(cluster([node("a", 2), node("b", 6)]), both)

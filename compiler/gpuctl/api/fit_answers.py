@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
+from gpuctl.capacity.shortage import pods_differ
 from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
 from gpuctl.capacity.verdicts import LACKING, STARTS, Fit, Opening, with_unit_names
 
@@ -85,7 +86,7 @@ class FitJob(ApiModel):
         examples=[{"nvidia.com/gpu": 24}],
     )
     need: dict[str, Any] = Field(
-        description="Resources of all pods; those of one pod are in `perPod`.",
+        description="Resources of all pods; those of one pod are in `perPod`, unless the pods of roles differ.",
         examples=[{"nvidia.com/gpu": 8, "cpuCores": 16, "perPod": {"nvidia.com/gpu": 4, "cpuCores": 8}}],
     )
     free: dict[str, int | float] = Field(examples=[{"nvidia.com/gpu": 16, "cpuCores": 96.5}])
@@ -175,6 +176,7 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
         suggested["suggestions"] = [
             FitSuggestion(kind=item.kind, changes=list(map(_field_change, item.changes))) for item in changes
         ]
+    each = {} if pods_differ(demand, found) else {"perPod": with_unit_names(found.per_pod)}
     return FitJob(
         name=demand.name,
         namespace=demand.namespace,
@@ -187,7 +189,7 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
         pods=demand.pods,
         starting_pods=answer.starts,
         held_by_starting_pods=with_unit_names(answer.held),
-        need={**with_unit_names(found.need), "perPod": with_unit_names(found.per_pod)},
+        need=with_unit_names(found.need) | each,
         free=with_unit_names(found.free),
         largest_node=None if found.largest is None else {"name": found.largest[0], **with_unit_names(found.largest[1])},
         held_by=held,

@@ -189,6 +189,11 @@ def resource_holders(resource: str, node_infos: Sequence[NodeInfo]) -> list[Reso
     return HeldAmounts(resource).of(node_infos)
 
 
+def pods_differ(demand: Demand, found: ResourceBalance) -> bool:
+    """Return True if not all pods of a job ask for the same, as those of roles."""
+    return any(group.incoming.pod.requests != found.per_pod for group, _ in demand.groups)
+
+
 def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> str:
     """Return why not all pods of a job have room now."""
     asked = ", ".join(format_units(name, amount) for name, amount in found.per_pod.items()) or "no resources"
@@ -198,9 +203,8 @@ def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> st
     room_there = format_units(found.scarce, room[found.scarce]).split()[0]
     free = format_units(found.scarce, found.free[found.scarce])
     here = f"{free} free in total, at most {room_there} on one node ({name})"
-    # The pods of roles can differ.
-    is_mixed = any(group.incoming.pod.requests != found.per_pod for group, _ in demand.groups)
-    return f"{starts} of {demand.pods} pods{'' if is_mixed else f' ({asked} each)'} have room now; {here}"
+    each = "" if pods_differ(demand, found) else f" ({asked} each)"
+    return f"{starts} of {demand.pods} pods{each} have room now; {here}"
 
 
 def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[NodeInfo]) -> str:

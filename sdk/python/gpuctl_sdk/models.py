@@ -336,7 +336,7 @@ class FitJob(Answer):
     held_by_starting_pods: dict[str, float]
     """Resources held by those pods of the job that can start, while its other pods do not fit."""
     need: dict[str, Any]
-    """Resources of all pods; those of one pod are in `perPod`."""
+    """Resources of all pods; those of one pod are in `perPod`, unless the pods of roles differ."""
     free: dict[str, float]
     largest_node: dict[str, Any] | None = None
     """The node with the most free resources: `name`, and the free amounts."""

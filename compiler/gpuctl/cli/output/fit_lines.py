@@ -30,9 +30,11 @@ def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
     """Yield the result for a job: the verdict, then its reasons."""
     title = f"{RESOURCES[job.kind].title}/{job.name} -n {job.namespace}"
     pods = "1 pod" if job.pods == 1 else f"{job.pods} pods"
-    asked = ", ".join(
-        format_units(name, amount) for name, amount in from_unit_names(job.need.get("perPod") or {}).items()
-    )
+    each: Mapping[str, Any] | None = job.need.get("perPod")
+    amounts = from_unit_names(job.need if each is None else each)
+    asked = ", ".join(format_units(name, amount) for name, amount in amounts.items())
+    if asked and each is None:
+        asked += " in all"
     said = VERDICT_TEXTS.get(job.verdict, job.verdict)
     if coloured:
         said = click.style(said, fg=_COLOURS.get(job.verdict))
