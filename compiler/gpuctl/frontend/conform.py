@@ -28,6 +28,7 @@ from gpuctl.frontend.spans import column_of, texts_at
 from gpuctl.frontend.unknown_keys import split_text_hint, unknown_key_hint
 from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
 from gpuctl.language.display_text import shorten
+from gpuctl.language.spelling import fold
 
 _ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
 
@@ -63,7 +64,7 @@ def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, 
     elif node.kind == SCALAR:
         hint = as_mapping(node.value, path)
     elif expected == SCALAR:
-        hint = _as_text(findings.chunk, node) or "write one value"
+        hint = _as_value(node, path) or _as_text(findings.chunk, node) or "write one value"
     wanted = _ARTICLES.get(expected, expected)
     message = f"{field} must be {wanted}, not {_ARTICLES[node.kind]}"
     findings.at_node("GPU202", message, node, path, hint, key=key)
@@ -72,6 +73,8 @@ def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, 
 def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
     """Return the hint for a single value in place of a list."""
     field = path[-1] if path else ""
+    if path[-2:] == ("on", "stop"):
+        return advise_command(node.value, indent=None).replace("command: [", "stop: [", 1)
     if field not in ("command", "args"):
         return f"write a list: {flow_list([node.value])}"
     indent = column_of(findings.chunk, findings.root, path)
@@ -80,6 +83,15 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
         return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
     args = texts_at(findings.root, (*path[:-1], "args")) if path[-2:-1] == ("environment",) else []
     return advise_command(text, args=args, indent=indent)
+
+
+def _as_value(node: YamlNode, path: FieldPath) -> str | None:
+    """Return the hint for ``configMap: {name: NAME}`` as Kubernetes writes it, and the like; None for other values."""
+    entries = node.value if node.kind == MAPPING else []
+    if len(entries) != 1 or entries[0][1].kind != SCALAR or entries[0][1].is_null or not isinstance(path[-1], str):
+        return None
+    named = fold(entries[0][0].value) in ("name", "secretname", "claimname", "path")
+    return f"write `{path[-1]}: {shorten(entries[0][1].value)}`" if named else None
 
 
 def _as_text(chunk: Chunk, node: YamlNode) -> str | None:
@@ -244,11 +256,13 @@ class _Conformer:
 
     def _unknown(self, node: YamlNode, key: YamlNode, value: YamlNode, shape: ModelShape) -> None:
         path = tuple(self.path)
-        where = f" in {format_path(path)}" if path else f" in a {self.kind} document"
+        article = "an" if self.kind[0] in "aeiou" else "a"
+        where = f" in {format_path(path)}" if path else f" in {article} {self.kind} document"
         hint = None
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Further diagnostics are only counted, and a hint is by far the most expensive part.
             known = unknown_key_hint(key.value, path, shape, self.kind, value)
             hint = split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
+        self.findings.puzzling.add(path)
         message = f"unknown field `{shorten(key.value)}`{where}"
         self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

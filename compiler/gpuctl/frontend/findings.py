@@ -11,7 +11,7 @@ class Findings:
     """Collects the problems of a document while it is bound.
 
     ``bad``: paths of the fields with problems. They are left out of the document's data, and their absence is not
-    reported again.
+    reported again. ``puzzling``: paths of the blocks with unknown fields, which may stand for the field that is absent.
     """
 
     def __init__(self, chunk: Chunk, root: YamlNode, diagnostics: list[Diagnostic]) -> None:
@@ -19,6 +19,7 @@ class Findings:
         self.root = root
         self.diagnostics = diagnostics
         self.bad: set[FieldPath] = set()
+        self.puzzling: set[FieldPath] = set()
         self.failed = False
 
     def at_node(

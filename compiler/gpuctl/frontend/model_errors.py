@@ -59,9 +59,10 @@ def report_model_errors(findings: Findings, error: ValidationError, prefix: Fiel
 
 
 def _follows_from_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
-    """Return True if a block is reported to lack a field that it has with an invalid value."""
+    """Return True if a block is reported to lack a field that it has with an invalid value, or under another name."""
     block = path[: len(path) - len(context["path"])]
-    return context["code"] == "GPU201" and any(bad[: len(block)] == block for bad in findings.bad)
+    is_there = any(bad[: len(block)] == block for bad in findings.bad) or (block != () and block in findings.puzzling)
+    return context["code"] == "GPU201" and is_there
 
 
 def _report_missing(findings: Findings, path: FieldPath) -> None:

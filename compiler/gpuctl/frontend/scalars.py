@@ -21,6 +21,13 @@ MISFIT = object()
 _INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
 _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
 _LONGEST_NUMBER = 40
+_ACCESS_MODES = {
+    "RWO": "ReadWriteOnce",
+    "RWX": "ReadWriteMany",
+    "ROX": "ReadOnlyMany",
+    "RWOP": "ReadWriteOncePod",
+}
+"""Access modes of claims, as kubectl abbreviates them."""
 _LIKE_TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _LIKE_FALSE = frozenset({"no", "off", "n", "0", "false"})
 
@@ -62,7 +69,8 @@ def explain(node: YamlNode, shape: ScalarShape, path: FieldPath, field: str) -> 
 
 def _choice_error(node: YamlNode, choices: tuple[str, ...], path: FieldPath, field: str) -> tuple[str, str, str]:
     named = [choice for choice in choices if choice]
-    close = nearest(node.value, named)
+    spelled = _ACCESS_MODES.get(node.value.upper())
+    close = spelled if spelled in named else nearest(node.value, named)
     listed = ", ".join(named)
     if close:
         hint = f"did you mean `{close}`?" + (f" (one of {listed})" if len(choices) > 1 else "")
@@ -86,6 +94,11 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
     elif bare.startswith("$"):
         hint += "; gpuctl reads no variables of the shell"
     share = _share_of_a_card(bare) if path[-2:] == ("resources", "gpu") else None
+    indexes = re.match(r"(?a)0-(\d{1,5})(?:%([1-9]\d{0,4}))?\Z", bare) if path == ("array",) else None
+    if indexes is not None:
+        size, most = int(indexes[1]) + 1, indexes[2]
+        written = f"{{size: {size}, parallelism: {min(int(most), size)}}}" if most else str(size)
+        hint = f"write `{written}`: the indexes begin with 0"
     if share is not None:
         hint = f"write `gpu: 1` and `gpu-share: {share}` for a part of a card"
     return "GPU202", f"{field} is {expected}, not `{shorten(text)}`", hint

@@ -167,6 +167,8 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
         return f"did you mean `{_PARTS_OF_CODE[fold(text)]}`?"
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
         return "did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too"
+    if path[-1:] == ("disruption",) and fold(text) == "minavailable":
+        return "write `maxUnavailable`: the number of pods less minAvailable"
     hint = None
     close = nearest(text, shape.keys)
     if close is not None and fold(close) != fold(text):

@@ -160,7 +160,10 @@ def _label_key(value: str) -> str:
 
 def _domain(value: str) -> str:
     if not names.is_dns_subdomain(value):
-        raise _illegal("GPU207", value, "a DNS domain such as `runwhere.ai`")
+        host = value.partition("://")[2].partition("/")[0]
+        raise _illegal(
+            "GPU207", value, "a DNS domain such as `runwhere.ai`", host if names.is_dns_subdomain(host) else None
+        )
     return value
 
 

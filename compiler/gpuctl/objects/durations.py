@@ -8,7 +8,8 @@ from functools import lru_cache
 _DURATION = r"(?a)(?:\d+[dhms])+\Z"
 _PART = r"(?a)(\d+)([dhms])"
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_UNITS = {
+_UNITS: dict[str, float] = {
+    **dict.fromkeys(("ms", "msec", "millisecond"), 0.001),
     **dict.fromkeys(("s", "sec", "second"), 1),
     **dict.fromkeys(("m", "min", "minute"), 60),
     **dict.fromkeys(("h", "hr", "hour"), 3600),
@@ -32,13 +33,17 @@ def parse_duration(text: str) -> int | None:
 
 
 def suggest_duration(text: str) -> str | None:
-    """Return the duration that ``1w``, ``2 days``, ``1.5h`` or ``90 min`` most likely means; None for other text."""
+    """Return the duration that ``1w``, ``2 days``, ``1.5h`` or ``90 min`` most likely means; None for other text.
+
+    The shortest duration is a second.
+    """
     match = re.fullmatch(r"(?a)\s*(\d{1,9}(?:\.\d{1,3})?)\s*([a-zA-Z]+)\s*", text)
-    unit = _UNITS.get(match[2].lower().removesuffix("s") or "s") if match else None
-    if match is None or unit is None:
+    written = match[2].lower() if match else ""
+    unit = _UNITS.get(written, _UNITS.get(written.removesuffix("s")))
+    if match is None or unit is None or float(match[1]) == 0:
         return None
-    seconds = round(float(match[1]) * unit)
-    return format_duration(seconds) if 0 < seconds <= MAX_SECONDS else None
+    seconds = max(1, round(float(match[1]) * unit))
+    return format_duration(seconds) if seconds <= MAX_SECONDS else None
 
 
 def is_too_long(text: str) -> bool:

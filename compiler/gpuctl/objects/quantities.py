@@ -77,7 +77,10 @@ def _exact(text: str) -> tuple[Fraction, str] | None:
 
 
 def suggest_quantity(text: str) -> str | None:
-    """Return the quantity that ``128GB``, ``128 Gi`` or ``64gb`` most likely means; None for other text."""
+    """Return the quantity that ``128GB``, ``128 Gi`` or ``4 cores`` most likely means; None for other text."""
+    cores = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*v?(?:cores?|cpus?)\s*", text, re.IGNORECASE)
+    if cores is not None:
+        return cores[1]
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])i?b?\s*", text, re.IGNORECASE)
     if match is None:
         return None
