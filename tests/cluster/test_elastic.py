@@ -39,9 +39,16 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
     (row,) = place.gpuctl("get", "jobs", "train", "--jobs", "-o", "json").value["items"]
     assert row["ready"] == "2/2"
+    (step,) = [
+        item for item in place.plan(elastic(environment={"args": ["--lr=1"]})).value["steps"] if item["kind"] == "Job"
+    ]
+    assert "starts with 3 nodes instead of 2" in step["reason"]
     place.patch("Job", "train", {"spec": {"parallelism": 1, "completions": 1}})
     assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
     place.patch("Job", "train", {"spec": {"parallelism": 2, "completions": 2}})
+    explained = place.gpuctl("why", "train", "-o", "json").value
+    assert (explained["cause"], explained["message"]) == ("running", "nothing is wrong: it runs with 2 of 1-3 nodes")
+    assert f"`gpuctl scale train -n {place.namespace} --nodes 3` adds nodes" in explained["fix"]
     place.limit(gpu="2")
     short = place.gpuctl("scale", "train", "--nodes", "3", "--yes", code=1).err
     assert "few" in short
@@ -61,6 +68,22 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     assert "`gpuctl rerun train" in place.gpuctl("scale", "train", "--nodes", "2", code=1).err
 
 
+def test_why_names_the_nodes_that_run_and_what_the_others_wait_for(place: Place) -> None:
+    place.limit(gpu="2")
+    place.apply(elastic())
+    place.running("train", pods=2)
+    place.until(lambda: "FailedCreate" in place.kubectl("get", "events"), "the refusal of a pod")
+    explained = place.gpuctl("why", "train", "-o", "json").value
+    assert explained["cause"] == "quota-exceeded"
+    assert explained["message"] == (
+        "runs with 2 of 1-3 nodes; quota few has no room: a pod needs 1 requests.nvidia.com/gpu, 0 left (2 of 2 used) "
+        "(1 of 3 pods are missing)"
+    )
+    described = place.gpuctl("describe", "job", "train").out
+    assert "Status:       Running: with 2 of 1-3 nodes" in described
+    assert "runs with 2 of 1-3 nodes; quota few has no room" in described
+
+
 def test_kueue_starts_fewer_nodes_and_a_paused_training_is_scaled(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=2)
@@ -74,6 +97,10 @@ def test_kueue_starts_fewer_nodes_and_a_paused_training_is_scaled(queue_place: P
     assert "has reserved quota for 2 nodes" in refused
     assert f"`gpuctl pause train -n {place.namespace}`" in refused
 
+    explained = place.gpuctl("why", "train", "-o", "json").value
+    assert explained["message"] == "nothing is wrong: it runs with 2 of 1-3 nodes"
+    assert explained["fix"].startswith("Kueue adds no nodes while it runs")
+
     place.gpuctl("pause", "train")
     place.until(lambda: _sizes(place) == (3, 3), "Kueue to restore the number")
     place.gpuctl("scale", "train", "--nodes", "1")
@@ -84,3 +111,17 @@ def test_kueue_starts_fewer_nodes_and_a_paused_training_is_scaled(queue_place: P
     place.ended("train")
     place.gpuctl("rerun", "train", "--yes")
     place.running("train", pods=2)
+
+
+def test_waiting_training_in_a_queue_is_scaled_to_its_least_number(queue_place: Place, queues: Queues) -> None:
+    """Kueue's webhook refuses to create a job whose least number is not smaller than its number."""
+    place = queue_place
+    cluster_queue = queues.team(gpus=3, stopPolicy="Hold")
+    place.apply(elastic(2, 3))
+    queues.workload("train")
+    place.gpuctl("scale", "train", "--nodes", "2")
+    assert _sizes(place) == (2, 2)
+    assert "unchanged job.batch/train" in place.apply(elastic(2, 3)).out
+    queues.change(cluster_queue, {"stopPolicy": "None"})
+    place.running("train", pods=2)
+    assert _sizes(place) == (2, 2)

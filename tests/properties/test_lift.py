@@ -55,6 +55,7 @@ KUEUE = {
     "kueue-vendors": "kind: platform\nversion: v0.1\nquota: {backend: kueue}\n"
     "gpu: {vendors: {ascend: {resource: huawei.com/Ascend910}}, sharing: hami}\n",
 }
+CHANNELS = "notify: {channels: {team: {format: json}, chat: {format: slack}}, default: [team]}\n"
 TEXT = st.one_of(
     st.sampled_from(
         ["2e-5", "yes", "{{ messages }}", "{{{{model.name}}", "$(A)", "", "a b", "中文", "line\nline\n", "{{{"]
@@ -274,7 +275,11 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
     job = dict(JOB)
     resources = dict(RESOURCES)
     fields: dict[str, Any] = {}
+    channels = st.lists(st.sampled_from(["team", "chat"]), max_size=2, unique=True)
+    job["notify"] = block({"waiting": st.sampled_from(["1m", "2h"])}, channels=channels)
     if kind == "training":
+        events = block(done=st.booleans(), failed=st.booleans(), waiting=st.just("90s"), channels=channels)
+        job["notify"] = events.filter(lambda found: any(found.get(event) for event in ("done", "failed", "waiting")))
         job |= {"epochs": st.integers(1, 9), "batch_size": st.integers(1, 9), "retries": st.integers(0, 3)}
         job |= {"max_runtime": st.just("1d2h"), "ttl": st.just("7d")}
         values = st.dictionaries(st.sampled_from(["lr", "seed", "a-b"]), TEXT, min_size=1)
@@ -283,7 +288,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             st.dictionaries(NAME, st.sampled_from(["ok", "any", "failed"]), min_size=1, max_size=3),
         )
         job["sweep"] = st.fixed_dictionaries({"name": NAME, "values": values})
-        resources["nodes"] = st.integers(1, 3)
+        resources["nodes"] = st.one_of(st.integers(1, 3), st.just({"min": 2, "max": 4}))
         fields["array"] = st.one_of(st.integers(1, 9), ARRAY)
         fields["schedule"] = st.one_of(st.sampled_from(["@daily", "0 2 * * MON-FRI"]), SCHEDULE)
         if draw(st.booleans()):
@@ -323,7 +328,7 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
             },
         )
     )
-    if document.get("resources", {}).get("nodes", 1) > 1:
+    if document.get("resources", {}).get("nodes", 1) != 1:
         document["resources"] |= draw(block(topology=st.sampled_from(["host", {"preferred": "host"}])))
     if kind != "training" and draw(st.booleans()):
         service = dict(SERVICE)
@@ -349,8 +354,8 @@ def workload(draw: st.DrawFn) -> dict[str, Any]:
 
 def compiled(document: dict[str, Any], platform: str, **options: Any) -> gpuctl.Compilation:
     """A document, written as JSON, which is YAML too."""
-    text = (PLATFORMS | KUEUE)[platform]
-    source = gpuctl.Source("platform.yaml", text or "kind: platform\nversion: v0.1\n")
+    text = (PLATFORMS | KUEUE)[platform] or "kind: platform\nversion: v0.1\n"
+    source = gpuctl.Source("platform.yaml", text + CHANNELS)
     return gpuctl.compile(gpuctl.Source("job.yaml", json.dumps(document)), platform=source, **options)
 
 

@@ -145,6 +145,28 @@ def test_hanging_and_failing_webhooks_delay_no_other_channel(place: Place, tmp_p
         assert receiver.at("/closed") == []
 
 
+@pytest.mark.slow
+def test_job_that_waits_for_long_is_reported_once(place: Place, tmp_path: Path) -> None:
+    """The shortest limit is a minute."""
+    with receiving() as receiver, channels(
+        tmp_path, receiver, place, "{channels: {team: {format: json}}, default: [team]}",
+        team__url=f"{receiver.url}/team",
+    ) as settings, notifying(place, tmp_path / "1", settings, "team"):  # fmt: skip
+        place.apply(
+            reported("large", {"waiting": "1m"}, resources={"gpu": 64}),
+            reported("patient", {"waiting": "2h"}, resources={"gpu": 64}),
+            reported("quick", {"waiting": "1m"}),
+            code=None,
+        )
+        place.running("quick")
+        (found,) = [post.body for post in receiver.until("/team")]
+        assert (found["event"], found["job"], found["cause"]) == ("waiting", "large", "gpu-shortage")
+        # A later event shows that no second post came before it.
+        place.apply(reported("end", {"done": True}, "complete"))
+        receiver.until("/team", 2)
+    assert [post.body["job"] for post in receiver.at("/team")] == ["large", "end"]
+
+
 def test_sweeps_and_arrays_are_reported_once(place: Place, tmp_path: Path) -> None:
     with receiving() as receiver, channels(
         tmp_path, receiver, place, "{channels: {team: {format: json}}, default: [team]}",

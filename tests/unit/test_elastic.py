@@ -11,7 +11,7 @@ from gpuctl.apply.plan.scale_plan import NotScalable, plan_scale
 from gpuctl.apply.run.wait_running import is_up
 from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.language.settings import Settings
-from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, with_nodes
+from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, size_again, with_nodes
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.workload_state import recreatable
@@ -225,3 +225,15 @@ def test_training_runs_with_the_least_number_of_nodes(running: int, word: str, r
     status = job_status(job(), _pods(running, 4 - running), records(Settings()))
     assert (status.word, status.reason) == (word, reason)
     assert is_up({**job(), "status": {"ready": running}}) is (running >= 2)
+
+
+def test_training_that_was_scaled_runs_with_fewer_nodes_than_its_document_allows() -> None:
+    status = job_status(with_nodes(job(), 3), _pods(3, 0), records(Settings()))
+    assert (status.word, status.reason) == ("Running", "with 3 of 2-4 nodes")
+
+
+def test_new_object_starts_with_another_number_of_nodes() -> None:
+    assert size_again(with_nodes(job(), 2), job()) == "starts with 4 nodes instead of 2"
+    assert size_again(job(), job()) == ""
+    assert size_again(with_nodes(job("4"), 2), job()) == ""
+    assert size_again(job(more='schedule: "0 2 * * *"\n'), job()) == ""

@@ -57,7 +57,8 @@ class TrainingJob(JobBlock):
     retries: Annotated[Count, Field(le=1000)] = Field(
         0,
         description="How often a failed run is started again. On one node, preemption by a more urgent job does not "
-        "count. In an elastic training, also how often torchrun restarts the program after the loss of a node.",
+        "count. In an elastic training it counts twice: torchrun restarts the program this often, and the Job replaces "
+        "each pod this often, because a pod that only lost the rendezvous ends with the same exit code.",
         examples=[2],
     )
     max_runtime: PositiveDuration | None = Field(

@@ -291,11 +291,11 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
         running = phases.count(_RUNNING)
         said = f"{progress} succeeded, {running} of {pods_left(workload)} pods run"
         return Status("Running", _RUNNING, said) if running else _worst(pods) or Status("Pending", _PENDING, said)
+    bounds = node_bounds(workload)
+    if bounds is not None and bounds.least <= up < bounds.most:
+        return Status("Running", _RUNNING, f"with {up} of {bounds} nodes")
     if up >= wanted:
         return Status("Running", _RUNNING)
-    bounds = node_bounds(workload)
-    if bounds is not None and up >= bounds.least:
-        return Status("Running", _RUNNING, f"with {up} of {bounds} nodes")
     if up:
         worst = _worst(pods)
         said = f"{up} of {wanted} pods run" + (f"; {refusal}" if refusal else f"; {worst.word}" if worst else "")

@@ -24,6 +24,7 @@ from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERVICES, Object, annotations_of, labels_of
+from gpuctl.objects.elastic_jobs import size_again
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting, keep_released, prerequisites_of
 from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
@@ -218,6 +219,8 @@ def replacement(
     knowledge: WorkloadFacts,
 ) -> Step:
     desired = with_carried_fields(target, live, options)
+    if resized := size_again(live, desired):
+        reason = f"{reason}; {resized}"
     lost = lost_fields(
         live,
         desired,

@@ -20,6 +20,7 @@ from gpuctl.reading.why.evidence import Evidence, gather
 from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.scheduling_checks import ruled_out as of_nodes
+from gpuctl.reading.why.stopped_jobs import running_size
 
 WELL = frozenset({"running", "scheduled", "succeeded"})
 _IDLE = frozenset(
@@ -74,11 +75,16 @@ def explain(evidence: Evidence) -> Explanation:
     """Return the explanation for evidence."""
     found = {stage.title: [item for rule in stage.rules if (item := rule(evidence)) is not None] for stage in STAGES}
     every = sorted((item for items in found.values() for item in items), key=lambda item: item.rank)
-    if _is_shaky(evidence) or any(found[title] for title in _OF_LIVE_PODS) or _has(found, "node-lost"):
+    # Of jobs with missing pods, only elastic trainings run.
+    lacks = any(found[title] for title in ("admission", *_OF_LIVE_PODS))
+    if _is_shaky(evidence) or lacks or _has(found, "node-lost"):
         every = [item for item in every if item.cause != "running"]
     if not every:
         return Explanation(evidence.job, unexplained.unknown(evidence), [], list(_ruled_out(evidence, found)))
     first, *others = every
+    size = running_size(evidence)
+    if size and first.cause not in WELL | _IDLE:
+        first = replace(first, message=f"runs {size}; {first.message}")
     if first.cause in _IDLE:
         # The job should have no pods: findings about its earlier pods are obsolete.
         others = []

@@ -19,6 +19,7 @@ from gpuctl.capacity.quota_charges import (
     shortfalls,
 )
 from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.hidden_names import is_hidden, prefixed, unique_names
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
@@ -104,8 +105,11 @@ def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[P
 def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding:
     quota, pods = found[0].quota, counted["pods"]
     workload = evidence.job.workload
-    # A training starts when all its pods run; pods of a service may serve without the others.
+    # A training starts when all its pods run, an elastic one when the least number does; pods of a service may serve
+    # without the others.
     together = pods if workload is not None and workload["kind"] in TRAININGS else 1
+    if workload is not None and (bounds := node_bounds(workload)) is not None:
+        together = bounds.least
     said = ", ".join(_short(item, together) for item in found)
     numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
     holders = _holders(evidence, found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gpuctl.hints import JobHint
 from gpuctl.language.display_text import count_text
-from gpuctl.objects.api_resources import annotations_of
+from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
 from gpuctl.objects.workload_state import condition, end_state
@@ -234,9 +236,36 @@ def running(evidence: Evidence) -> Finding | None:
     at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
     told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
     message = f"nothing is wrong: {count_text(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
+    fix = ""
+    if workload is not None and (size := running_size(evidence)):
+        message, fix = f"nothing is wrong: it runs {size}", _growth(workload, evidence)
     if workload is not None and (workload.get("spec") or {}).get("paused"):
         message += "; its rollout is paused (spec.paused), so changes of its pods wait until it is resumed"
-    return Finding("running", message, numbers, sources=told)
+    return Finding("running", message, numbers, fix, told)
+
+
+def running_size(evidence: Evidence) -> str:
+    """Return with how many nodes an elastic training runs, such as ``with 3 of 2-4 nodes``; "" if with all, and for
+    other jobs.
+    """
+    workload = evidence.job.workload
+    if workload is None or node_bounds(workload) is None or end_state(workload):
+        return ""
+    status = job_status(workload, evidence.job.pods, evidence.keys)
+    return status.reason if status.word == "Running" else ""
+
+
+def _growth(workload: Object, evidence: Evidence) -> str:
+    """Return how a training that runs with fewer nodes than the document allows gets more."""
+    bounds, identity = node_bounds(workload), evidence.job.identity
+    hints = {action: JobHint(action, identity.name, identity.namespace) for action in ("pause", "resume", "scale")}
+    if queue_of(workload):
+        return (
+            f"Kueue adds no nodes while it runs: {hints['pause']} and then {hints['resume']} have it admitted with as "
+            "many as there is quota for"
+        )
+    assert bounds is not None
+    return f"{hints['scale']._replace(options=(('nodes', str(bounds.most)),))} adds nodes"
 
 
 def _how(pod: dict[str, object], evidence: Evidence) -> str:
