@@ -153,8 +153,8 @@ def test_job_that_waits_for_long_is_reported_once(place: Place, tmp_path: Path) 
         team__url=f"{receiver.url}/team",
     ) as settings, notifying(place, tmp_path / "1", settings, "team"):  # fmt: skip
         place.apply(
-            reported("large", {"waiting": "1m"}, resources={"gpu": 64}),
-            reported("patient", {"waiting": "2h"}, resources={"gpu": 64}),
+            reported("large", {"waiting": "1m"}, resources={"gpu": 1000}),
+            reported("patient", {"waiting": "2h"}, resources={"gpu": 1000}),
             reported("quick", {"waiting": "1m"}),
             code=None,
         )
