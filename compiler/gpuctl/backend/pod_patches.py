@@ -15,65 +15,35 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from gpuctl.backend.container_rules import no_volume
-from gpuctl.backend.device_claims import GPU_CLAIM
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.backend.patch_rules import (
+    foreign_images,
+    has_nvidia,
+    has_step,
+    patch_problems,
+    policy_problems,
+    problems_without_pod,
+)
+from gpuctl.backend.pod_merge import key_of, merge_spec
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
-from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
+from gpuctl.backend.pod_problems import PodProblem, strings_at
 from gpuctl.backend.pod_rules import check_pod
-from gpuctl.frontend.command_advice import advise_args, advise_command
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.exec_limits import too_long
 from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.platform_restrictions import (
-    MODEL_ENV,
     VISIBLE_DEVICES,
-    disallowed_image,
     forbidden_host_path,
-    reserved_variables,
-    visible_devices_problem,
 )
 from gpuctl.frontend.templates import expand_patch
-from gpuctl.language.environment_block import Environment
-from gpuctl.language.gpu_cards import CARDS
-from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.objects.api_resources import Object
 
-SHARES = frozenset(
-    name
-    for chips in (CARDS["hami"]["nvidia"], CARDS["volcano"]["nvidia"])
-    for card in chips.values()
-    if card.share is not None
-    for name in (card.share.number, *card.share.parts)
-) - {"nvidia.com/gpu"}
-"""Extended resources of HAMi and Volcano that ``gpu-share`` sets on NVIDIA cards."""
-
-_NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
-_FORBIDDEN = {
-    "hostname": "the pod's host name belongs to its controller",
-    "hostnameOverride": "the pod's host name belongs to its controller",
-    "setHostnameAsFQDN": "the pod's host name belongs to its controller",
-    "subdomain": "the pod's subdomain is set by gpuctl",
-    "priorityClassName": "the priority is `job.priority`",
-    "priority": "the priority is `job.priority`",
-    "preemptionPolicy": "the priority is `job.priority`; preemption is set in the platform's `priorities`",
-    "overhead": "the overhead of a pod is set by its RuntimeClass",
-    "nodeName": "placing a pod on a node by name bypasses the scheduler; use a pool, or nodeSelector",
-    "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
-}
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
 """Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
 _OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-\d+|model-cache|dshm|hostfile|code|code-login")
 _REFERENCE = "see the Kubernetes reference of PodSpec"
-_ARGUMENTS = (
-    *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
-    *(f"{probe}.exec.command[]" for probe in ("startupProbe", "readinessProbe", "livenessProbe")),
-)
-_NOT_TEXT = ("expected a string, got an integer", "expected a string, got a number", "expected a string, got a boolean")
-_QUOTE = "quote it, if it is text"
 _AT_PLATFORM = "correct it in the platform file"
 
 
@@ -108,7 +78,7 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
     sound = True
     layers = [_expanded(context, document, model, layer) for layer in layers]
     for layer in layers:
-        problems = [*_problems(context, document, model, pod, layer.patch), *_host_paths(context, layer)]
+        problems = [*patch_problems(context, document, model, pod, layer.patch), *_host_paths(context, layer)]
         for problem in problems:
             report_in_patch(context, document, layer, problem, problem.path)
         wrong = {problem.path[0] if problem.path else "" for problem in problems}
@@ -135,7 +105,7 @@ def check_own_patch(context: Context, document: Document, model: Job, *, has_all
     """
     if isinstance(model.podPatch, dict):
         layer = Layer(model.podPatch, ("podPatch",))
-        for problem in (*_patch_problems(context, document, model, layer.patch), *_host_paths(context, layer)):
+        for problem in (*problems_without_pod(context, document, model, layer.patch), *_host_paths(context, layer)):
             report_in_patch(context, document, layer, problem, problem.path)
         _report_images(context, document, model, layer)
         if has_all_patches:
@@ -144,7 +114,7 @@ def check_own_patch(context: Context, document: Document, model: Job, *, has_all
 
 def _report_images(context: Context, document: Document, model: Job, layer: Layer) -> None:
     """Report images of a patch from other registries, when the merged pod cannot be checked."""
-    for problem in _foreign_images(context, model, layer.patch):
+    for problem in foreign_images(context, model, layer.patch):
         report_in_patch(context, document, layer, problem, problem.path)
 
 
@@ -198,7 +168,7 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
     problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
     is_sound = not problems
     if is_sound:
-        found = chain(check_pod(pod), _policy_problems(context, model, pod))
+        found = chain(check_pod(pod), policy_problems(context, model, pod))
         # Further ones are not shown, and each hint takes time.
         problems = list(islice(found, 2 * MAX_DIAGNOSTICS))
     said: set[tuple[FieldPath, str]] = set()
@@ -240,14 +210,14 @@ class PatchCauses:
         here: Any = patch
         there: Any = self._pod
         for step in path:
-            there = there[step] if _has(there, step) else None
+            there = there[step] if has_step(there, step) else None
             if isinstance(here, list) and isinstance(step, int):
                 field = str(found[-1])
                 place = self._index(field, here).get(_identity(field, there))
                 if place is None:
                     break
                 step = place
-            elif not _has(here, step):
+            elif not has_step(here, step):
                 break
             here = here[step]
             found.append(step)
@@ -266,63 +236,6 @@ def _identity(field: str, item: Any) -> str:
     return json.dumps(key_of(field, item) or item, sort_keys=True, default=str)
 
 
-def _has(value: Any, step: str | int) -> bool:
-    if isinstance(value, dict):
-        return step in value
-    return isinstance(value, list) and isinstance(step, int) and step < len(value)
-
-
-def _policy_problems(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
-    """Yield violations of the platform's policies for pods: registries of images, argument sizes, and visible cards."""
-    yield from _foreign_images(context, model, pod)
-    yield from _too_long(model, pod)
-    if "nvidia" not in context.settings.used_vendors:
-        return
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(pod.get(field, [])):
-            for position, variable in enumerate(container.get("env", [])):
-                shown = visible_devices_problem(variable["name"], variable.get("value"), has_gpu=_has_nvidia(container))
-                if shown is not None:
-                    yield PodProblem((field, index, "env", position), *shown, code="GPU220")
-
-
-def _foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodProblem]:
-    """Yield images in a pod's spec, or a part of it, that the platform disallows, except the document's own."""
-    registries = context.settings.registries
-    own = {model.environment.image, *(helper.image for _, helper in model.helpers)}
-    if model.code is not None:
-        own.add(context.settings.code_image)
-    own |= {artifact.image for artifact in model.storage.models}
-    for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
-        for place, image in strings_at(spec, pattern):
-            foreign = disallowed_image(image, registries)
-            if foreign is not None and image not in own:
-                yield PodProblem(place, *foreign, code="GPU602")
-
-
-def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
-    """Yield arguments and variables that are too long, except the document's own, which its checks report."""
-    containers: list[Environment | HelperContainer] = [model.environment, *(helper for _, helper in model.helpers)]
-    own: set[str | None] = {text for container in containers for text in (*container.command, *container.args)}
-    own |= {variable.value for container in containers for variable in container.variables}
-    for field in ("containers", "initContainers"):
-        for pattern in _ARGUMENTS:
-            for place, text in values_at(pod, f"{field}[].{pattern}"):
-                long = too_long("argument", text) if text not in own else None
-                if long is not None:
-                    yield PodProblem(place, *long, code="GPU222")
-        for place, variable in values_at(pod, f"{field}[].env[]"):
-            value = variable.get("value") or ""
-            long = too_long("variable", f"{variable['name']}={value}") if value not in own else None
-            if long is not None:
-                yield PodProblem(place, *long, code="GPU222")
-
-
-def _has_nvidia(container: Object) -> bool:
-    """Return True if a device plugin gives the container NVIDIA cards or shares, and names them in a variable."""
-    return any(name.startswith(_NVIDIA_DOMAINS) for name in container.get("resources", {}).get("limits", {}))
-
-
 def _host_paths(context: Context, layer: Layer) -> Iterator[PodProblem]:
     """Yield paths of nodes that a job may not mount. The platform's own patches may mount any."""
     if layer.owner is not None:
@@ -339,128 +252,12 @@ def _set_visible_devices(context: Context, model: Job, pod: Object) -> None:
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         env: list[Object] = container.get("env", [])
         own = next((item for item in env if item["name"] == VISIBLE_DEVICES), None)
-        if container["name"] == MAIN_CONTAINER and model.resources.gpu == 0 and _has_nvidia(container):
+        if container["name"] == MAIN_CONTAINER and model.resources.gpu == 0 and has_nvidia(container):
             env = [item for item in env if item is not own or item.get("value") != "void"]
-        elif container["name"] != MAIN_CONTAINER and own is None and not _has_nvidia(container):
+        elif container["name"] != MAIN_CONTAINER and own is None and not has_nvidia(container):
             env = [{"name": VISIBLE_DEVICES, "value": "void"}, *env]
         else:
             continue
         container["env"] = env
         if not env:
             del container["env"]
-
-
-def _problems(context: Context, document: Document, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
-    """Yield the problems of a patch. ``pod``: the result of the patches before it."""
-    found = list(_patch_problems(context, document, model, patch))
-    yield from found
-    if any(not problem.path or problem.path[0] in ("containers", "initContainers") for problem in found):
-        return
-    for field in ("containers", "initContainers"):
-        present = {container["name"] for container in pod.get(field, [])}
-        for index, container in enumerate(patch.get(field, [])):
-            name = container.get("name")
-            is_ours = name == MAIN_CONTAINER and field == "containers"
-            if not is_ours and "image" not in container and name not in present:
-                listed = " and ".join(f"`{name}`" for name in sorted(present))
-                existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
-                message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
-                yield PodProblem((field, index), message)
-
-
-def _patch_problems(context: Context, document: Document, model: Job, patch: Object) -> Iterator[PodProblem]:
-    """Yield the problems of a patch that do not depend on the pod."""
-    if context.check_pod_spec is not None:
-        invalid = [
-            PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else _as_list(document, patch, path))
-            for path, message in context.check_pod_spec(patch, partial=True)
-        ]
-        yield from invalid
-        wrong = {problem.path[0] if problem.path else "" for problem in invalid}
-        if "" in wrong:
-            return
-        patch = {field: value for field, value in patch.items() if field not in wrong}
-    for field, reason in _FORBIDDEN.items():
-        if field in patch:
-            yield PodProblem((field,), f"`{field}` cannot be patched: {reason}")
-    if model.kind == "training":
-        for field, instead in (("restartPolicy", "job.retries"), ("activeDeadlineSeconds", "job.max_runtime")):
-            if field in patch:
-                yield PodProblem((field,), f"`{field}` cannot be patched: use `{instead}`")
-    else:
-        if patch.get("restartPolicy", "Always") != "Always":
-            yield PodProblem(("restartPolicy",), "the pods of a service are always restarted")
-        if "activeDeadlineSeconds" in patch:
-            yield PodProblem(("activeDeadlineSeconds",), "the pods of a service have no deadline")
-    for key in patch.get("nodeSelector", {}):
-        if key in (context.label("pool"), context.label("gpu-type")):
-            message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
-            yield PodProblem(("nodeSelector", key), message)
-    for index, claim in enumerate(patch.get("resourceClaims", [])):
-        if claim.get("name") == GPU_CLAIM and context.settings.device_class_of(model.resources) is not None:
-            message = f"the claim `{GPU_CLAIM}` has the cards of resources.gpu"
-            yield PodProblem(("resourceClaims", index, "name"), message, "give this claim another name")
-    yield from _unkeyed(patch, ())
-    for index, container in enumerate(patch.get("containers", [])):
-        if container.get("name") == MAIN_CONTAINER:
-            for problem in _main_container_problems(context, model, container):
-                yield problem._replace(path=("containers", index, *problem.path))
-
-
-def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
-    """Return the hint for a command or arguments that are one text."""
-    value: Any = patch
-    for step in path:
-        if not _has(value, step):
-            return None
-        parent, value = value, value[step]
-    if not isinstance(value, str) or path[-1] not in ("command", "args"):
-        return None
-    indent = document.column(("podPatch", *path))
-    other = parent.get("args" if path[-1] == "command" else "command")
-    words = [word for word in other if isinstance(word, str)] if isinstance(other, list) else []
-    return (
-        advise_command(value, args=words, indent=indent)
-        if path[-1] == "command"
-        else advise_args(value, words, indent=indent)
-    )
-
-
-def _main_container_problems(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
-    """Yield fields of the main container that a patch may not set."""
-    reserved = set(reserved_variables(model))
-    if model.kind == "inference" and model.model is not None:
-        reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
-    for position, variable in enumerate(container.get("env", [])):
-        if variable.get("name") in reserved:
-            yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
-    gpus = context.settings.card_resources | context.settings.share_resources.keys() | SHARES
-    if model.resources.gpu_profile is not None:
-        gpus |= context.settings.gpu_resources
-    for kind in ("limits", "requests"):
-        for resource in container.get("resources", {}).get(kind, {}):
-            if resource in gpus:
-                message = f"`{resource}` cannot be patched: pool, quota and placement follow resources.gpu"
-                yield PodProblem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
-
-
-def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
-    """Yield list entries without their merge key, or with one that occurs twice."""
-    if isinstance(parent, list):
-        for index, item in enumerate(parent):
-            yield from _unkeyed(item, (*path, index))
-        return
-    for field, value in parent.items() if isinstance(parent, dict) else ():
-        if field in MERGE_KEYS and isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            seen: set[Any] = set()
-            for index, item in enumerate(value):
-                key = key_of(field, item)
-                if key is None:
-                    needed = MERGE_KEYS[field][0]
-                    yield PodProblem(
-                        (*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged"
-                    )
-                elif key in seen:
-                    yield PodProblem((*path, field, index), f"`{key[0]}` is listed twice in {field}")
-                seen.add(key)
-        yield from _unkeyed(value, (*path, field))
