@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
-from gpuctl.importing.slurm.body_syntax import BodyWord
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
@@ -46,6 +46,10 @@ class BodyState:
         self.remarks = BodyRemarks(body, facts.first_line)
         self.values: dict[str, Value] = {}
         self.arrays: dict[str, BodyWord] = {}
+        self.images: dict[str, str] = {}
+        """A file of an image -> the reference that the script made it from."""
+        self.programs: dict[int, int] = {}
+        """The offset of a command -> the index of the program that it starts by srun or in a container."""
         self.step_variables: list[tuple[str, str]] = []
         """The variables that the options of the last step set, with their values as written."""
         self.uses_torchrun = False
@@ -79,6 +83,14 @@ class BodyState:
             items = self.arrays[array[1]].items or ()
             return [text for start, end in items for text in self.expanded(BodyWord("", start, end), nested=True)]
         return words_of(self.text, [word], self.values) or [raw]
+
+    def name(self, command: BodyCommand) -> str:
+        """Return the base name of a command's program, also of one in a variable."""
+        name = command.name
+        if name.startswith(("$", '"$')):
+            found = self.expanded(command.program[0])
+            name = found[0].rsplit("/", 1)[-1] if found else name
+        return name
 
     def set_master_port(self, port: int, line: int) -> None:
         """Set the rendezvous port, if it is not the default."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
+from gpuctl.importing.slurm.container_commands import container_program
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
@@ -24,21 +25,25 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     line, last = body.line(command.start), body.line(command.end - 1)
     words: list[str] = []
     owners: list[int] = []
-    for place, found in enumerate(body.all_expanded(command.program[1:]), 1):
+    for place, found in enumerate(body.all_expanded(command.program)):
         words += found
         owners += [place] * len(found)
-    split = read_options(words, line, srun=True)
+    split = read_options(words[1:], line, srun=True)
     step = srun.take(split.options)
-    if split.words >= len(words):
+    at = split.words + 1
+    if at >= len(words):
         body.edits.replace(command.start, command.end, ":")
         body.remarks.dropped(line, last, "it starts no program")
         return
-    place = owners[split.words]
-    variable = re.match(r"\"?\$\{?(\w+)", words[split.words])
-    is_split = place == (owners[split.words - 1] if split.words else 0)
+    place = owners[at]
+    variable = re.match(r"\"?\$\{?(\w+)", words[at])
+    is_split = place == owners[at - 1]
     if is_split or (variable is not None and place + 1 < len(command.program) and "ARG" in variable[1].upper()):
         note = "a variable has options of srun with values that are not known: write them out"
         body.remarks.dropped(line, last, note)
+    exports = _exported(body, command.program[1:place])
+    place += container_program(body, command.program[place:], srun)
+    body.programs[command.start] = place
     program = command.program[place:]
     prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
@@ -63,9 +68,9 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     if srun.role is None:
         _note_gpus(body, command, split.options, step)
         _note_queue(body, command, split.options)
-    body.step_variables = _exported(body, command.program[1:place])
-    if body.step_variables:
-        prefix += f"env {' '.join(f'{name}={value}' for name, value in body.step_variables)} "
+    body.step_variables = exports
+    if exports:
+        prefix += f"env {' '.join(f'{name}={value}' for name, value in exports)} "
     body.edits.replace(command.program[0].start, program[0].start, prefix)
     remove_launcher_options(body, program)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from gpuctl.importing.slurm.body_syntax import BodyCommand
 
 _SOFTWARE = "the software comes from `environment.image`"
+_IMAGES = "the cluster pulls the image: it is `environment.image`"
+_CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "nerdctl", "enroot"})
+_IMAGE_ACTIONS = frozenset(
+    ["build", "cache", "create", "images", "import", "inspect", "load", "login", "pull", "remote", "rmi", "verify"]
+)
 _SLURM = {
     "sbatch": "a pod submits no jobs: the next one is a document with `job.after: [NAME]`",
     "salloc": "a pod submits no jobs: `gpuctl apply -f FILE`",
@@ -34,7 +38,6 @@ _SMALL = """
 read readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
-_CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "nerdctl"})
 LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "deepspeed", "horovodrun"})
 
 
@@ -46,6 +49,8 @@ def reason_to_drop(command: BodyCommand) -> str | None:
         return _SLURM[name]
     if name == "trap" and (called := re.search(_OF_SLURM, " ".join(words[1:2]))) is not None:
         return _SLURM[called[0]]
+    if name in _CONTAINERS and words[1:2] and words[1] in _IMAGE_ACTIONS:
+        return _IMAGES
     if name in _ENVIRONMENTS and words[1:2] not in (["run"], ["install"]):
         return _SOFTWARE
     if name in ("source", ".") and words[1:] and re.search(_SETUP_FILE, words[1]):
@@ -53,12 +58,6 @@ def reason_to_drop(command: BodyCommand) -> str | None:
     if name == "eval" and re.search(_HOOK, " ".join(words[1:])):
         return _SOFTWARE
     return None
-
-
-def starts_container(command: BodyCommand) -> bool:
-    """Return True if a command runs its program in a container, as `apptainer exec` does."""
-    names = [word.text.rsplit("/", 1)[-1] for word in command.program]
-    return any(name in _CONTAINERS and action in ("exec", "run") for name, action in pairwise(names))
 
 
 def is_harmless_on_every_node(command: BodyCommand) -> bool:

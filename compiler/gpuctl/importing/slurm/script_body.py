@@ -20,10 +20,9 @@ from gpuctl.importing.slurm.command_rules import (
     assigned_names,
     is_harmless_on_every_node,
     reason_to_drop,
-    starts_container,
 )
+from gpuctl.importing.slurm.container_commands import container_program, container_variable, remember_pulled_image
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
-from gpuctl.importing.slurm.sbatch_options import read_options
 from gpuctl.importing.slurm.script_edits import ScriptEdits, as_argument, tidy_script
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
@@ -138,6 +137,8 @@ class ScriptBody:
         if any(name in self.replaced.hosts for command in statement.commands for name in assigned_names(command)):
             self._take_out(statement, None, _NO_HOSTS)
             return
+        for command in statement.commands:
+            remember_pulled_image(self.body, command.program)
         if single is not None and not statement.background:
             reason = reason_to_drop(single)
             if reason is not None:
@@ -156,23 +157,25 @@ class ScriptBody:
         """Convert a command that stays, or is a part of a statement."""
         line, last = self._line(command.start), self._line(command.end - 1)
         reason = reason_to_drop(command)
-        if starts_container(command):
-            note = "a pod is a container and starts no other: write its image and mounts into the document"
-            self.remarks.dropped(line, last, note)
         if reason is not None:
             self.body.edits.replace(command.start, command.end, ":")
             self.removed.update(range(line, last + 1))
             self.remarks.dropped(line, last, reason)
-        elif command.name == "srun":
+        elif self.body.name(command) == "srun":
             convert_step(self.body, command, self.srun)
+            return
         elif self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
             note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
             self.remarks.dropped(line, last, note)
         elif self.facts.nodes > 1 and not self.facts.on_every_node and not is_harmless_on_every_node(command):
             note = "every node runs it; Slurm runs it on the first node"
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
-        if command.name != "srun":
-            remove_launcher_options(self.body, command.program)
+        program = command.program
+        if program and (place := container_program(self.body, program, self.srun)):
+            self.body.programs[command.start] = place
+            self.body.edits.replace(program[0].start, program[place].start, "")
+            program = program[place:]
+        remove_launcher_options(self.body, program)
 
     def _assignment(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a statement that only sets variables. Return True if it is not part of the script."""
@@ -230,6 +233,8 @@ class ScriptBody:
             return None
         if self.uses.is_before(name, statement.start):
             return None
+        if (field := container_variable(name, value.text, self._line(word.start), self.srun)) is not None:
+            return field, None
         self.draft.set_item("environment.env", name, value.text, self._line(word.start))
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
@@ -320,15 +325,7 @@ class ScriptBody:
             return None
         if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
             return None
-        program = command.program
-        if command.name == "srun":
-            expanded = self.body.all_expanded(program[1:])
-            taken = read_options([item for items in expanded for item in items], 0, srun=True).words
-            at = 1
-            while taken > 0 and at < len(program):
-                taken -= len(expanded[at - 1])
-                at += 1
-            program = program[at:]
+        program = command.program[self.body.programs.get(command.start, 0) :]
         values = words_of(self.text, program, self.body.values)
         variables = [(name, word_value(raw, self.body.values)) for name, raw in self.body.step_variables]
         if not values or any(value is None or "$(" in value for _, value in variables):

@@ -163,22 +163,31 @@ class SrunOptions:
             self.ledger.mapped(option.line, option.text, "resources.nodes")
 
     def _image(self, option: SlurmOption, value: str) -> None:
+        is_file = value.endswith((".sqsh", ".squashfs", ".sif")) or value.startswith(("/", "."))
+        self.take_image(option, is_file=is_file)
+
+    def take_image(self, option: SlurmOption, *, is_file: bool) -> None:
+        """Take the image of a container.
+
+        :param is_file: the value is a file, not an image of a registry.
+        """
+        # enroot writes `registry#name`; without a registry it is Docker Hub.
+        image = (option.value or "").removeprefix("docker://").replace("#", "/", 1)
+        field = "environment.image"
         if self.keeps_image:
-            self.ledger.changed(option.line, option.text, "environment.image", "--image replaces it")
-        elif "$" in value or not value:
+            self.ledger.changed(option.line, option.text, field, "--image replaces it")
+        elif "$" in image or not image:
             self._unknown_image = (option.line, "the script computes the image")
-            self.ledger.changed(
-                option.line, option.text, "environment.image", "the script computes it: --image names it"
-            )
-        elif value.endswith((".sqsh", ".squashfs", ".sif")):
-            self._unknown_image = (option.line, f"`{value}` is a file, not an image of a registry")
+            self.ledger.changed(option.line, option.text, field, "the script computes it: --image names it")
+        elif is_file:
+            self._unknown_image = (option.line, f"`{image}` is a file, not an image of a registry")
             note = "a file is not an image of a registry: --image names the image that it was made from"
-            self.ledger.changed(option.line, option.text, "environment.image", note)
+            self.ledger.changed(option.line, option.text, field, note)
+        elif self.draft.get(field) not in (None, image):
+            self.ledger.dropped(option.line, option.text, f"the container has one image: `{self.draft.get(field)}`")
         else:
-            # enroot writes `registry#name`; without a registry it is Docker Hub.
-            image = value.removeprefix("docker://").replace("#", "/", 1)
-            self.draft.set("environment.image", image, option.line)
-            self.ledger.mapped(option.line, option.text, "environment.image")
+            self.draft.set(field, image, option.line)
+            self.ledger.mapped(option.line, option.text, field)
 
     def _mounts(self, option: SlurmOption, value: str) -> None:
         taken = {item["mountPath"] if "mountPath" in item else item["path"] for item in self._workdirs()}

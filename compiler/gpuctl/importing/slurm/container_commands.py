@@ -1,0 +1,183 @@
+"""Commands that start a program in a container, such as `apptainer exec`: the pod is that container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.line_ledger import Outcome
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_syntax import BodyWord
+from gpuctl.importing.slurm.sbatch_options import SlurmOption
+from gpuctl.importing.slurm.srun_options import SrunOptions
+from gpuctl.language.names import is_env_name
+
+_STARTER = r"(?:\S*/)?(?:(apptainer|singularity)|docker|podman|nerdctl)\Z"
+# Options with a value; others have none, or one after `=`.
+_OF_APPTAINER = """
+-B --bind -H --home -S --scratch -W --workdir -o --overlay --add-caps --app --apply-cgroups --cpus --cwd --dns
+--drop-caps --env --env-file --fusemount --hostname --memory --mount --network --network-args --no-mount --pem-path
+--pwd --security
+"""
+_OF_DOCKER = """
+-e -h -l -m -p -u -v -w --add-host --annotation --cap-add --cap-drop --cgroup-parent --cidfile --cpus --cpuset-cpus
+--cpu-shares --device --dns --entrypoint --env --env-file --expose --gpus --group-add --hostname --ip --ipc --label
+--log-driver --log-opt --memory --memory-swap --mount --name --net --network --pid --platform --publish --pull
+--restart --runtime --security-opt --shm-size --stop-signal --stop-timeout --tmpfs --ulimit --user --volume --workdir
+"""
+_VALUED = {True: frozenset(_OF_APPTAINER.split()), False: frozenset(_OF_DOCKER.split())}
+"""Is it Apptainer -> options with a value."""
+_FIELDS = {
+    True: {"-B": "mounts", "--bind": "mounts", "--pwd": "workdir", "--cwd": "workdir", "--env": "envs"},
+    False: {
+        "-v": "mounts",
+        "--volume": "mounts",
+        "-w": "workdir",
+        "--workdir": "workdir",
+        "-e": "env",
+        "--env": "env",
+    },
+}
+_SUPERFLUOUS = {
+    **dict.fromkeys(("--nv", "--nvccli", "--rocm", "--gpus", "--runtime"), "a pod has the GPUs of `resources.gpu`"),
+    **dict.fromkeys(("-w", "--writable", "--writable-tmpfs"), "the file system of a container is writable"),
+    **dict.fromkeys(("--ipc", "--shm-size"), "shared memory is `resources.shm`"),
+    **dict.fromkeys(
+        ("--no-home", "-c", "--contain", "-C", "--containall"), "only the mounts of the document are mounted"
+    ),
+    **dict.fromkeys(("-e", "--cleanenv"), "a container has the variables of the document and of its image"),
+    **dict.fromkeys(("--rm", "-i", "-t", "-it", "-ti", "--tty", "--interactive", "--init", "--name", "-q"), None),
+    **dict.fromkeys(("--quiet", "-s", "--silent", "--disable-cache"), None),
+}
+_MOUNT = "mount the directory in `storage.workdirs`"
+_NO_EQUAL = {
+    **dict.fromkeys(("-H", "--home", "-S", "--scratch", "-W", "-o", "--overlay", "--mount", "--tmpfs"), _MOUNT),
+    "--env-file": "variables are `environment.env`",
+    **dict.fromkeys(("-p", "--publish"), "`gpuctl port-forward NAME` reaches a port of a pod"),
+    **dict.fromkeys(("--network", "--net"), "use `resources.network`"),
+    **dict.fromkeys(("-u", "--user"), "users are `security.user` and `security.group`"),
+    "--entrypoint": "write the program into `environment.command`",
+}
+_MOST_WORDS = 20
+_BIND_VARIABLE = r"(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\Z"
+_OF_CONTAINER = r"(?:APPTAINER|SINGULARITY)ENV_(\w+)\Z"
+_OPTIONS_IN_VARIABLE = r"\"?\$\{?\w*(?:ARG|OPT|BIND|FLAG|MOUNT)"
+
+
+def container_variable(name: str, value: str, line: int, srun: SrunOptions) -> str | None:
+    """Take a variable that Apptainer reads. Return its field; None if it is another variable.
+
+    :param value: its value, which is known.
+    """
+    inner = re.match(_OF_CONTAINER, name)
+    if inner is not None:
+        srun.draft.set_item("environment.env", inner[1], value, line)
+        return f"environment.env.{inner[1]}"
+    if re.match(_BIND_VARIABLE, name) is None:
+        return None
+    srun.take([SlurmOption("container-mounts", value, name, line)])
+    return "storage.workdirs"
+
+
+class _Container(NamedTuple):
+    """A command that starts a container: the places of its options, its image and its program among its words."""
+
+    options: list[tuple[int, str, str | None]]
+    image: int
+    program: int
+
+
+def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOptions) -> int:
+    """Add the image, mounts and directory of a container to the document. Return the index of its program.
+
+    0 if the command starts no container, or if it is not known which program that runs.
+    """
+    known: list[str] = []
+    owners: list[int] = []
+    for index, found in enumerate(body.all_expanded(words)):
+        known += found
+        owners += [index] * len(found)
+    match = re.match(_STARTER, known[0]) if known else None
+    if match is None:
+        return 0
+    is_apptainer = match[1] is not None
+    lines = body.line(words[0].start), body.line(words[-1].end - 1)
+    start = _parse(known, is_apptainer)
+    if start is None:
+        return 0
+    if start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
+        note = "a pod is a container and starts no other: write its image and program into the document"
+        body.remarks.dropped(*lines, note)
+        return 0
+    if re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
+        body.remarks.dropped(*lines, "a variable has options of the container that are not known: write them out")
+        return 0
+    for at, name, value in start.options:
+        _option(srun, body.line(words[owners[at]].start), _FIELDS[is_apptainer].get(name), name, value)
+    image = body.images.get(known[start.image], known[start.image])
+    line = body.line(words[owners[start.image]].start)
+    is_file = is_apptainer and not image.startswith("docker://")
+    srun.take_image(SlurmOption("container-image", image, image, line), is_file=is_file)
+    if is_apptainer and "run" in known[: start.image]:
+        note = "`run` also starts the entrypoint of the image: `environment.args` in place of `command` does that"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+    return owners[start.program]
+
+
+def remember_pulled_image(body: BodyState, words: Sequence[BodyWord]) -> None:
+    """Remember the image of `apptainer pull FILE docker://IMAGE`, or of `build`, for commands that use the file."""
+    known = [item for found in body.all_expanded(words[:_MOST_WORDS]) for item in found]
+    if len(known) < 4 or re.match(_STARTER, known[0]) is None or known[1] not in ("pull", "build"):
+        return
+    if known[-1].startswith("docker://") and "$" not in known[-1]:
+        body.images[known[-2]] = known[-1]
+
+
+def _parse(words: Sequence[str], is_apptainer: bool) -> _Container | None:
+    """Return the parts of a command; None if it does another thing than to run a program."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 1
+    if words[at : at + 1] not in ([["exec"], ["run"]] if is_apptainer else [["run"]]):
+        return None
+    options: list[tuple[int, str, str | None]] = []
+    at += 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        name, equals, value = words[at].partition("=")
+        if equals or name not in _VALUED[is_apptainer]:
+            options.append((at, name, value if equals else None))
+            at += 1
+        else:
+            options.append((at, name, words[at + 1] if at + 1 < len(words) else None))
+            at += 2
+    at += words[at : at + 1] == ["--"]
+    return _Container(options, at, at + 1) if at < len(words) else None
+
+
+def _option(srun: SrunOptions, line: int, field: str | None, name: str, value: str | None) -> None:
+    text = name if value is None else f"{name} {value}"
+    if field in ("mounts", "workdir") and value is not None:
+        srun.take([SlurmOption(f"container-{field}", value, text, line)])
+    elif field in ("env", "envs") and value is not None:
+        _variables(srun, text, line, value.split(",") if field == "envs" else [value])
+    elif name in _SUPERFLUOUS:
+        srun.ledger.mapped(line, text, None, _SUPERFLUOUS[name])
+    else:
+        srun.ledger.dropped(line, text, _NO_EQUAL.get(name, "it has no equal in a document"))
+
+
+def _variables(srun: SrunOptions, text: str, line: int, values: Sequence[str]) -> None:
+    """Add the variables of an option to the document."""
+    for item in values:
+        name, equals, value = item.partition("=")
+        if name in RESERVED_ENV:
+            srun.ledger.mapped(line, text, None, f"gpuctl sets `{name}`")
+        elif not equals or not is_env_name(name):
+            srun.ledger.dropped(line, text, f"`{name}` has no value here: write it into `environment.env`")
+        elif "$" in value:
+            srun.ledger.dropped(line, text, f"the value of `{name}` is not known: write it into `environment.env`")
+        else:
+            srun.draft.set_item("environment.env", name, value, line)
+            srun.ledger.mapped(line, text, f"environment.env.{name}")
