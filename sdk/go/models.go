@@ -1012,6 +1012,11 @@ type LedgerRow struct {
 	Coverage *float64 `json:"coverage"`
 	// True if the parts add up. If not, this is an error of the service.
 	Closes bool `json:"closes"`
+	// With `costs`: the cost of the allocated GPU-seconds by the platform's prices; null if a model has no price, or if it
+	// is no longer recorded which models were held.
+	Cost *float64 `json:"cost"`
+	// The currency of `cost`.
+	Currency *string `json:"currency"`
 }
 
 // LedgerRowsAfter: One page of ledger rows, in cursor order.

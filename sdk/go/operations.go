@@ -2267,6 +2267,13 @@ type GetUsageLedgerOptions struct {
 	Namespace string
 	// Namespaces to leave out, separated by commas.
 	ExcludeNamespaces string
+	// Sort key; unknown values are last.
+	OrderBy string
+	// Ascending or descending.
+	OrderDirection string
+	// Return `cost` and `currency`. Only with step=total, and not with by=node: it is not recorded which pods held the GPUs
+	// of a node.
+	Costs bool
 	// Name of a cluster. Default: the cluster of this service. Other clusters are only for callers who see all namespaces
 	// and pools.
 	Cluster string
@@ -2303,6 +2310,9 @@ func (c *Client) GetUsageLedger(ctx context.Context, options *GetUsageLedgerOpti
 	set(query, "value", options.Value)
 	set(query, "namespace", options.Namespace)
 	set(query, "exclude_namespaces", options.ExcludeNamespaces)
+	set(query, "order_by", options.OrderBy)
+	set(query, "order_direction", options.OrderDirection)
+	set(query, "costs", options.Costs)
 	set(query, "cluster", options.Cluster)
 	set(query, "start_time", options.StartTime)
 	set(query, "end_time", options.EndTime)

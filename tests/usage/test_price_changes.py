@@ -16,10 +16,15 @@ import pytest
 
 from gpuctl.cli.main import run
 from gpuctl.language.platform_document import UsagePrices
-from gpuctl.reading.price_list import price_list
+from gpuctl.reading.price_list import PriceList, price_list
+from gpuctl_usage.answers.hourly_answers import HoursQuery
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.ledger_costs import with_costs
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl_usage.sums import Level
 from support.month_tables import cents, tables_of_markdown
 from support.small_usage import UsageWorld, Worker, small_world
 
@@ -145,6 +150,43 @@ def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
             assert [found["total_idle_cost"], found["workloads"][0]["idle_cost"]] == pytest.approx(
                 [cost] * 2, abs=0.006
             )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cost_of_ledger_rows(case: str, tmp_path: Path) -> None:
+    hours = HoursQuery("", START, END, step=StepUnit.TOTAL)
+    prices = price_list(UsagePrices.model_validate(stated(case)))
+    groups: dict[Level, Callable[[Worker], str]] = {
+        Level.CLUSTER: lambda worker: "",
+        Level.NAMESPACE: lambda worker: worker.workload.namespace,
+        Level.LABEL: lambda worker: worker.labels.get("team", "__unset__"),
+        Level.WORKLOAD: lambda worker: worker.workload.uid,
+        Level.MODEL: lambda worker: MODELS[worker.node],
+    }
+    with closing(WORLD.collected(tmp_path / "usage.db", START, END)) as database:
+        for level, group in groups.items():
+            key = "team" if level is Level.LABEL else ""
+            rows = with_costs(database, hours, level, key, ledger(database, hours, level, key), prices)
+            costs = {name: held for name, (held, _) in costs_of(WORLD.workers, case, group).items()}
+            assert {row["value"]: row["cost"] for row in rows} == pytest.approx(costs, abs=0.006), level
+            assert {row["currency"] for row in rows} == {"CNY"}
+
+
+def test_cost_of_ledger_rows_is_unknown_without_prices_or_holdings(tmp_path: Path) -> None:
+    hours = HoursQuery("", START, END, step=StepUnit.TOTAL)
+
+    def costs(prices: PriceList) -> dict[str, float | None]:
+        found = ledger(database, hours, Level.NAMESPACE)
+        return {row["value"]: row["cost"] for row in with_costs(database, hours, Level.NAMESPACE, "", found, prices)}
+
+    with closing(WORLD.collected(tmp_path / "usage.db", START, END)) as database:
+        assert set(costs(PriceList()).values()) == {None}
+        # Only chat holds A100s and nothing else.
+        partly = costs(PriceList({"A100-80G": 2.0}))
+        assert [name for name, cost in partly.items() if cost is not None] == ["serving"]
+        with closing(sqlite3.connect(tmp_path / "usage.db")) as direct, direct:
+            direct.execute("DELETE FROM holdings WHERE namespace = 'serving'")
+        assert costs(PriceList({"A100-80G": 2.0, "H20": 1.0}))["serving"] is None
 
 
 def test_report_shows_prices_with_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -272,6 +272,13 @@ class LedgerRow(UsageValue):
     closes: bool = Field(
         description="True if the parts add up. If not, this is an error of the service.", examples=[True]
     )
+    cost: float | None = Field(
+        default=None,
+        description="With `costs`: the cost of the allocated GPU-seconds by the platform's prices; null if a model has "
+        "no price, or if it is no longer recorded which models were held.",
+        examples=[576.0],
+    )
+    currency: str | None = Field(default=None, description="The currency of `cost`.", examples=["CNY"])
 
 
 class HeldByWorkload(UsageValue):

@@ -64,7 +64,8 @@ def group_costs(
     found = []
     for group in groups:
         own = of_group.get(group.holder, [])
-        if not _same(sum(row.held for row in own), group.total.held) or any(row.model not in prices for row in own):
+        is_whole = is_same_time(sum(row.held for row in own), group.total.held)
+        if not is_whole or any(row.model not in prices for row in own):
             found.append(GroupCost(None, None))
             continue
         held = sum(row.held / HOUR * prices[row.model] for row in own)
@@ -100,7 +101,7 @@ def total_costs(
         amounts = []
         for name in GroupCost._fields:
             seen = sum(getattr(use, name) or 0.0 for use, _ in own)
-            is_whole = _same(seen, getattr(group.total, name) or 0.0)
+            is_whole = is_same_time(seen, getattr(group.total, name) or 0.0)
             amounts.append(sum_known(getattr(of_group, name) for _, of_group in own) if is_whole else None)
         found.append(GroupCost(*amounts))
     return found
@@ -126,8 +127,9 @@ def _idle_cost(
             return None
         idle += left
         cost += left / HOUR * prices[all_of_it[0].model]
-    return cost if _same(idle, group.total.idle) else None
+    return cost if is_same_time(idle, group.total.idle) else None
 
 
-def _same(one: float, other: float) -> bool:
+def is_same_time(one: float, other: float) -> bool:
+    """Return True if two sums of GPU-seconds differ by no more than rounding errors."""
     return abs(one - other) <= max(1.0, _LOST * other)

@@ -1099,6 +1099,12 @@ class LedgerRow(Answer):
     """Measured part of the allocated GPU-seconds, 0 to 1."""
     closes: bool
     """True if the parts add up. If not, this is an error of the service."""
+    cost: float | None = None
+    """With `costs`: the cost of the allocated GPU-seconds by the platform's prices; null if a model has no price, or
+    if it is no longer recorded which models were held.
+    """
+    currency: str | None = None
+    """The currency of `cost`."""
 
 
 class LedgerRowsAfter(Answer):

@@ -2409,6 +2409,9 @@ class Operations(ABC):
         value: str | None = None,
         namespace: str | None = None,
         exclude_namespaces: str | None = None,
+        order_by: str | None = None,
+        order_direction: str | None = None,
+        costs: bool | None = None,
         cluster: str | None = None,
         start_time: str | None = None,
         end_time: str | None = None,
@@ -2428,6 +2431,10 @@ class Operations(ABC):
         :param value: Only this namespace, value, workload (uid), node or model. Default: all.
         :param namespace: Namespace. Default: all visible namespaces.
         :param exclude_namespaces: Namespaces to leave out, separated by commas.
+        :param order_by: Sort key; unknown values are last.
+        :param order_direction: Ascending or descending.
+        :param costs: Return `cost` and `currency`. Only with step=total, and not with by=node: it is not recorded
+            which pods held the GPUs of a node.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
         :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
@@ -2453,6 +2460,9 @@ class Operations(ABC):
                         "value": value,
                         "namespace": namespace,
                         "exclude_namespaces": exclude_namespaces,
+                        "order_by": order_by,
+                        "order_direction": order_direction,
+                        "costs": costs,
                         "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
@@ -4966,6 +4976,9 @@ class AsyncOperations(ABC):
         value: str | None = None,
         namespace: str | None = None,
         exclude_namespaces: str | None = None,
+        order_by: str | None = None,
+        order_direction: str | None = None,
+        costs: bool | None = None,
         cluster: str | None = None,
         start_time: str | None = None,
         end_time: str | None = None,
@@ -4985,6 +4998,10 @@ class AsyncOperations(ABC):
         :param value: Only this namespace, value, workload (uid), node or model. Default: all.
         :param namespace: Namespace. Default: all visible namespaces.
         :param exclude_namespaces: Namespaces to leave out, separated by commas.
+        :param order_by: Sort key; unknown values are last.
+        :param order_direction: Ascending or descending.
+        :param costs: Return `cost` and `currency`. Only with step=total, and not with by=node: it is not recorded
+            which pods held the GPUs of a node.
         :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
             who see all namespaces and pools.
         :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
@@ -5010,6 +5027,9 @@ class AsyncOperations(ABC):
                         "value": value,
                         "namespace": namespace,
                         "exclude_namespaces": exclude_namespaces,
+                        "order_by": order_by,
+                        "order_direction": order_direction,
+                        "costs": costs,
                         "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,

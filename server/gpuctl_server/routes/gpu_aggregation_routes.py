@@ -67,6 +67,7 @@ from gpuctl_usage.answers.name_answers import namespace_names
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import IdleRule
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
@@ -109,6 +110,10 @@ Idle = Annotated[
         description="Include rows of zero for those that held GPUs within the retention period, but not in this step.",
     ),
 ]
+OrderBy = Annotated[
+    Literal["time", "utilization", "allocated_gpu_count"], Query(description="Sort key; unknown values are last.")
+]
+OrderDirection = Annotated[Literal["asc", "desc"], Query(description="Ascending or descending.")]
 _NAMESPACES = "/gpu-aggregation/namespaces/hourly-stats"
 _LEDGER = "/gpu-aggregation/ledger?by=namespace"
 _WORKLOADS = "/gpu-aggregation/workloads/hourly-stats"
@@ -265,11 +270,8 @@ def workload_hours(
     exclude_namespaces: Excluded = "",
     workload_name: Annotated[str, Query(max_length=253, description="Name of the workload.", examples=["bert"])] = "",
     workload_type: Annotated[str, Query(max_length=63, description="Kind of the workload.", examples=["Job"])] = "",
-    order_by: Annotated[
-        Literal["time", "utilization", "allocated_gpu_count"],
-        Query(description="Sort key; unknown values are last."),
-    ] = "time",
-    order_direction: Annotated[Literal["asc", "desc"], Query(description="Ascending or descending.")] = "asc",
+    order_by: OrderBy = "time",
+    order_direction: OrderDirection = "asc",
 ) -> Response:
     """Return the usage of workloads in the visible namespaces, one row per workload and step. JSON always has pages;
     CSV only if a page is requested.
@@ -345,11 +347,21 @@ def ledger(
     ] = "",
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
+    order_by: OrderBy = "time",
+    order_direction: OrderDirection = "asc",
+    costs: Annotated[
+        bool,
+        Query(
+            description="Return `cost` and `currency`. Only with step=total, and not with by=node: it is not recorded "
+            "which pods held the GPUs of a node."
+        ),
+    ] = False,
 ) -> Response:
     """Return the use of all GPU-seconds: what they were available for, allocated to and used by. Rows other than
     namespaces and workloads are only for callers who see all namespaces.
     """
     from gpuctl_usage.answers.ledger_answers import ledger as answer
+    from gpuctl_usage.answers.ledger_costs import PRICED, with_costs
 
     level = Level(by)
     if level in (Level.WORKLOAD, Level.NODE):
@@ -364,10 +376,21 @@ def ledger(
     elif namespace or exclude_namespaces:
         said = "namespace" if namespace else "exclude_namespaces"
         raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
+    if costs and (query.hours.step is not StepUnit.TOTAL or level not in PRICED):
+        raise Problem(400, "costs: only with step=total, and not with by=node", error="InvalidRequest")
     about: dict[str, Any] = {"value": value, "namespace": namespace}
-    return _rows(
-        service, caller, query, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about)
-    )
+    about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
+    prices = price_list(service.platform.platform.usage.prices)
+
+    def ask(database: Database, hours: HoursQuery) -> RowsOrPage:
+        found = answer(database, hours, level, key, **about)
+        if not costs:
+            return found
+        if isinstance(found, list):
+            return with_costs(database, hours, level, key, found, prices)
+        return {**found, "data": with_costs(database, hours, level, key, found["data"], prices)}
+
+    return _rows(service, caller, query, LedgerRow, ask)
 
 
 @router.get("/waste", responses=_of(WasteAnswer))
