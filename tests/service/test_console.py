@@ -27,6 +27,20 @@ def test_login_shows_the_overview_and_logout_ends_it(visit: Visit) -> None:
     page.wait_for_selector("#token")
 
 
+def test_ended_session_says_so_and_the_next_login_returns_to_the_page(visit: Visit) -> None:
+    page = visit.log_in("vera").page
+    visit.open("/pools")
+    page.get_by_role("heading", name="Pools").wait_for()
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Reload").click()
+    visit.see("Your session has ended.")
+    page.locator("#token:focus").wait_for()
+    page.keyboard.type(visit.served.tokens["vera"])
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Pools").wait_for()
+    visit.troubles.clear()
+
+
 def test_wrong_token_is_an_error_beside_the_field(visit: Visit) -> None:
     visit.page.goto(visit.served.url)
     visit.page.fill("#token", "wrong")

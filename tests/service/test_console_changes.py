@@ -51,6 +51,8 @@ def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place
     visit.see("would be paused", "dialog")
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")
+    # The focus is where it was.
+    page.locator("button:focus", has_text="Pause").wait_for()
     assert served.get("/jobs/train", namespace=place.namespace)["status"] == "running"
     plan_of(page, "Pause")
     carry_out(page)

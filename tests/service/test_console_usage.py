@@ -22,26 +22,54 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
     database = tmp_path / "usage.db"
     uid = plane.get("namespace", "kube-system")["metadata"]["uid"]
     write_past(database, uid, "demo", DAYS, [GpuNode("gpu-1", "A100-80G", 8), GpuNode("gpu-2", "A100-80G", 8)])
-    users: dict[str, Any] = {"admin": ("admin", None, None)}
-    with (
-        serving(tmp_path, plane.kubeconfig(), users, usage_database=str(database)) as own,
-        visiting(browser, own) as visit,
-    ):
-        page = visit.log_in().page
-        visit.open("/usage")
-        page.locator(".chart canvas").wait_for()
-        shares = page.locator("tbody tr td:nth-child(4)").all_inner_texts()
-        # Both weeks are known, so that they can be compared.
-        assert shares
-        assert any(share.endswith("%") for share in shares)
-        assert visit.barriers() == []
-        with page.expect_download() as download:
-            page.get_by_role("link", name="CSV").click()
-        rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
-        assert {row["level"] for row in rows} == {"namespace"}
-        page.select_option("select[name=by]", "label")
-        page.select_option("select[name=range]", "24h")
-        visit.see("gpuctl usage labels")
-        page.locator(".chart canvas").wait_for()
-        visit.open("/overview")
-        visit.see("GPU-hours were held and idle")
+    platform = tmp_path / "platform.yaml"
+    prices = "{currency: CNY, models: {A100-80G: 12.5}}"
+    platform.write_text(f"kind: platform\nversion: v0.1\nusage: {{prices: {prices}}}\n")
+    users: dict[str, Any] = {"admin": ("admin", None, None), "anna": ("user", ("nlp",), None)}
+    users["paula"] = ("admin", None, ("drill",))
+    settings = {"usage_database": str(database), "platform": str(platform)}
+    with serving(tmp_path, plane.kubeconfig(), users, **settings) as own:
+        with visiting(browser, own) as visit:
+            page = visit.log_in().page
+            visit.open("/usage")
+            page.locator(".chart canvas").wait_for()
+            shares = page.locator(".scroll td:nth-child(4)").all_inner_texts()
+            # Both weeks are known, so that they can be compared.
+            assert shares
+            assert any(share.endswith("%") for share in shares)
+            held, cost = (page.locator(f".scroll tr:first-child td:nth-child({n})").inner_text() for n in (2, 9))
+            assert float(cost.replace(",", "")) == pytest.approx(float(held.replace(",", "")) * 12.5, abs=1.5)
+            assert visit.barriers() == []
+            rows = _csv(page, "CSV of the table")
+            assert [row["value"] for row in rows] == page.locator(".scroll td:first-child").all_inner_texts()
+            assert all(float(row["cost"]) > 0 for row in rows)
+            assert len(_csv(page, "CSV over time")) > len(rows)
+            page.select_option("select[name=by]", "label")
+            page.select_option("select[name=range]", "24h")
+            visit.see("gpuctl usage labels")
+            page.locator(".chart canvas").wait_for()
+            visit.open("/usage?range=own&first=2026-02-02&last=2026-02-01")
+            visit.see("The last day is before the first one.")
+            visit.open("/overview")
+            visit.see("GPU-hours were held and idle")
+        with visiting(browser, own) as visit:
+            # Only what a token of one namespace may see is asked for.
+            visit.log_in("anna").open("/usage?by=model")
+            visit.see("gpuctl usage namespaces -n nlp --last 7d")
+            visit.page.locator(".chart canvas").wait_for()
+            assert visit.page.locator(".scroll td:first-child").all_inner_texts() == ["nlp"]
+            assert visit.page.locator("select[name=by] option").count() == 2
+        with visiting(browser, own) as visit:
+            # Usage does not record pools: what a token of some pools may not see is not asked for.
+            visit.log_in("paula").open("/overview")
+            visit.see("usage is not recorded by pool")
+            visit.open("/usage?by=node")
+            visit.see("gpuctl usage namespaces --last 7d")
+            visit.page.locator(".chart canvas").wait_for()
+
+
+def _csv(page: Any, button: str) -> list[dict[str, str]]:
+    """Press a button and return the rows of the file."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button).click()
+    return list(csv.DictReader(download.value.path().read_text().splitlines()))

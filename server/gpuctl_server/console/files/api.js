@@ -1,12 +1,13 @@
 /** Requests to the REST API with the session of this browser. */
 import { language } from "./prefs.js";
+import { t } from "./texts.js";
 import { signal } from "./vendor/signals.js";
 
 const BASE = "api/v1";
 const SESSION = "console/session";
 const PATIENCE = 60_000;
 
-/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, usage: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
+/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
 
 /** The session; null until it is known. @type {import("./vendor/signals.js").Signal<Session | null>} */
 export const session = signal(null);
@@ -32,19 +33,44 @@ export class ApiError extends Error {
  * @returns {Promise<any>}
  */
 export async function call(method, path, { query = {}, body, signal: ended } = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== "" && value != null);
-  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return sent(method, `${BASE}${path}${text ? `?${text}` : ""}`, body, ended);
+  return sent(method, urlOf(path, query), body, ended);
 }
 
 /** @param {string} path @param {Record<string, unknown>} [query] @param {AbortSignal} [ended] */
 export const get = (path, query, ended) => call("GET", path, { query, signal: ended });
+
+/** Return an answer that is not JSON. @param {string} path @param {Record<string, unknown>} query */
+export const getText = (path, query) => received("GET", urlOf(path, query), undefined);
+
+/** @param {string} path below /api/v1 @param {Record<string, unknown>} query empty values are left out */
+function urlOf(path, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value != null);
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return `${BASE}${path}${text ? `?${text}` : ""}`;
+}
 
 /**
  * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended]
  * @returns {Promise<any>}
  */
 async function sent(method, url, body, ended) {
+  return parsed(await received(method, url, body, ended), "not JSON");
+}
+
+/** Return the JSON of an answer; that of a proxy, such as a page about a bad gateway, is none. @param {string} text @param {string} message */
+function parsed(text, message) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    return { message };
+  }
+}
+
+/**
+ * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended]
+ * @returns {Promise<string>}
+ */
+async function received(method, url, body, ended) {
   const limit = AbortSignal.timeout(PATIENCE);
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json", "Accept-Language": language.value };
@@ -64,22 +90,14 @@ async function sent(method, url, body, ended) {
     text = await response.text();
   } catch (error) {
     if (ended?.aborted) throw error;
-    const message = limit.aborted ? `no answer within ${PATIENCE / 1000} s` : "the service cannot be reached";
-    throw new ApiError(0, { error: "NoAnswer", message });
-  }
-  /** @type {any} */
-  let value = null;
-  try {
-    value = text ? JSON.parse(text) : null;
-  } catch {
-    // An answer of a proxy, such as a page about a bad gateway.
-    value = { message: `HTTP ${response.status} ${response.statusText}` };
+    const message = limit.aborted ? t("The service has not answered within {count} s.", { count: PATIENCE / 1000 }) : t("The service cannot be reached.");
+    throw new ApiError(0, { error: t("No answer"), message });
   }
   if (!response.ok) {
-    if (response.status === 401 && session.value?.name) session.value = { ...session.value, name: null };
-    throw new ApiError(response.status, value);
+    if (response.status === 401 && session.value?.name) session.value = { ...session.value, name: null, hasEnded: true };
+    throw new ApiError(response.status, parsed(text, `HTTP ${response.status} ${response.statusText}`));
   }
-  return value;
+  return text;
 }
 
 /** Find the session of this browser. */
@@ -89,12 +107,18 @@ export async function findSession() {
 
 /** @param {string} token */
 export async function logIn(token) {
-  session.value = await sent("POST", SESSION, { token });
+  const found = await sent("POST", SESSION, { token });
   rights.clear();
+  session.value = found;
 }
 
+/** End the session of this browser; one that has ended already is no error. */
 export async function logOut() {
-  await sent("DELETE", SESSION, undefined);
+  try {
+    await sent("DELETE", SESSION, undefined);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+  }
   rights.clear();
   const { auth, provider } = session.value || {};
   session.value = { name: null, csrf: "", auth, provider, usage: false, metrics: false, namespaces: null, pools: null };
@@ -116,4 +140,10 @@ export function right(action, resource, where = {}) {
     rights.set(key, found);
   }
   return found;
+}
+
+/** Return why the session may not see the usage of single workloads; "" if it may. Usage does not record pools. */
+export function withoutWorkloads() {
+  if (!session.value?.usage) return t("the service has no database of usage (the setting `usage_database`).");
+  return session.value.pools ? t("usage is not recorded by pool, and this token is limited to some pools.") : "";
 }

@@ -166,6 +166,7 @@ function Lines({ log, search, times, several }) {
       ref=${place}
       onScroll=${(event) => setAtEnd(event.target.scrollTop + event.target.clientHeight > event.target.scrollHeight - 30)}
     >
+      ${!shown.length && log.state !== "loading" && html`<p class="quiet">${wanted ? t("No line matches.") : t("There are no lines yet.")}</p>`}
       ${shown.map(
         (line) => html`<div class="line">
           ${times && html`<span class="quiet">${line.timestamp} </span>`}

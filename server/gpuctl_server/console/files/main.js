@@ -44,7 +44,8 @@ function Menu() {
   </nav>`;
 }
 
-function Settings() {
+/** @param {{onFailure: (error: any) => void}} props */
+function Settings({ onFailure }) {
   const symbols = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" });
   const names = /** @type {Record<string, string>} */ ({
     auto: t("Colours of the system"), light: t("Light colours"), dark: t("Dark colours"),
@@ -59,7 +60,7 @@ function Settings() {
     </button>
     ${session.value?.name &&
     html`<span class="user">${session.value.name}</span>
-      <button class="link" onClick=${() => logOut()}>${t("Log out")}</button>`}
+      <button class="link" onClick=${() => logOut().catch(onFailure)}>${t("Log out")}</button>`}
   </div>`;
 }
 
@@ -106,7 +107,7 @@ function Console() {
     <header class="top">
       <a class="brand" href="#/">gpuctl</a>
       ${inside && html`<${Menu} />`}
-      <${Settings} />
+      <${Settings} onFailure=${setFailure} />
     </header>
     ${failure
       ? html`<main><h1 class="hidden">gpuctl</h1><${Problem} error=${failure} retry=${find} /></main>`

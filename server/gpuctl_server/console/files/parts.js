@@ -35,6 +35,11 @@ export function Age({ time }) {
   return html`<time datetime=${time} title=${moment(time)}>${duration((now.value - Date.parse(time)) / 1000)}</time>`;
 }
 
+/** A time in the past, as "3 min ago". @param {{time: string}} props */
+export function Ago({ time }) {
+  return html`<time datetime=${time} title=${moment(time)}>${t("{age} ago", { age: duration((now.value - Date.parse(time)) / 1000) })}</time>`;
+}
+
 /** A text with `code` in backquotes. @param {{text: string}} props */
 export function Rich({ text }) {
   return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
@@ -84,7 +89,7 @@ export function Data({ loaded, children }) {
   ${children(data)}`;
 }
 
-/** @typedef {{head: string, cell: (row: any) => any, number?: boolean, wide?: boolean}} Column */
+/** `wide`: sentences and names that may be broken; `name`: the same, of less width. @typedef {{head: string, cell: (row: any) => any, number?: boolean, wide?: boolean, name?: boolean}} Column */
 
 /**
  * A table. On a narrow screen each row becomes a card.
@@ -104,7 +109,7 @@ export function Table({ label, columns, rows, rowKey, empty }) {
         ${rows.map(
           (row) => html`<tr key=${rowKey(row)}>
             ${shown.map(
-              (column) => html`<td data-head=${column.head} class=${`${column.number ? "number" : ""} ${column.wide ? "wide" : ""}`}>
+              (column) => html`<td data-head=${column.head} class=${["number", "wide", "name"].filter((name) => column[name]).join(" ")}>
                 <div>${column.cell(row)}</div>
               </td>`,
             )}
@@ -121,9 +126,9 @@ export function Pages({ total, page, size }) {
   if (!total) return null;
   const first = (page - 1) * size + 1;
   return html`<nav class="pages" aria-label=${t("Pages")}>
-    <span>${t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
-    ${last > 1 &&
-    html`<button disabled=${page <= 1} onClick=${() => setQuery({ page: page - 1 })}>${t("Previous")}</button>
+    <span>${page > last ? t("There are {last} pages only.", { last: number(last) }) : t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
+    ${(last > 1 || page > last) &&
+    html`<button disabled=${page <= 1} onClick=${() => setQuery({ page: Math.min(page - 1, last) })}>${t("Previous")}</button>
       <button disabled=${page >= last} onClick=${() => setQuery({ page: page + 1 })}>${t("Next")}</button>`}
   </nav>`;
 }
@@ -179,8 +184,13 @@ export function Dialog({ title, onClose, children }) {
   const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {
     const dialog = element.current;
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
     dialog?.showModal();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      // The focus returns to the button that opened it; if the change has removed that, to the heading of the page.
+      requestAnimationFrame(() => (before?.isConnected ? before : document.querySelector("h1"))?.focus());
+    };
   }, []);
   return html`<dialog ref=${element} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
     <h2>${title}</h2>

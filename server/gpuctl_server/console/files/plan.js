@@ -75,6 +75,11 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
     plan();
     return () => { turn.current += 1; };
   }, []);
+  const closing = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    // The button that had the focus is gone.
+    if (phase === "done") closing.current?.focus();
+  }, [phase]);
   async function carryOut() {
     setPhase("running");
     setError(null);
@@ -106,7 +111,7 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
     ${phase === "ready" && questions.length > 0 && html`<div class="why"><p><strong>${t("You confirm:")}</strong></p><ul>${questions.map((text) => html`<li><${Rich} text=${text} /></li>`)}</ul></div>`}
     <${Command} text=${command} />
     <div class="buttons">
-      <button onClick=${onClose}>${phase === "done" ? t("Close") : t("Cancel")}</button>
+      <button ref=${closing} autofocus onClick=${onClose}>${phase === "done" ? t("Close") : t("Cancel")}</button>
       ${phase !== "done" && html`<button class=${danger ? "danger" : "main"} disabled=${phase !== "ready" || refused} onClick=${carryOut}>${label}</button>`}
     </div>
   <//>`;

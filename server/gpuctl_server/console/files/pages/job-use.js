@@ -1,5 +1,5 @@
 /** The GPUs of a job over time: measured now, and as it was recorded, also after the job has ended. */
-import { get, session } from "../api.js";
+import { get, session, withoutWorkloads } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
 import { Absent, Command, Data, html, quoted } from "../parts.js";
@@ -10,9 +10,10 @@ const HOURS = 30 * 24;
 
 /** @param {{job: any}} props */
 export function JobUse({ job }) {
-  const { usage, metrics } = session.value || {};
+  const { metrics } = session.value || {};
+  const reason = withoutWorkloads();
   return html`${metrics ? html`<${Measured} job=${job} />` : html`<${Absent} reason=${t("the service has no Prometheus (the setting `prometheus`).")} />`}
-    ${usage ? html`<${Recorded} job=${job} />` : html`<${Absent} reason=${t("the service has no database of usage (the setting `usage_database`).")} />`}`;
+    ${reason ? html`<${Absent} reason=${reason} />` : html`<${Recorded} job=${job} />`}`;
 }
 
 /** @param {{job: any}} props */

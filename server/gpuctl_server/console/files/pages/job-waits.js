@@ -34,7 +34,7 @@ function Others({ title, jobs, namespace }) {
         { head: t("Job"), cell: (row) => html`<${Named} text=${row.job} namespace=${row.namespace || namespace} />`, wide: true },
         { head: t("Holds or asks for"), cell: (row) => row.amounts || "–" },
         jobs.some((job) => job.pods) && { head: t("Pods"), cell: (row) => (row.pods == null ? "–" : number(row.pods)), number: true },
-        jobs.some((job) => job.priority) && { head: t("Priority"), cell: (row) => row.priority, number: true },
+        jobs.some((job) => job.priority) && { head: t("Priority"), cell: (row) => (row.priority == null ? "–" : number(row.priority)), number: true },
       ]}
     />`;
 }

@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { Logs } from "../logs.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Age, Changes, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
+import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
@@ -112,8 +112,8 @@ function Summary({ job }) {
       [t("CPU and memory per pod"), resources.cpu != null && `${resources.cpu}, ${resources.memory ?? "–"}`],
       [t("Priority"), job.priority],
       [t("Applied by"), job.appliedBy],
-      [t("Created"), html`<${Age} time=${job.createdAt} />`],
-      [t("Started"), job.startedAt && html`<${Age} time=${job.startedAt} />`],
+      [t("Created"), html`<${Ago} time=${job.createdAt} />`],
+      [t("Started"), job.startedAt && html`<${Ago} time=${job.startedAt} />`],
       [t("Object"), job.k8sResources?.kind && `${job.k8sResources.kind}/${job.k8sResources.jobName}`],
       [t("Image"), job.images?.length > 0 && html`<span class="break">${job.images.join(", ")}</span>`],
       [t("Addresses"), places.length > 0 && html`<span class="break">${places.join(", ")}</span>`],

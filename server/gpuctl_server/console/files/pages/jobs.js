@@ -53,7 +53,7 @@ function List() {
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Kind"), cell: (row) => row.kind },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.progress != null && row.status === "running" ? html` <span class="quiet">${row.progress}%</span>` : ""}` },
-            { head: t("Pool"), cell: (row) => html`<a href=${address(["jobs"], { pool: row.pool })}>${row.pool}</a>` },
+            { head: t("Pool"), cell: (row) => html`<a href=${address(["jobs"], { pool: row.pool })}>${row.pool}</a>`, name: true },
             { head: t("GPUs"), cell: (row) => html`${row.gpu}${row.gpuType ? html` <span class="quiet">${row.gpuType}</span>` : ""}`, number: true },
             { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy || html`<span class="quiet">–</span>` },

@@ -3,7 +3,7 @@ import { logIn, session } from "../api.js";
 import { Problem, html } from "../parts.js";
 import { route } from "../route.js";
 import { t } from "../texts.js";
-import { useState } from "../vendor/preact-hooks.js";
+import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 
 /** Words in the address after a login that failed at the provider. @type {Record<string, string>} */
 const PROBLEMS = /* texts */ {
@@ -21,6 +21,8 @@ const HELP = /* texts */ {
 export function Login() {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
+  const token = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => token.current?.focus(), []);
   /** @param {SubmitEvent} event */
   async function submit(event) {
     event.preventDefault();
@@ -38,10 +40,11 @@ export function Login() {
   return html`<main class="login" id="main">
     <h1 tabindex="-1">${t("Log in")}</h1>
     ${PROBLEMS[route.value.query.problem] && html`<p class="problem" role="alert">${t(PROBLEMS[route.value.query.problem])}</p>`}
+    ${session.value?.hasEnded && !error && html`<p class="notes" role="status">${t("Your session has ended. Log in again to go on where you were.")}</p>`}
     ${session.value?.provider && html`<p><a class="button main" href="console/oidc/login">${t("Log in at your identity provider")}</a></p><p>${t("Or with a token:")}</p>`}
     <form onSubmit=${submit}>
       <label for="token">${t("Token")}</label>
-      <input id="token" name="token" type="password" autocomplete="current-password" spellcheck=${false} required aria-describedby="token-help" />
+      <input ref=${token} id="token" name="token" type="password" autocomplete="current-password" spellcheck=${false} required aria-describedby="token-help" />
       <p id="token-help" class="quiet">${help.map((part, place) => (place % 2 ? html`<code>${part}</code>` : part))}</p>
       ${error && html`<${Problem} error=${error} />`}
       <button class="main" disabled=${busy}>${t("Log in")}</button>

@@ -84,7 +84,7 @@ export default function New() {
       </div>
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
-        ${checked.state === "empty" && html`<p class="quiet">${t("Write or paste a document; it is checked while you type.")}</p>`}
+        ${checked.state === "empty" && html`<p class="quiet">${text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
         ${checked.error && html`<${Problem} error=${checked.error} />`}
         ${checked.details?.map((item) => html`<div class="finding ${item.severity}">
           <p><button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button> <strong>${item.severity}</strong> <code>${item.code}</code></p>

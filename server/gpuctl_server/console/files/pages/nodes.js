@@ -51,7 +51,7 @@ function List() {
             { head: t("Free"), cell: (row) => row.gpuFree, number: true },
             { head: t("GPUs used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.nodeName })} />` },
             { head: t("GPU type"), cell: (row) => row.gpuType || "–" },
-            { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–" },
+            { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–", name: true },
             { head: "CPU", cell: (row) => row.cpu, number: true },
             { head: t("Memory"), cell: (row) => row.memory, number: true },
             { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },

@@ -1,5 +1,5 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
-import { get, session } from "../api.js";
+import { get, withoutWorkloads } from "../api.js";
 import { useLoaded } from "../load.js";
 import { Absent, Age, Bar, Command, Data, Heading, JobName, Notes, Rich, Status, Table, gpus, html } from "../parts.js";
 import { address } from "../route.js";
@@ -42,11 +42,11 @@ export function PoolTable({ pools }) {
     rows=${pools}
     rowKey=${(row) => row.name}
     columns=${[
-      { head: t("Pool"), cell: (row) => html`<a href=${address(["pools", row.name])}>${row.name}</a>` },
+      { head: t("Pool"), cell: (row) => html`<a href=${address(["pools", row.name])}>${row.name}</a>`, name: true },
       { head: t("Free"), cell: (row) => number(row.gpuFree), number: true },
       { head: t("Used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.name })} />` },
       { head: t("Unavailable"), cell: (row) => row.gpuUnavailable || html`<span class="quiet">0</span>`, number: true },
-      { head: t("GPU types"), cell: (row) => row.gpuType.join(", ") || "–" },
+      { head: t("GPU types"), cell: (row) => row.gpuType.join(", ") || "–", name: true },
     ]}
   />`;
 }
@@ -62,7 +62,7 @@ export function TypeTable({ types }) {
       { head: t("Free"), cell: (row) => number(row.gpuFree), number: true },
       { head: t("Used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.gpuType })} />` },
       { head: t("Nodes"), cell: (row) => row.nodes.length, number: true },
-      { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–" },
+      { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–", name: true },
     ]}
   />`;
 }
@@ -109,7 +109,7 @@ function Verdict({ fit }) {
 function Holding() {
   const holding = useLoaded(async (ended) => {
     const jobs = await get("/jobs", { status: "running", sort: "gpu", pageSize: MOST }, ended);
-    const use = session.value?.usage ? await get("/gpu-aggregation/snapshots/latest", {}, ended).catch(() => null) : null;
+    const use = withoutWorkloads() ? null : await get("/gpu-aggregation/snapshots/latest", {}, ended).catch(() => null);
     const known = Object.entries(use?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
       (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
     );
@@ -132,7 +132,7 @@ function Holding() {
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Kind"), cell: (row) => row.kind },
             { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
-            { head: t("Pool"), cell: (row) => row.pool },
+            { head: t("Pool"), cell: (row) => row.pool, name: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
             { head: t("Since"), cell: (row) => html`<${Age} time=${row.startedAt || row.createdAt} />`, number: true },
             { head: t("Utilization"), cell: (row) => (row.utilization == null ? html`<span class="quiet">–</span>` : `${number(row.utilization)} %`), number: true },
@@ -144,10 +144,10 @@ function Holding() {
 }
 
 function Idle() {
-  const known = session.value?.usage;
+  const reason = withoutWorkloads();
   return html`<section aria-labelledby="idle">
     <h2 id="idle">${t("Held and idle")}</h2>
-    ${known ? html`<${IdleTable} />` : html`<${Absent} reason=${t("the service has no database of usage (the setting `usage_database`).")} />`}
+    ${reason ? html`<${Absent} reason=${reason} />` : html`<${IdleTable} />`}
   </section>`;
 }
 

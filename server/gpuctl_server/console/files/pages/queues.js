@@ -139,7 +139,7 @@ function JobsOfQueue({ jobs, label, empty }) {
       { head: t("Job"), cell: (row) => html`<${JobLink} namespace=${row.namespace} kind=${row.kind} name=${row.name} />`, wide: true },
       { head: t("Kind"), cell: (row) => row.kind },
       { head: t("GPUs"), cell: (row) => number(row.gpu), number: true },
-      { head: t("Priority"), cell: (row) => row.priority, number: true },
+      { head: t("Priority"), cell: (row) => number(row.priority), number: true },
       { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
     ]}
   />`;

@@ -1,25 +1,30 @@
-/** Usage of GPUs over time and by unit, compared with the period before. */
+/** Usage of GPUs over time and by unit, with its cost, compared with another period. */
 import { get, session } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
-import { Absent, Choice, Command, Data, Heading, Table, html, quoted } from "../parts.js";
+import { Absent, Choice, Command, Data, Heading, PagedTable, html, quoted } from "../parts.js";
 import { route, setQuery } from "../route.js";
 import { number, t } from "../texts.js";
+import { CsvButton } from "../usage/csv.js";
+import { OWN, RANGES, ZONE, optionsOf, periodOf } from "../usage/periods.js";
 
 const HOUR = 3600;
-const DAY = 24 * HOUR;
-/** Name of a range -> its length and the step of the curve. @type {Record<string, {seconds: number, step: string}>} */
-const RANGES = {
-  "24h": { seconds: DAY, step: "hour" },
-  "7d": { seconds: 7 * DAY, step: "hour" },
-  "30d": { seconds: 30 * DAY, step: "day" },
-  "90d": { seconds: 90 * DAY, step: "day" },
-};
-const UNITS = ["namespace", "workload", "node", "model", "label"];
+/** Units of rows. @type {Record<string, string>} */
+const UNITS = /* texts */ { namespace: "Namespace", workload: "Workload", node: "Node", model: "GPU type", label: "Label" };
 const UNITS_OF_NAMESPACES = ["namespace", "workload"];
+/** Units that a token of some pools may not see: usage does not record pools. */
+const UNITS_OF_ALL_POOLS = ["workload", "node"];
 /** Part of a period that must be known, to compare it with another. */
 const COMPARABLE = 0.9;
 const PARTS = ["busy", "held_idle", "held_unobserved", "free"];
+/** Rows that are shown, in pages; the CSV has all. */
+const MOST = 200;
+const SHOWN = 50;
+/** Rows of the other period: more than are shown, because their order is another one. */
+const MOST_BEFORE = 1000;
+/** The value of a label that is not set. */
+const UNSET = "__unset__";
+const LEDGER = "/gpu-aggregation/ledger";
 
 export default function Usage() {
   if (!session.value?.usage) {
@@ -28,126 +33,149 @@ export default function Usage() {
   return html`<${Known} />`;
 }
 
-/** Return the ends of a period in whole hours, and of the one before. @param {string} range */
-function periods(range) {
-  const end = Math.ceil(Date.now() / 1000 / HOUR) * HOUR;
-  const length = RANGES[range].seconds;
-  const text = (/** @type {number} */ seconds) => new Date(seconds * 1000).toISOString().replace(".000", "");
-  return { start: text(end - length), end: text(end), before: text(end - 2 * length) };
-}
-
 function Known() {
   const query = route.value.query;
-  const range = Object.hasOwn(RANGES, query.range) ? query.range : "7d";
   const own = session.value?.namespaces;
-  const units = own ? UNITS_OF_NAMESPACES : UNITS;
+  const units = (own ? UNITS_OF_NAMESPACES : Object.keys(UNITS)).filter((unit) => !session.value?.pools || !UNITS_OF_ALL_POOLS.includes(unit));
   const by = units.includes(query.by) ? query.by : "namespace";
   // The usage of all namespaces is not shown to a token of some of them.
   const namespace = query.namespace || own?.[0] || "";
-  const keys = useLoaded(async (ended) => (own ? { data: [] } : get("/gpu-aggregation/dimension-keys", { dimension_type: "label" }, ended)), [own], 0);
-  const key = by === "label" ? query.key || keys.data?.data[0] || "" : "";
-  const { start, end, before } = periods(range);
-  const scope = { namespace: by === "node" || by === "model" ? "" : namespace };
-  const total = { by, key, ...scope, step: "total", page_size: 1000 };
-  const ready = by !== "label" || key;
+  const names = useLoaded(
+    async (ended) => {
+      const namespaces = await get("/gpu-aggregation/namespaces", {}, ended);
+      const keys = own ? { data: [] } : await get("/gpu-aggregation/dimension-keys", { dimension_type: "label" }, ended);
+      return { namespaces: namespaces.data, keys: keys.data };
+    },
+    [own],
+    0,
+  );
+  const { namespaces = own || [], keys = [] } = names.data || {};
+  const key = by === "label" ? query.key || keys[0] || "" : "";
+  const period = periodOf(query);
+  const { start, end, step, before } = period;
+  const ofNamespaces = UNITS_OF_NAMESPACES.includes(by);
+  const rows = { by, key, namespace: ofNamespaces ? namespace : "" };
+  const isReady = by !== "label" || key || names.error || names.data;
   const loaded = useLoaded(
     async (ended) => {
-      if (!ready) return { curve: [], rows: [] };
+      if (!isReady || !start) return { curve: [], rows: [], total: 0 };
+      if (by === "label" && !key) return { curve: [], rows: [], total: 0 };
+      const most = { ...rows, step: "total", order_by: "allocated_gpu_count", order_direction: "desc", page: 1 };
       const [curve, now, earlier] = await Promise.all([
-        get("/gpu-aggregation/ledger", { by: namespace ? "namespace" : "cluster", namespace, start_time: start, end_time: end, step: RANGES[range].step }, ended),
-        get("/gpu-aggregation/ledger", { ...total, start_time: start, end_time: end }, ended),
-        get("/gpu-aggregation/ledger", { ...total, start_time: before, end_time: start }, ended),
+        get(LEDGER, { by: namespace ? "namespace" : "cluster", namespace, start_time: start, end_time: end, step, tz: ZONE }, ended),
+        get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST, costs: by === "node" ? "" : true }, ended),
+        get(LEDGER, { ...most, start_time: before.start, end_time: before.end, page_size: MOST_BEFORE }, ended),
       ]);
-      return { curve: listed(curve), rows: compared(listed(now), listed(earlier)) };
+      return { curve: curve.data, rows: compared(now.data, earlier.data), total: now.data.total };
     },
-    [range, by, key, namespace, start, ready],
+    [by, key, namespace, start, end, step, before.start, Boolean(isReady)],
     120,
   );
   const change = (/** @type {string} */ name) => (/** @type {any} */ event) => setQuery({ [name]: event.target.value.trim() });
-  const csv = new URLSearchParams(Object.entries({ by, key, ...scope, start_time: start, end_time: end, step: RANGES[range].step, format: "csv" }).filter(([, value]) => value));
+  const name = `gpu-usage-${by}-${period.name}`;
+  const csv = { ...rows, start_time: start, end_time: end };
   return html`<${Heading} title=${t("Usage")} loaded=${loaded}>
-      <a class="button" href=${`api/v1/gpu-aggregation/ledger?${csv}`} download=${`gpu-usage-${by}-${range}.csv`}>CSV</a>
+      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} query=${{ ...csv, step: "total", costs: by === "node" ? "" : true }} />
+      <${CsvButton} title=${t("CSV over time")} name=${`${name}-over-time.csv`} query=${{ ...csv, step, tz: ZONE }} />
     <//>
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
-      <label>${t("Period")}<select name="range" value=${range} onChange=${change("range")}>${Object.keys(RANGES).map((name) => html`<option value=${name} selected=${name === range}>${name}</option>`)}</select></label>
-      <label>${t("Grouped by")}<select name="by" value=${by} onChange=${change("by")}>${units.map((name) => html`<option value=${name} selected=${name === by}>${name}</option>`)}</select></label>
-      ${by === "label" && html`<${Choice} name="key" label=${t("Label")} value=${key} known=${keys.data?.data || []} onChange=${change("key")} />`}
-      <label>${t("Namespace")}<input name="namespace" value=${namespace} spellcheck=${false} onChange=${change("namespace")} /></label>
+      <label>${t("Period")}<select name="range" value=${period.name} onChange=${change("range")}>${Object.keys(RANGES).map((item) => html`<option value=${item} selected=${item === period.name}>${RANGES[item].title()}</option>`)}</select></label>
+      ${period.name === OWN && html`<label>${t("First day")}<input type="date" name="first" value=${period.first} onChange=${change("first")} /></label>
+        <label>${t("Last day")}<input type="date" name="last" value=${period.last} onChange=${change("last")} /></label>`}
+      <label>${t("Compared with")}<select name="compare" value=${period.compare} onChange=${change("compare")}>
+        <option value="" selected=${!period.compare}>${t("Period before")}</option>
+        <option value="year" selected=${period.compare === "year"}>${t("A year before")}</option>
+      </select></label>
+      <label>${t("Grouped by")}<select name="by" value=${by} onChange=${change("by")}>${units.map((item) => html`<option value=${item} selected=${item === by}>${t(UNITS[item])}</option>`)}</select></label>
+      ${by === "label" && html`<label>${t("Label")}<select name="key" value=${key} onChange=${change("key")}>${(keys.includes(key) || !key ? keys : [key, ...keys]).map((item) => html`<option value=${item} selected=${item === key}>${item}</option>`)}</select></label>`}
+      ${own ? html`<label>${t("Namespace")}<select name="namespace" value=${namespace} onChange=${change("namespace")}>${own.map((item) => html`<option value=${item} selected=${item === namespace}>${item}</option>`)}</select></label>` : html`<${Choice} name="namespace" label=${t("Namespace")} value=${namespace} known=${namespaces} onChange=${change("namespace")} />`}
     </form>
-    <${Data} loaded=${loaded}>
-      ${(data) => html`<${Curve} rows=${data.curve} start=${start} end=${end} />
-        <${Groups} rows=${data.rows} by=${by} />`}
-    <//>
-    <${Command} text=${commandLine(by, key, namespace, range)} />`;
+    ${start
+      ? html`<${Data} loaded=${loaded}>
+          ${(data) => html`<${Curve} rows=${data.curve} start=${start} end=${end} namespace=${namespace} />
+            ${namespace && !ofNamespaces && html`<p class="quiet">${t("The table is of all namespaces: this unit is not recorded by namespace.")}</p>`}
+            <${Groups} rows=${data.rows} total=${data.total} unit=${by === "label" && key ? key : t(UNITS[by])} compare=${period.compare} />`}
+        <//>`
+      : html`<p class="problem" role="alert">${t("The last day is before the first one.")}</p>`}
+    <${Command} text=${commandLine(by, key, namespace, optionsOf(period))} />`;
 }
 
-/** @param {string} by @param {string} key @param {string} namespace @param {string} range */
-function commandLine(by, key, namespace, range) {
+/** @param {string} by @param {string} key @param {string} namespace @param {string} options */
+function commandLine(by, key, namespace, options) {
   const command = by === "label" ? `labels ${quoted(key || "KEY")}` : `${by}s`;
-  const where = namespace && (by === "namespace" || by === "workload") ? ` -n ${quoted(namespace)}` : "";
-  return `gpuctl usage ${command}${where} --last ${range}`;
+  const where = namespace && UNITS_OF_NAMESPACES.includes(by) ? ` -n ${quoted(namespace)}` : "";
+  return `gpuctl usage ${command}${where} ${options}`;
 }
-
-/** @param {any} answer @returns {any[]} */
-const listed = (answer) => (Array.isArray(answer.data) ? answer.data : answer.data?.data || []);
 
 /** @param {any} row */
 const nameOf = (row) => [row.namespace, row.kind, row.name || row.value || row.key].filter(Boolean).join("/") || row.level;
 
-/** Return the rows of a period with those of the period before. @param {any[]} now @param {any[]} earlier */
+/** Return the rows of a period, most first, with those of the other period. Runs of a workload have one name. @param {any} now @param {any} earlier pages */
 function compared(now, earlier) {
-  const old = new Map(earlier.map((row) => [nameOf(row), row]));
-  return now
-    .map((row) => ({ ...row, unit: nameOf(row), before: known(old.get(nameOf(row)), row) }))
-    .sort((one, other) => (other.allocated_gpu_seconds || 0) - (one.allocated_gpu_seconds || 0));
+  const isComplete = earlier.total <= earlier.data.length;
+  const known = Math.max(0, ...earlier.data.map((row) => row.known_seconds));
+  const old = new Map();
+  for (const row of earlier.data) old.set(nameOf(row), (old.get(nameOf(row)) || 0) + row.allocated_gpu_seconds);
+  const runs = new Map();
+  for (const row of now.data) runs.set(nameOf(row), (runs.get(nameOf(row)) || 0) + 1);
+  return now.data.map((row) => {
+    const name = nameOf(row);
+    const isKnown = known >= row.known_seconds * COMPARABLE && runs.get(name) === 1;
+    return { ...row, unit: name, before: isKnown ? old.get(name) ?? (isComplete ? 0 : null) : null };
+  });
 }
-
-/** Return what was held in the period before; null if less of that period is known. @param {any} before @param {any} row */
-const known = (before, row) => (before && before.known_seconds >= row.known_seconds * COMPARABLE ? before.allocated_gpu_seconds : null);
 
 /** @param {number | null} seconds */
 const hours = (seconds) => (seconds == null ? "–" : number(seconds / HOUR));
 
-/** @param {{rows: any[], by: string}} props */
-function Groups({ rows, by }) {
-  return html`<h2>${t("GPU-hours by {unit}", { unit: by })}</h2>
-    <${Table}
-      label=${t("GPU-hours by {unit}", { unit: by })}
+/** @param {{rows: any[], total: number, unit: string, compare: string}} props */
+function Groups({ rows, total, unit, compare }) {
+  const title = t("GPU-hours by unit");
+  const currency = rows.find((row) => row.currency)?.currency;
+  const isPriced = rows.some((row) => row.cost != null);
+  return html`<h2>${title}</h2>
+    <${PagedTable}
+      label=${title}
+      size=${SHOWN}
       empty=${t("Nothing is known about this period.")}
-      rows=${rows.slice(0, 200)}
-      rowKey=${(row) => row.unit}
+      rows=${rows}
+      rowKey=${(row) => `${row.unit} ${row.level === "workload" ? row.value : ""}`}
       columns=${[
-        { head: by, cell: (row) => row.unit, wide: true },
+        { head: unit, cell: (row) => (row.value === UNSET ? html`<span class="quiet">${t("not set")}</span>` : row.unit), wide: true },
         { head: t("Held"), cell: (row) => hours(row.allocated_gpu_seconds), number: true },
-        { head: t("Period before"), cell: (row) => html`<span class="quiet">${hours(row.before)}</span>`, number: true },
+        { head: compare === "year" ? t("A year before") : t("Period before"), cell: (row) => html`<span class="quiet">${hours(row.before)}</span>`, number: true },
         { head: t("Change"), cell: (row) => html`<${Difference} now=${row.allocated_gpu_seconds} before=${row.before} />`, number: true },
         { head: t("Busy"), cell: (row) => hours(row.busy_gpu_seconds), number: true },
         { head: t("Idle"), cell: (row) => hours(row.held_idle_gpu_seconds), number: true },
         { head: t("Unobserved"), cell: (row) => hours(row.held_unobserved_gpu_seconds), number: true },
         { head: t("Utilization"), cell: (row) => (row.avg_utilization == null ? "–" : `${number(row.avg_utilization)} %`), number: true },
+        isPriced && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (row.cost == null ? "–" : number(row.cost, 0)), number: true },
       ]}
     />
-    ${rows.length > 200 && html`<p class="quiet">${t("The first {count} of {total}; the CSV has all.", { count: 200, total: number(rows.length) })}</p>`}`;
+    ${total > rows.length && html`<p class="quiet">${t("The first {count} of {total}; the CSV has all.", { count: number(rows.length), total: number(total) })}</p>`}`;
 }
 
 /** @param {{now: number, before: number | null}} props */
 function Difference({ now, before }) {
+  if (before === 0 && now) return html`<span class="quiet">${t("new")}</span>`;
   if (!before) return html`<span class="quiet">–</span>`;
-  const percent = Math.round((now / before - 1) * 100);
-  return `${percent > 0 ? "+" : ""}${percent} %`;
+  const percent = Math.round((now / before - 1) * 100) || 0;
+  return `${percent > 0 ? "+" : ""}${number(percent, 0)} %`;
 }
 
-/** GPUs over time, by what they do. The table below has the same as numbers. @param {{rows: any[], start: string, end: string}} props */
-function Curve({ rows, start, end }) {
+/** GPUs over time, by what they do. The table below has the same as numbers. @param {{rows: any[], start: string, end: string, namespace: string}} props */
+function Curve({ rows, start, end, namespace }) {
   const titles = [t("Busy"), t("Idle"), t("Unobserved"), t("Free")];
   const colours = ["--good", "--bad", "--wait", "--quiet"];
-  const series = PARTS.map((part, place) => ({
-    label: titles[place],
-    colour: colours[place],
+  // A namespace has no GPUs of its own that could be free.
+  const parts = PARTS.filter((part) => rows.some((row) => row[`${part}_gpu_seconds`] != null));
+  const series = parts.map((part) => ({
+    label: titles[PARTS.indexOf(part)],
+    colour: colours[PARTS.indexOf(part)],
     values: rows.map((row) => (row.known_seconds ? (row[`${part}_gpu_seconds`] ?? 0) / row.known_seconds : null)),
   }));
   const seconds = (/** @type {string} */ time) => Date.parse(time) / 1000;
-  return html`<h2>${t("GPUs over time")}</h2>
+  return html`<h2>${namespace ? t("GPUs of {namespace} over time", { namespace }) : t("GPUs over time")}</h2>
     ${rows[rows.length - 1]?.provisional && html`<p class="quiet">${t("The last step is not over; its numbers change.")}</p>`}
     ${rows.length
       ? html`<${Chart} label=${t("Busy, idle, unobserved and free GPUs over time")} unit="GPU" times=${rows.map((row) => seconds(row.time))} series=${series} from=${seconds(start)} to=${seconds(end)} />`

@@ -1,0 +1,44 @@
+/** Usage as a CSV file: all pages of a query, one after another. */
+import { getText } from "../api.js";
+import { Problem, html } from "../parts.js";
+import { number, t } from "../texts.js";
+import { useState } from "../vendor/preact-hooks.js";
+
+const PAGE = 1000;
+const LINE = "\r\n";
+
+/** @param {{title: string, name: string, query: Record<string, unknown>}} props `name`: that of the file */
+export function CsvButton({ title, name, query }) {
+  const [rows, setRows] = useState(/** @type {number | null} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  async function download() {
+    setError(null);
+    setRows(0);
+    try {
+      const parts = [];
+      for (let page = 1, length = PAGE; length === PAGE; page += 1) {
+        const text = await getText("/gpu-aggregation/ledger", { ...query, format: "csv", page, page_size: PAGE });
+        const start = text.indexOf(LINE) + LINE.length;
+        // Texts of cells have no line breaks: names and labels of Kubernetes.
+        length = text.split(LINE).length - 2;
+        parts.push(page === 1 ? text : text.slice(start));
+        setRows((page - 1) * PAGE + length);
+      }
+      save(name, parts);
+    } catch (problem) {
+      setError(problem);
+    }
+    setRows(null);
+  }
+  return html`<button onClick=${download} disabled=${rows !== null}>${rows ? t("{count} rows …", { count: number(rows) }) : title}</button>
+    ${error && html`<${Problem} error=${error} />`}`;
+}
+
+/** @param {string} name @param {string[]} parts */
+function save(name, parts) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(parts, { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
