@@ -49,6 +49,11 @@ def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = ()
     return advise_shell(text.replace("$$", "$$$$"), [*rest, *args], has_args=bool(args), indent=indent)
 
 
+def advise_hook(text: str, rest: Sequence[str] = (), *, field: str) -> str:
+    """Return the hint for a command beside the program that was written as one text. ``field``: its name."""
+    return advise_command(text, rest, indent=None).replace("write command: [", f"write {field}: [", 1)
+
+
 def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str:
     """Return the hint for `args` that were written as one text. ``command``: the words of `command`, may be empty."""
     if len(text) > _MAX_LENGTH:

@@ -187,13 +187,22 @@ def illegal_profile(
 
 
 def check_shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Report shared memory that is larger than the memory it counts as."""
+    """Report shared memory and RAM disks that are larger than the memory they count as."""
     resources = model.resources
     memory = parse_quantity(resources.memory) if resources.memory else None
     shm = parse_quantity(resources.shm) if resources.shm else None
     if memory is not None and shm is not None and shm > memory:
         message = f"shm ({resources.shm}) is larger than memory ({resources.memory}); it counts as memory"
         yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
+    for field in ("workdirs", "mounts"):
+        for index, mount in enumerate(getattr(model.storage, field)):
+            disk = mount.emptyDir
+            if disk is None or disk.medium != "Memory" or disk.size is None or memory is None:
+                continue
+            if (parse_quantity(disk.size) or 0) > memory:
+                path: FieldPath = ("storage", field, index, "emptyDir", "size")
+                message = f"the RAM disk ({disk.size}) is larger than memory ({resources.memory}); it counts as memory"
+                yield document.diagnostic(WARNING, "GPU409", message, path, "raise memory, or lower its size")
 
 
 def _card(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:

@@ -217,6 +217,11 @@ def _gpu_memory(value: str) -> str:
     if amount is None or amount <= 0:
         better = suggest_quantity(least)
         hint = f"did you mean `>={better}`?" if better else _no_variables(value)
+        if least.startswith(("<", ">")):
+            bound = least.lstrip("<>= ")
+            amount = parse_quantity(bound)
+            is_least = least.startswith(">") and amount is not None and amount > 0
+            hint = f"write `>={bound}`" if is_least else "write the least memory that is enough, such as `>=40Gi`"
         raise field_error("GPU227", f"`{shorten(value)}` is not a minimum of memory such as `>=40Gi`", hint)
     _memory(least)
     return value

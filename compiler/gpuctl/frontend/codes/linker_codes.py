@@ -93,9 +93,10 @@ LINKER_CODES = (
     CodeRule(
         "GPU409",
         "warning",
-        "shared memory larger than memory",
-        "Data in /dev/shm counts as the pod's memory: the pod would be killed before /dev/shm is full.",
-        "Raise memory, or lower shm.",
+        "shared memory or a RAM disk larger than memory",
+        "Data in /dev/shm, and in an `emptyDir` with `medium: Memory`, counts as the pod's memory: the pod would be "
+        "killed before they are full.",
+        "Raise memory, or lower the size.",
         job_document("compute", "resources:\n  memory: 1Gi\n  shm: 2Gi  #!\n"),
     ),
     CodeRule(
