@@ -168,3 +168,15 @@ def test_shifted_numbers_are_noted_with_the_way_to_keep_them() -> None:
     specs = [obj["spec"] for obj in live]
     assert [obj["spec"] for obj in appended[: len(live)]] == specs
     assert [obj["spec"] for obj in compiled("{lr: [1, 2, 3], seed: [1, 2]}").objects[: len(live)]] == specs
+
+
+def test_manifests_for_gitops_state_the_number_of_jobs_and_keep_names() -> None:
+    """A longer sweep changes the metadata of its first job: with another name, it would run again."""
+    shorter, longer = (
+        compiled(f"{{lr: {found}, seed: [1]}}", gitops="argocd", job_names="hashed") for found in ("[1]", "[1, 2]")
+    )
+    sizes = [item["metadata"]["annotations"].get("runwhere.ai/sweep-size") for item in longer.objects]
+    assert sizes == ["2", None]
+    assert shorter.objects[0]["metadata"]["name"] == longer.objects[0]["metadata"]["name"]
+    document, _ = gpuctl.lift(longer.objects, longer.settings)
+    assert document["job"]["sweep"] == {"name": "tune", "values": {"lr": "1", "seed": "1"}}
