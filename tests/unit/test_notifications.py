@@ -173,6 +173,9 @@ def test_sweep_whose_ttl_removes_jobs_is_reported() -> None:
     jobs = [sweep_job(number, 2, conditions={"Complete": -50}, spec=spec) for number in (0, 1)]
     (event,), (later,) = events(*jobs), events(jobs[1])
     assert (later.key, later.began) == (event.key, event.began)
+    bare = sweep_job(0, kind="JobSet", conditions={"Completed": -5})
+    del bare.workload["spec"]  # type: ignore[union-attr]
+    assert [event.kind for event in events(bare)] == ["done"]
 
 
 def test_sweep_waits_only_if_none_of_its_jobs_runs() -> None:

@@ -117,7 +117,8 @@ def _sweep_events(members: list[_Run], absent: Sequence[str], keys: Records) -> 
     name, notify = newest.sweep, newest.notify
     run_id = f"{newest.job.identity.namespace}/{name}"
     ends = [_end(run.job) for run in members]
-    expire = any("ttlSecondsAfterFinished" in (run.job.workload or {})["spec"] for run in members)
+    # JobSets of users may have no spec.
+    expire = any("ttlSecondsAfterFinished" in ((run.job.workload or {}).get("spec") or {}) for run in members)
     if all(end is not None for end in ends):
         if absent and not expire:
             return
