@@ -21,8 +21,8 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
+from gpuctl.usecases.atomic_files import write_atomically
 from gpuctl.usecases.compiling import read_platform
-from gpuctl.usecases.private_files import write_privately
 from gpuctl_server import channel_commands as channels
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
@@ -228,7 +228,7 @@ def _authenticator(settings: ServerSettings, connection: Connection, notify: Cal
             token, entry = new_token(FIRST_NAME, "admin", lasts=FIRST_LIFETIME)
             write_tokens(path, [entry])
             first = path.with_name(f"{FIRST_NAME}-token")
-            write_privately(first, token + "\n")
+            write_atomically(first, token + "\n")
             notify(
                 f"the token of {FIRST_NAME} is in {first}; it expires in {FIRST_LIFETIME.days} days, "
                 f"and its hash is in {path}"

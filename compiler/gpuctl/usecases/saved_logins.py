@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.display_text import visible
-from gpuctl.usecases.private_files import write_privately
+from gpuctl.usecases.atomic_files import write_atomically
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -137,6 +137,6 @@ def write_logins(kept: SavedLogins, path: Path | None = None) -> None:
     }
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_privately(path, json.dumps(value, indent=2))
+        write_atomically(path, json.dumps(value, indent=2))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {(error.strerror or '').lower()}") from None

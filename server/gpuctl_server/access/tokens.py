@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
-from gpuctl.usecases.private_files import write_privately
+from gpuctl.usecases.atomic_files import write_atomically
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import ROLES, Rights, Role
 from gpuctl_server.request_log import LOG
@@ -119,7 +119,7 @@ def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
     """Replace a token file. Only its owner can read the new one."""
     value = {"tokens": [_value(entry) for entry in entries]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_privately(path, json.dumps(value, indent=1) + "\n")
+    write_atomically(path, json.dumps(value, indent=1) + "\n")
 
 
 class ServiceTokenFile:

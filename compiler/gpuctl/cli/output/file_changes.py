@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-import tempfile
 from io import StringIO
 from pathlib import Path
 
 import click
+
+from gpuctl.usecases.atomic_files import write_atomically
 
 
 def print_difference(before: str, after: str, titles: tuple[str, str]) -> None:
@@ -23,16 +24,7 @@ def replace_file(path: Path, text: str) -> None:
     """Replace a file atomically and keep its permissions; on failure the old file stays."""
     target = Path(os.path.realpath(path))
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-                stream.write(text)
-            temporary.chmod(target.stat().st_mode & 0o7777)
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_atomically(target, text, target.stat().st_mode & 0o7777)
     except OSError as error:
         reason = (error.strerror or "unknown").lower()
         raise click.ClickException(f"cannot write `{path}`: {reason}; the file is unchanged") from None
