@@ -70,6 +70,8 @@ class Controller:
             "integrations": {"frameworks": list(_FRAMEWORKS)},
             # An API server of its own, which would have to be found under a Service.
             "featureGates": {"VisibilityOnDemand": False},
+            # Claimed GPUs count like those of device plugins.
+            "resources": {"deviceClassMappings": [{"name": "nvidia.com/gpu", "deviceClassNames": ["gpu.nvidia.com"]}]},
         }
 
     def objects(self) -> Iterator[dict[str, Any]]:

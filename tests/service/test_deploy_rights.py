@@ -32,18 +32,15 @@ DEVICE_RIGHTS = {
     f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
     for kind in ("resourceslices", "resourceclaims", "resourceclaimtemplates")
 }
-QUEUE_RIGHTS = {"gpuctl-server-reader: list localqueues.kueue.x-k8s.io": "used only with `quota.backend: kueue`"}
 NOTIFY_RIGHTS = {
     f"gpuctl-server-notifier: {verb} configmaps in gpuctl-system": "used only with channels of `job.notify`"
     for verb in ("get", "update")
 }
 UNUSED_RIGHTS: dict[str, dict[str, str]] = {
-    "base": DEVICE_RIGHTS | QUEUE_RIGHTS | NOTIFY_RIGHTS,
+    "base": DEVICE_RIGHTS | NOTIFY_RIGHTS,
     "tokens": {
         **DEVICE_RIGHTS,
         **NOTIFY_RIGHTS,
-        **QUEUE_RIGHTS,
-        "gpuctl-server-reader: list clusterqueues.kueue.x-k8s.io": "here gpuctl-server-planner has it, too",
         **{
             f"gpuctl-server-planner: get {kind}.resource.k8s.io": "asked of pods that name one"
             for kind in ("resourceclaims", "resourceclaimtemplates")

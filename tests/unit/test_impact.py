@@ -361,6 +361,18 @@ def test_roles_count_for_their_own_gpu_types(repository: Repository, allocation:
     assert {row["gpuType"]: row["after"]["gpusAtMost"] for row in report["pools"]} == {"H100": 12, "L40": 1, None: 13}
 
 
+@pytest.mark.parametrize("allocation", ["device-plugin", "dra"])
+def test_slices_count_in_the_quota_of_a_queue(repository: Repository, allocation: str) -> None:
+    jobs = {
+        "platform.yaml": f"{QUEUES['platform.yaml']}gpu: {{allocation: {allocation}}}\n",
+        "a.yaml": training("a", gpu=2, resources=", gpu-type: A100-80G, gpu-profile: 1g.10gb"),
+    }
+    before, after = ({**jobs, "q.yaml": quota(f"gpu-profiles: {{1g.10gb: {number}}}")} for number in (4, 2))
+    assert quota_rows(impact_of(repository, before, after)) == {
+        ("nlp", "requests.nvidia.com/mig-1g.10gb"): ((2, 4), (2, 2)),
+    }
+
+
 def test_job_that_its_queue_never_admits_is_a_breakage(repository: Repository) -> None:
     job = {**QUEUES, "a.yaml": training("a", gpu=8)}
     report = impact_of(repository, {**job, "q.yaml": quota("gpu: 8")}, {**job, "q.yaml": quota("gpu: 4")})

@@ -386,18 +386,6 @@ def test_transformed_resources_are_unknown() -> None:
     assert verdict(unused, job("new", "team", 1)) == ("fits", True)
 
 
-def test_devices_counted_as_other_resources_are_unknown() -> None:
-    have = replace(snapshot(world(queue("team", 4))), device_classes=[{"name": "gpus", "extendedResource": GPU}])
-    mapped = {"resources": {"deviceClassMappings": [{"name": "gpus", "deviceClassNames": ["gpus"]}]}}
-    new = job("new", "team", 1)
-    assert verdict(configured(have, {}), new) == ("fits", True)
-    found = judged(configured(have, mapped), new)["new"]
-    assert f"Kueue may count {GPU} as another resource (resources.deviceClassMappings)" in found.reason
-    assert verdict(configured(replace(have, device_classes=[]), mapped), new) == ("fits", True)
-    new["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-    assert verdict(configured(have, {}), new) == ("unknown", False)
-
-
 @pytest.mark.parametrize(
     ("stated", "blocks"),
     [

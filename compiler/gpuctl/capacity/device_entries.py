@@ -84,8 +84,9 @@ def resource_claim_template_entry(obj: Object) -> Object:
 
 def _request(request: Object) -> list[Object]:
     """Return the alternatives of a request, in order of preference."""
-    options = request.get("firstAvailable") or ([request["exactly"]] if request.get("exactly") else [])
-    return [_option(item) for item in options]
+    if request.get("firstAvailable"):
+        return [{**_option(item), "alternative": True} for item in request["firstAvailable"]]
+    return [_option(request["exactly"])] if request.get("exactly") else []
 
 
 def _option(item: Object) -> Object:

@@ -29,6 +29,14 @@ Before, the labels of all flavors of its resource group did.
 """
 PREFERENCE: tuple[Release, ...] = ((0, 16, 2), (0, 17, 0))
 """Releases since which the values of ``flavorFungibility.preference`` are no longer swapped."""
+CLAIMS = "KueueDRAIntegration"
+"""Feature gate: claims of devices (DRA) count. ``EXTENDED_RESOURCES``: so do extended resources of a DeviceClass.
+``REJECTION``: jobs with claims are not admitted while claims do not count.
+"""
+EXTENDED_RESOURCES = "KueueDRAIntegrationExtendedResource"
+REJECTION = "KueueDRARejectWorkloadsWhenDRADisabled"
+_GATES = (CLAIMS, EXTENDED_RESOURCES, REJECTION)
+_ON_SINCE: Mapping[str, tuple[Release, ...]] = {CLAIMS: ((0, 18, 0),), EXTENDED_RESOURCES: ((0, 19, 0),)}
 FRAMEWORKS = {
     "Job": "batch/job",
     "JobSet": "jobset.x-k8s.io/jobset",
@@ -51,7 +59,10 @@ class KueueConfiguration(NamedTuple):
     - ``orders_by_creation``: a job that has timed out keeps its place in the queue.
     - ``ignores_undeclared``: resources without quota in the ClusterQueue do not count.
     - ``release``: of Kueue; None if unknown.
-    - ``maps_devices``: devices of DRA are counted as other resources.
+    - ``device_classes``: DeviceClass -> the resource with which its devices count (DRA); ``measured_classes``: those
+      that count by counters or capacities of the devices.
+    - ``gates``: the feature gates that it states. Those of the command line are unknown.
+    - ``is_read``: False if it could not be read, and defaults are assumed.
     """
 
     blocks_admission: bool = False
@@ -63,7 +74,10 @@ class KueueConfiguration(NamedTuple):
     orders_by_creation: bool = False
     ignores_undeclared: bool = False
     release: Release | None = None
-    maps_devices: bool = False
+    device_classes: Mapping[str, str] = {}
+    measured_classes: frozenset[str] = frozenset()
+    gates: Mapping[str, bool] = {}
+    is_read: bool = False
 
     def has(self, since: Iterable[Release]) -> bool | None:
         """Return True if Kueue has a change that came with these releases, one a minor version; None if unknown."""
@@ -71,6 +85,14 @@ class KueueConfiguration(NamedTuple):
             return None
         found = next((first for first in since if first[:2] == self.release[:2]), max(since))
         return self.release >= found
+
+    def has_default_gate(self, gate: str) -> bool | None:
+        """Return True if a feature gate is on by default; None if the release is unknown."""
+        return self.has(_ON_SINCE[gate])
+
+    def is_enabled(self, gate: str) -> bool | None:
+        """Return True if a feature gate is on; None if that is unknown."""
+        return self.gates.get(gate, self.has_default_gate(gate))
 
     def counted(self, requests: Units) -> Units:
         """Return the requests of a pod without excluded resources."""
@@ -110,7 +132,10 @@ def kueue_configuration(lists: Object) -> KueueConfiguration:
         found.get("ordersByCreation", False),
         found.get("ignoresUndeclared", False),
         tuple(map(int, number.groups())) if number else None,
-        found.get("mapsDevices", False),
+        found.get("deviceClasses", {}),
+        frozenset(found.get("measuredClasses", ())),
+        found.get("gates", {}),
+        CONFIGURATION in lists,
     )
 
 
@@ -144,8 +169,31 @@ def configuration_entry(value: object, release: str = "") -> Object | None:
         "ordersByCreation": enabled and requeuing.get("timestamp") == "Creation",
         **({"ignoresUndeclared": True} if ignores else {}),
         **({"release": release} if release else {}),
-        **({"mapsDevices": True} if resources.get("deviceClassMappings") else {}),
+        **_mapped_devices(resources),
+        **(
+            {"gates": stated} if (stated := {name: gates[name] for name in _GATES if _is_bool(gates.get(name))}) else {}
+        ),
     }
+
+
+def _mapped_devices(resources: Object) -> Object:
+    """Return the DeviceClasses that count, and those that count by their devices. The first mapping of a class counts.
+
+    Source: ``pkg/dra/mapper.go``, PopulateFromConfiguration.
+    """
+    classes: dict[str, str] = {}
+    measured: dict[str, None] = {}
+    for mapping in _list(resources.get("deviceClassMappings")):
+        if isinstance(mapping, dict):
+            for name in map(str, _list(mapping.get("deviceClassNames"))):
+                classes.setdefault(name, str(mapping.get("name")))
+                measured.update({name: None} if mapping.get("sources") else {})
+    found: Object = {"deviceClasses": classes} if classes else {}
+    return {**found, "measuredClasses": list(measured)} if measured else found
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 def _managed(value: Object) -> Object:

@@ -16,6 +16,8 @@ TOPOLOGY = TOPOLOGIES["required"]
 _TOPOLOGY = (*TOPOLOGIES.values(), "kueue.x-k8s.io/podset-unconstrained-topology")
 # Source: Kueue's pkg/workload/resources.go, ErrInvalidWLResources and ErrLimitRangeConstraintsUnsatisfiedResources.
 _REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
+REFUSED_CLAIM = ("spec.podSets[", "[spec.podSets[", "KueueDRAIntegration feature", "Workload uses DRA resources")
+"""Beginnings of Kueue's messages about jobs whose devices (DRA) it cannot count: workload_controller.go, Reconcile."""
 _TIMED_OUT = "PodsReadyTimeout"
 _REQUEUED_AT_THE_END = (_TIMED_OUT, "AdmissionCheck")
 # Source: pkg/controller/jobframework/reconciler.go, "handle eviction": for all other reasons it sets Requeued to False.
@@ -66,7 +68,7 @@ def workload_entry(obj: Object) -> Object | None:
         gates = (metadata.get("annotations") or {}).get(ADMISSION_GATES)
         found.update({"gated": gates} if gates else {})
     said = (states.get("QuotaReserved") or {}).get("message") or ""
-    if admission is None and said.startswith(_REFUSED):
+    if admission is None and said.startswith((*_REFUSED, *REFUSED_CLAIM)):
         found["refused"] = said
     return found
 

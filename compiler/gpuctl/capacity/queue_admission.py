@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gpuctl.capacity.admission_orders import QueueOutcome, is_never_admitted, is_same_in_parts, simulate_admission
 from gpuctl.capacity.cohorts import cohort_of
 from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.device_requests import with_planned_templates
 from gpuctl.capacity.incoming_pods import waiting_spec
 from gpuctl.capacity.job_queues import (
     KUEUE_COUNTS,
@@ -21,6 +22,7 @@ from gpuctl.capacity.job_queues import (
     queue_name,
 )
 from gpuctl.capacity.kueue_configuration import PREFERENCE, KueueConfiguration, kueue_configuration
+from gpuctl.capacity.kueue_devices import CountedDevices, KueueDevices
 from gpuctl.capacity.kueue_entries import asks_for_topology
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, held_quota, kueue_units, total_requests, waiting_requests
 from gpuctl.capacity.limit_ranges import is_rejected_by_kueue
@@ -130,7 +132,7 @@ class _Builder:
         planned = {obj["metadata"]["name"]: obj["value"] for obj in objects if obj["kind"] == "WorkloadPriorityClass"}
         self._ranks = planned | {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
         self._knows_ranks = "workloadpriorityclasses" in lists
-        self._devices = {item["extendedResource"] for item in snapshot.device_classes if "extendedResource" in item}
+        self._devices = KueueDevices(with_planned_templates(snapshot, objects), configuration)
         self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
         self._spaces = NamespaceLabels(snapshot, objects)
         self._state = build_queue_state(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
@@ -195,7 +197,7 @@ class _Builder:
         number = len(self._demands) + len(self._workloads)
         rules = self._state.rules[queue]
         sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
-        if admission is None and any(part.depends_on_release for part in sets):
+        if admission is None and any(part.depends_on_release or part.is_uncounted for part in sets):
             self._guessed.add(self._state.roots[queue])
         created = self._configuration.created(item)
         job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
@@ -219,9 +221,14 @@ class _Builder:
     def _waiting_set(self, item: Object, part: Object, rules: ClusterQueueRules) -> PodSet:
         requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
         spec, settings = waiting_spec(part["pod"]), self._configuration
-        found = pod_set(part["name"], requests, part["count"], spec, rules, self._flavors, settings)
+        devices = CountedDevices() if "sums" in part else self._devices.of(spec, item["namespace"])
+        count = part["count"]
+        requests = CountedDevices(total_requests(dict(devices.added), count), devices.removed).in_requests(requests)
+        found = pod_set(part["name"], requests, count, spec, rules, self._flavors, settings)
+        found = found._replace(is_uncounted=bool(devices.unknown_reason))
         # A flavor without a topology is excluded for jobs that request one: checkPodSetAndFlavorMatchForTAS.
-        return found.without_flavors(rules) if "refused" in item or "byTopology" in part else found
+        is_refused = "refused" in item or "byTopology" in part or bool(devices.refusal)
+        return found.without_flavors(rules) if is_refused else found
 
     def _is_drained(self, item: Object, queue: str) -> bool:
         """Return True if Kueue is about to stop a Workload that has quota, because its queue is drained."""
@@ -278,11 +285,15 @@ class _Builder:
                     path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not process the job"
                 )
             return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} could not be read")
+        devices = self._counted_devices(demand, obj)
+        refused = self._refused(demand, obj, devices)
         unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(demand, obj, queue)
+        if not unknown_reason and not refused:
+            unknown_reason = next((item.unknown_reason for item in devices if item.unknown_reason), "")
         if unknown_reason:
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
         priority = self._ranks[rank] if rank else first_priority(demand, obj)
-        sets = tuple(self._pod_sets(demand, obj, path.cluster_queue))
+        sets = tuple(self._pod_sets(demand, obj, path.cluster_queue, devices))
         if any(part.depends_on_release for part in sets):
             unknown_reason = f"the flavors that its node selector allows {_DIFFER}"
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
@@ -298,7 +309,6 @@ class _Builder:
             sets,
             in_turn=demand.in_turn,
         )
-        refused = self._refused(demand, obj)
         if refused:
             without_flavors = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))
             return QueuedJobStatus(
@@ -311,23 +321,35 @@ class _Builder:
         later = f"after it has quota, Kueue's admission checks decide ({checks})" if checks else ""
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
 
-    def _refused(self, demand: Demand, obj: Object) -> str:
-        """Return why Kueue rejects a job's requests: its own message, or a violated LimitRange."""
+    def _counted_devices(self, demand: Demand, obj: Object) -> list[CountedDevices]:
+        """Return the devices of each pod template that Kueue has not counted yet."""
+        sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
+        return [
+            self._devices.of(template["spec"], demand.namespace) if asked is None else CountedDevices()
+            for (template, _), asked in zip(pod_templates(obj), sums, strict=True)
+        ]
+
+    def _refused(self, demand: Demand, obj: Object, devices: Iterable[CountedDevices]) -> str:
+        """Return why Kueue rejects a job's requests: its own message, its devices, or a violated LimitRange."""
         if "refused" in obj:
             return str(obj["refused"])
+        for item in devices:
+            if item.refusal:
+                return item.refusal
         ranges = self._defaults.ranges(demand.namespace)
         for template, _ in pod_templates(obj):
             if is_rejected_by_kueue(self._defaults.added(template["spec"], demand.namespace), ranges):
                 return f"its pods violate the LimitRanges of {demand.namespace}"
         return ""
 
-    def _pod_sets(self, demand: Demand, obj: Object, queue: str) -> Iterable[PodSet]:
+    def _pod_sets(self, demand: Demand, obj: Object, queue: str, devices: Iterable[CountedDevices]) -> Iterable[PodSet]:
         rules = self._state.rules[queue]
         sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
-        for (_, count), (template, _), asked in zip(demand.groups, pod_templates(obj), sums, strict=True):
+        parts = zip(demand.groups, pod_templates(obj), sums, devices, strict=True)
+        for (_, count), (template, _), asked, own in parts:
             if asked is None:
                 each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
-                asked = total_requests(self._configuration.counted(each), count)
+                asked = total_requests(own.in_requests(self._configuration.counted(each)), count)
             yield pod_set("", asked, count, template["spec"], rules, self._flavors, self._configuration)
 
     def _unmanaged(self, demand: Demand) -> str:
@@ -349,11 +371,6 @@ class _Builder:
         transformed = self._configuration.transforms(asked)
         if transformed:
             return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
-        if any(template["spec"].get("resourceClaims") for template, _ in pod_templates(obj)):
-            return "Kueue counts claimed devices by its own rules (resources.deviceClassMappings)"
-        devices = sorted(self._devices.intersection(asked)) if self._configuration.maps_devices else ()
-        if devices:
-            return f"Kueue may count {' and '.join(devices)} as another resource (resources.deviceClassMappings)"
         annotations = obj["metadata"].get("annotations") or {}
         if MIN_PARALLELISM in annotations:
             return "Kueue may admit it with fewer pods (job-min-parallelism)"

@@ -35,12 +35,14 @@ class PodSet(NamedTuple):
     """The total requests of the pods of one template.
 
     ``excluded``: flavor -> why its pods cannot use it. ``depends_on_release``: of Kueue, which is unknown.
+    ``is_uncounted``: Kueue counts devices (DRA) that the requests lack.
     """
 
     name: str
     requests: Units
     excluded: Mapping[str, str]
     depends_on_release: bool = False
+    is_uncounted: bool = False
 
     def without_flavors(self, rules: ClusterQueueRules) -> PodSet:
         """Return the pod set with every flavor excluded."""

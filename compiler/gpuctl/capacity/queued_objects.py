@@ -32,7 +32,13 @@ def queued_objects(lists: Object, defaults: NamespaceDefaults) -> tuple[list[Obj
     configuration = kueue_configuration(lists)
     found = []
     for item in sorted(waiting, key=configuration.created):
-        counts = [waiting_requests(part, item["namespace"], defaults, configuration) for part in item["podSets"]]
+        # Devices that Kueue has not counted yet are counted from the claims.
+        counts = [
+            None
+            if "sums" not in part and (part["pod"].get("deviceClaims") or configuration.device_classes)
+            else waiting_requests(part, item["namespace"], defaults, configuration)
+            for part in item["podSets"]
+        ]
         found.append({**_object(item, configuration.created(item), defaults), KUEUE_COUNTS: counts})
     return found, left
 

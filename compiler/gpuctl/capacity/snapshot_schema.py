@@ -221,6 +221,7 @@ SCHEMA: dict[str, Any] = {
                         "class": str,
                         "count": int,
                         "all": Maybe(bool),
+                        "alternative": Maybe(bool),
                         "selectors": Maybe([str]),
                         "tolerations": Maybe([_TOLERATION]),
                         "uncounted": Maybe(str),
@@ -383,7 +384,9 @@ _QUEUES: dict[str, Any] = {
             "ordersByCreation": Maybe(bool),
             "ignoresUndeclared": Maybe(bool),
             "release": Maybe(str),
-            "mapsDevices": Maybe(bool),
+            "deviceClasses": Maybe(Each(str)),
+            "measuredClasses": Maybe([str]),
+            "gates": Maybe(Each(bool)),
         }
     ),
 }

@@ -18,6 +18,7 @@ from gpuctl.frontend.role_views import pod_documents
 from gpuctl.gitops.document_changes import NamedDocuments, documents_of
 from gpuctl.gitops.object_changes import ObjectKey, by_key
 from gpuctl.language.device_drivers import class_limit
+from gpuctl.language.mig_profiles import resource_of
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.workload import Workload
@@ -284,9 +285,11 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         devices = Fraction(resources.gpu)
         gpus = devices if resources.gpu_profile is None else None
         wanted[class_limit(device_class)] = devices
-        if settings.has_quota_queues and gpu is not None and gpus is not None:
+        profile = resources.gpu_profile
+        counted_as = resource_of(profile) if profile is not None else gpu.resource if gpu is not None else None
+        if settings.has_quota_queues and counted_as is not None:
             # Kueue counts claims as the resource to which its configuration maps their class (GPU433).
-            wanted[_EXTENDED + gpu.resource] = devices
+            wanted[_EXTENDED + counted_as] = devices
         cards += devices
     return JobDemand(
         resources.pool or DEFAULT_POOL,
