@@ -795,7 +795,9 @@ type JobRevision struct {
 type JobRole struct {
 	Name string `json:"name"`
 	// Number of pods.
-	Pods      int64        `json:"pods"`
+	Pods int64 `json:"pods"`
+	// The pool that its pods run in.
+	Pool      *string      `json:"pool"`
 	Resources JobResources `json:"resources"`
 }
 

@@ -141,7 +141,7 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     others = (
         item.job.workload
         for item in service.board.now().jobs
-        if sees_job(caller, item.row.identity.namespace, item.row.pool)
+        if sees_job(caller, item.row.identity.namespace, item.row.pools)
     )
     known += [annotations_of(obj).get(name, "") for obj in others if obj is not None]
     if any(text.partition(".")[0] == given and text != mark for text in known):

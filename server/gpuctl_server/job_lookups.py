@@ -74,7 +74,7 @@ class VisibleJobs(NamedTuple):
         """Return True if the caller may see a job."""
         row = item.row
         return (self.namespaces is None or row.identity.namespace in self.namespaces) and (
-            self.pools is None or (row.pool or DEFAULT_POOL) in self.pools
+            self.pools is None or self.pools.issuperset(row.pools or (DEFAULT_POOL,))
         )
 
 
@@ -110,9 +110,10 @@ async def require_visible_namespace(service: Service, caller: Caller) -> None:
         )
 
 
-def sees_job(caller: Caller, namespace: str, pool: str | None) -> bool:
-    """Return True if a caller may see the jobs of a namespace and pool (None means ``default``)."""
-    return caller.sees(namespace) and (caller.pools is None or (pool or DEFAULT_POOL) in caller.pools)
+def sees_job(caller: Caller, namespace: str, pools: Sequence[str]) -> bool:
+    """Return True if a caller may see the jobs of a namespace whose pods are in these pools (none: ``default``)."""
+    allowed = caller.pools
+    return caller.sees(namespace) and (allowed is None or all(pool in allowed for pool in pools or (DEFAULT_POOL,)))
 
 
 def job_not_found(text: str, namespace: str | None) -> Problem:
@@ -143,7 +144,7 @@ def find_job(
 
     def takes(item: ListedJob) -> bool:
         where = item.row.identity.namespace
-        return sees_job(caller, where, item.row.pool) and namespace in (None, where)
+        return sees_job(caller, where, item.row.pools) and namespace in (None, where)
 
     found = board_of(service).find(text, takes)
     if not found:

@@ -13,6 +13,7 @@ from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.job_lookup import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
@@ -48,8 +49,11 @@ def visible_history(service: Service, caller: Caller, reader: ReadContext, name:
     require_access(caller, AccessRequest("get", "jobs", namespace))
 
     def shows(document: dict[str, Any]) -> bool:
-        """Return True if the caller may see the document's pool: earlier documents may name another pool."""
-        return sees_job(caller, namespace, (document.get("resources") or {}).get("pool"))
+        """Return True if the caller may see the document's pools: earlier documents may name other pools."""
+        pool = (document.get("resources") or {}).get("pool") or DEFAULT_POOL
+        roles = [role for role in document.get("roles") or () if isinstance(role, dict)]
+        own = [(role.get("resources") or {}).get("pool") or pool for role in roles]
+        return sees_job(caller, namespace, own or [pool])
 
     with service.live_session(caller) as session:
         live = context_of(session, service.platform, namespace)

@@ -122,7 +122,7 @@ def _found(board: Board, caller: Caller, name: WaitedName) -> ListedJob | None:
     def takes(item: ListedJob) -> bool:
         identity = item.row.identity
         return (
-            sees_job(caller, identity.namespace, item.row.pool)
+            sees_job(caller, identity.namespace, item.row.pools)
             and name.namespace in ("", identity.namespace)
             and name.kind in ("", identity.kind)
         )

@@ -137,7 +137,9 @@ def gpu_type_of(service: Service, item: ListedJob) -> str | None:
 def sees_holder(caller: Caller, pod: PodOnNode) -> bool:
     """Return True if the caller may see a pod on a visible node or pool. Pods that do not belong to a job have no
     pool."""
-    return caller.sees(pod.namespace) if pod.kind is None else sees_job(caller, pod.namespace, pod.pool)
+    if pod.kind is None:
+        return caller.sees(pod.namespace)
+    return sees_job(caller, pod.namespace, [pod.pool] if pod.pool else [])
 
 
 def _job_of(board: Board, pod: PodOnNode) -> ListedJob | None:

@@ -17,6 +17,7 @@ from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import PLAIN, Variant
+from gpuctl.frontend.role_views import pod_documents
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -462,7 +463,8 @@ def name_of(document: Document) -> str:
 def _access_requests(action: Action, document: Document, jobs: str) -> Iterator[AccessRequest]:
     model = document.model
     if isinstance(model, Workload):
-        yield AccessRequest(action, jobs, document.namespace, model.resources.pool)
+        for pool in dict.fromkeys(part.resources.pool for _, part in pod_documents(document, model)):
+            yield AccessRequest(action, jobs, document.namespace, pool)
     elif isinstance(model, PoolDocument):
         yield AccessRequest(action, "pools", pool=model.header.name)
     elif isinstance(model, QuotaDocument):

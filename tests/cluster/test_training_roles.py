@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from support.cluster_tools import Document, Place, training
+from support.cluster_tools import DOMAIN, Document, Place, training
 
 Judge = Callable[..., bool]
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -64,3 +65,41 @@ def test_role_waits_for_the_one_it_depends_on(queue_place: Place) -> None:
     place.until(lambda: pods_by_role(place).keys() == {"head"}, "the head's pod")
     answer = place.gpuctl("why", "ray", "-o", "json").value
     assert (answer["cause"], answer["pod"]) == ("cpu-shortage", pods_by_role(place)["head"][0])
+
+
+def test_roles_run_and_count_in_their_own_pools(queue_place: Place) -> None:
+    place = queue_place
+    place.platform(JOBSET)
+    pools = {"roles-cpu": {"gpus": 0}, "roles-gpu": {"gpus": 4}}
+    for name, room in pools.items():
+        place.plane.add_node(f"{name}-0", labels={f"{DOMAIN}/pool": name}, cpu="16", memory="64Gi", **room)
+    place.plane.wait_for_nodes()
+    limited = {"kind": "pool", "version": "v0.1", "pool": {"name": "roles-gpu"}, "nodes": {"roles-gpu-0": {}}}
+    worker = {"name": "worker", "nodes": 2, "resources": {"gpu": 2}}
+    roles = [{"name": "head", "resources": {"pool": "roles-cpu", "gpu": 0}}, worker]
+    document = training("ray", roles=roles, primary=["head"], resources={"pool": "roles-gpu"})
+    try:
+        place.apply(limited | {"quota": {"maxGpuPerJob": 3}})
+        refused = place.apply(document, code=None)
+        assert "asks for 4 GPUs in all; pool roles-gpu allows 3 per job" in refused.err
+        place.apply(limited | {"quota": {"maxJobs": 1}})
+        place.apply(document, flags=("--wait", "--timeout", "60"))
+        rows = place.gpuctl("get", "jobs", "-o", "json", "--pool", "roles-cpu").value["items"]
+        assert [(row["pool"], row["node"], row["gpu"]) for row in rows] == [("roles-cpu", "roles-cpu-0", 0)]
+        (row,) = place.gpuctl("get", "jobs", "--jobs", "-o", "json", "--pool", "roles-cpu").value["items"]
+        assert (row["pool"], row["gpu"], row["ready"]) == ("roles-gpu,roles-cpu", 4, "3/3")
+        described = place.gpuctl("describe", "job", "ray").out
+        assert re.search("^ *(Resources:?)? *head: .*, in roles-cpu$", described, re.MULTILINE)
+        other = [{**roles[0], "resources": {"pool": "roles-gpu"}}, {"name": "worker"}]
+        refused = place.apply(training("second", roles=other, resources={"pool": "roles-cpu"}), code=None)
+        assert "pool roles-gpu allows 1 unfinished jobs: there are 1, and 1 would be added" in refused.err
+        asked = place.anywhere("delete", "pool", "roles-cpu", code=2)
+        assert (
+            f"jobs that select it keep running but cannot start again: training/ray in {place.namespace}"
+            in asked.out + asked.err
+        )
+    finally:
+        place.gpuctl("delete", "job", "ray", "--yes", code=None)
+        place.anywhere("delete", "pool", "roles-gpu", "--yes", code=None)
+        for name in pools:
+            place.plane.requests.call("DELETE", f"/api/v1/nodes/{name}-0")

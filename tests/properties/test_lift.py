@@ -253,6 +253,7 @@ ROLES = st.lists(
         env=ENV,
         ports=st.lists(block({"name": NAME, "port": st.integers(2000, 60000)}), max_size=1),
         resources=block(
+            pool=st.sampled_from(["train", "default", "cpu"]),
             gpu=st.integers(0, 8),
             cpu=st.sampled_from(["2", "250m"]),
             memory=st.sampled_from(["1Gi", "8Gi"]),

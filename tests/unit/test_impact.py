@@ -102,6 +102,33 @@ def test_gpus_are_counted_by_pool_and_type(repository: Repository) -> None:
     }
 
 
+def test_roles_count_in_their_own_pools(repository: Repository) -> None:
+    platform = (
+        "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\nprices: {a100: 2, l40s: 1}\npools: [{name: cpu}]\n"
+    )
+    pools = {"platform.yaml": platform, "a.yaml": pool({"n1": A, "n2": A})}
+    pools["l.yaml"] = pool({"n3": "gpu-type: L40S, gpu-count: 4"}, "l40s") + "quota: {maxGpuPerJob: 8, maxJobs: 1}\n"
+    job = (
+        "kind: training\nversion: v0.1\njob: {{name: {name}, namespace: nlp}}\n"
+        "environment: {{image: registry.example.com/rl:v1, command: [run]}}\nresources: {{pool: a100, cpu: 8, memory: 1Gi}}\n"
+        "roles:\n- {{name: head, resources: {{pool: cpu}}}}\n- {{name: trainer, nodes: 2, resources: {{gpu: 8}}}}\n"
+        "- {{name: rollout, nodes: {nodes}, resources: {{pool: l40s, gpu: 2}}}}\n"
+    )
+    before = {**pools, "j.yaml": job.format(name="rl", nodes=1)}
+    report = impact_of(repository, before, {**pools, "j.yaml": job.format(name="rl", nodes=2)})
+    found = gpus_by_pool(report)
+    assert found["a100", "any"] == ((16, 16, 16), (16, 16, 16))
+    assert found["l40s", "any"] == ((2, 2, 4), (4, 4, 4))
+    (row,) = report["jobs"]
+    assert (row["after"]["pool"], row["before"]["gpus"], row["after"]["gpus"]) == ("cpu, a100, l40s", 18, 20)
+    assert report["fits"]
+    prices = report["pricePerHour"]
+    assert (prices["before"]["least"], prices["after"]["least"], prices["withoutPools"]) == (34, 36, [])
+    second = {**before, "k.yaml": job.format(name="other", nodes=1)}
+    report = impact_of(repository, {}, second)
+    assert "pool l40s: 2 unfinished jobs, and it allows 1" in [item["message"] for item in report["breakages"]]
+
+
 def test_autoscaled_services_have_a_range_of_gpus(repository: Repository) -> None:
     nodes = pool({"n1": A})
     report = impact_of(

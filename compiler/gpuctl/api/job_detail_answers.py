@@ -36,6 +36,7 @@ class JobRole(SharedModel):
 
     name: str = Field(examples=["worker"])
     pods: int = Field(description="Number of pods.", examples=[3])
+    pool: str | None = Field(None, description="The pool that its pods run in.", examples=["training-pool"])
     resources: JobResources
 
 

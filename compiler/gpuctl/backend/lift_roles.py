@@ -8,7 +8,8 @@ from gpuctl.backend.lift_workload import Data, LiftedWorkload
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.rendezvous import RENDEZVOUS
 from gpuctl.language.role_block import Role
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.role_jobs import has_role
 
 _OF_ROLE = ("gpu", "gpu-type", "cpu", "memory", "shm", "network")
@@ -37,11 +38,16 @@ def lift_roles(context: Context, obj: Object, ours: Sequence[Object], users_torc
         part = workload.document()
         resources, environment = part["resources"], part["environment"]
         data = data or {**part, "resources": {}}
+        pool = labels_of(workload.template).get(context.label("pool"), resources["pool"])
         for field, value in resources.items():
             if field not in (*_OF_ROLE, "nodes"):
                 data["resources"].setdefault(field, value)
         _add_images(data, part)
         roles.append(_role(job, environment, resources, workload.container))
+        if pool != resources["pool"]:
+            roles[-1].setdefault("resources", {})["pool"] = pool
+            if context.settings.queue_of(pool) != context.settings.queue_of(resources["pool"]) and queue_of(obj):
+                data["resources"]["queue"] = queue_of(obj)
     types = [role["resources"].get("gpu-type") for role in roles if "gpu" in role.get("resources", {})]
     if types and all(value == types[0] for value in types) and types[0] is not None:
         data["resources"]["gpu-type"] = types[0]

@@ -78,7 +78,7 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
             yield _schedule(document, model, settings)
             yield check_roles(document, model, settings)
             yield _several_nodes(document, model, settings)
-            yield _beside_the_program(document, model, settings)
+            yield check_pods(document, model, lambda view, part: _beside_the_program(view, part, settings))
         yield from command_checks(document, model, settings)
     elif model.kind == "quota":
         yield check_quota(document, model, settings)
@@ -252,7 +252,7 @@ def _has_nvidia(model: Job, settings: Settings) -> bool:
     return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
 
 
-def _beside_the_program(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
+def _beside_the_program(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report containers beside the program: a pod ends with its last container, which may keep the GPUs."""
     external = settings.external_pools.get(model.resources.pool)
     patches: list[tuple[object, str, tuple[str, ...]]] = [

@@ -66,6 +66,11 @@ def amount_of_pods(model: Job, each: Callable[[Job], Fraction]) -> Fraction:
     return each(model) * pod_count(model)
 
 
+def amount_in_pool(model: Job, pool: str, each: Callable[[Job], Fraction]) -> Fraction:
+    """Return an amount for the pods of a workload in one pool: roles can have pools of their own."""
+    return amount_of_pods(model, lambda part: each(part) if part.resources.pool == pool else Fraction(0))
+
+
 def declared_pools(documents: Sequence[Document], settings: Settings) -> dict[str, DeclaredPool]:
     """Return every pool that a document or the platform declares. A document takes precedence."""
     pools = {name: DeclaredPool(list(pool.gpu_types)) for name, pool in settings.external_pools.items()}
@@ -85,38 +90,57 @@ def pool_references(
         model = document.model
         if not isinstance(model, Workload):
             continue
-        name = model.resources.pool
-        declared = pools.get(name)
-        if declared is None:
-            if name != DEFAULT_POOL and complete:
-                close = nearest(name, pools)
-                yield document.diagnostic(
-                    WARNING,
-                    "GPU401",
-                    f"the pool `{name}` is declared neither in these documents nor in the platform",
-                    ("resources", "pool"),
-                    f"did you mean `{close}`?"
-                    if close
-                    else "compile the job with its pool, or list the pool in platform.yaml",
-                )
-            document.gpu_types = _as_declared(document.gpu_types, [*settings.gpu_types, *settings.products])
-            continue
-        declared.jobs.append((document, model))
-        document.gpu_types = _as_declared(document.gpu_types, declared.types)
+        declared = pools.get(model.resources.pool)
+        types = declared.types if declared is not None else [*settings.gpu_types, *settings.products]
+        document.gpu_types = _as_declared(document.gpu_types, types)
         views = pod_documents(document, model)
-        own = [view for view, part in views if part.resources.gpu_type != model.resources.gpu_type]
-        unknown = [
-            view
-            for view in (document, *own)
-            if view.gpu_types and declared.types and not set(view.gpu_types) & set(declared.types)
-        ]
-        yield from (_unknown_type(view, name, declared) for view in unknown)
-        if not unknown:
-            wrong = [*_profile_of_no_type(document, model, declared, settings)]
-            yield from wrong
-            for view, part in () if wrong else views:
-                yield from _too_large(view, part, name, declared)
-        yield from _over_pool_quota(document, model, name, declared)
+        for name in dict.fromkeys(part.resources.pool for _, part in views):
+            mine = [(view, part) for view, part in views if part.resources.pool == name]
+            # What the roles share is reported about the whole job.
+            whole = [(document, model)] if len(mine) == len(views) and name == model.resources.pool else mine
+            declared = pools.get(name)
+            if declared is not None:
+                declared.jobs.append((whole[0][0], model))
+                yield from _misfits(whole, mine, model, name, declared, settings)
+            elif name != DEFAULT_POOL and complete:
+                yield _unknown_pool(whole[0][0], name, pools)
+
+
+def _unknown_pool(document: Document, name: str, pools: Collection[str]) -> Diagnostic:
+    close = nearest(name, pools)
+    return document.diagnostic(
+        WARNING,
+        "GPU401",
+        f"the pool `{name}` is declared neither in these documents nor in the platform",
+        ("resources", "pool"),
+        f"did you mean `{close}`?" if close else "compile the job with its pool, or list the pool in platform.yaml",
+    )
+
+
+Pods = Sequence[tuple[Document, Job]]
+"""Documents and models of a job's pods, see :func:`pod_documents`."""
+
+
+def _misfits(
+    whole: Pods, mine: Pods, model: Job, pool: str, declared: DeclaredPool, settings: Settings
+) -> Iterator[Diagnostic]:
+    """Report what the pods of a job in one pool ask for and the pool does not have.
+
+    :param whole: the job itself if all its pods are in the pool, else ``mine``: those that are.
+    """
+    typed = [(view, part) for view, part in mine if part.resources.gpu_type != model.resources.gpu_type]
+    unknown = [
+        _unknown_type(view, part, model, declared)
+        for view, part in (mine if whole is mine else [*whole, *typed])
+        if view.gpu_types and declared.types and not set(view.gpu_types) & set(declared.types)
+    ]
+    yield from dict.fromkeys(unknown)
+    if not unknown:
+        wrong = [item for view, part in whole for item in _profile_of_no_type(view, part, declared, settings)]
+        yield from wrong
+        for view, part in () if wrong else mine:
+            yield from _too_large(view, part, pool, declared)
+    yield from _over_pool_quota(whole[0][0], model, pool, declared)
 
 
 def _as_declared(wanted: Iterable[str], types: Sequence[str]) -> tuple[str, ...]:
@@ -125,17 +149,22 @@ def _as_declared(wanted: Iterable[str], types: Sequence[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys(name if name in types else names.get(name.lower(), name) for name in wanted))
 
 
-def _unknown_type(document: Document, pool: str, declared: DeclaredPool) -> Diagnostic:
+def _unknown_type(document: Document, model: Job, job: Job, declared: DeclaredPool) -> Diagnostic:
     close = nearest(document.gpu_types[0], declared.types)
+    hint = f"did you mean `{close}`?" if close else f"it has {', '.join(declared.types)}"
+    asked, all_asked = model.resources, job.resources
+    path = ("resources", "gpu-type")
+    if asked.pool != all_asked.pool and asked.gpu_type == all_asked.gpu_type:
+        path, hint = ("resources", "pool"), f"write the `gpu-type` of the role, too: {hint}"
     related: tuple[Related, ...] = ()
     if declared.document is not None:
         related = (Related("the pool", declared.document.span(("nodes",), key=True)),)
     return document.diagnostic(
         ERROR,
         "GPU402",
-        f"the pool `{pool}` has no GPU of type {' or '.join(f'`{name}`' for name in document.gpu_types)}",
-        ("resources", "gpu-type"),
-        f"did you mean `{close}`?" if close else f"it has {', '.join(declared.types)}",
+        f"the pool `{asked.pool}` has no GPU of type {' or '.join(f'`{name}`' for name in document.gpu_types)}",
+        path,
+        hint,
         related=related,
     )
 
@@ -198,7 +227,7 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
     quota = declared.model.quota if declared.model is not None else None
     if quota is None or quota.maxGpuPerJob is None or declared.document is None:
         return
-    total = amount_of_pods(model, lambda part: Fraction(part.resources.gpu))
+    total = amount_in_pool(model, pool, lambda part: Fraction(part.resources.gpu))
     if total > quota.maxGpuPerJob:
         yield document.diagnostic(
             ERROR,
@@ -231,7 +260,7 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
     capacity = sum(counts)
     # A share in memory is not counted: no document declares the memory of a card. Slices are of other cards.
     cards = [
-        amount_of_pods(model, lambda part: settings.cards_of(part.resources) or Fraction(0))
+        amount_in_pool(model, name, lambda part: settings.cards_of(part.resources) or Fraction(0))
         for _, model in declared.jobs
     ]
     total = sum(cards, Fraction(0))
@@ -259,11 +288,12 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
 
 def _slices_of_pool(name: str, declared: DeclaredPool, path: tuple[str, str]) -> Iterator[Diagnostic]:
     """Compare the MIG slices that the jobs of a pool request with those that its nodes declare."""
-    wanted: dict[str, int] = {}
+    wanted: dict[str, Fraction] = {}
     for _, model in declared.jobs:
         if model.resources.gpu_profile is not None:
             profile = model.resources.gpu_profile
-            wanted[profile] = wanted.get(profile, 0) + model.resources.gpu * pod_count(model)
+            slices = amount_in_pool(model, name, lambda part: Fraction(part.resources.gpu))
+            wanted[profile] = wanted.get(profile, Fraction(0)) + slices
     for profile, total in wanted.items():
         counts = declared.counts(profile=profile)
         if counts is None or not 0 < sum(counts) < total or declared.document is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
@@ -56,21 +57,27 @@ def types_beyond_pool(
         model = document.model
         if not isinstance(model, Workload) or document.namespace not in quotas:
             continue
+        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE):
+            continue
         types = quotas[document.namespace][1].gpu_types or {}
-        pool = pools.get(model.resources.pool)
-        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE) or pool is None or not pool.types:
-            continue
-        if all(view.gpu_types or not _asks_for_cards(part) for view, part in pod_documents(document, model)):
-            continue
-        other = [name for name, number in types.items() if number and name not in pool.types]
-        if other:
-            own = [name for name in pool.types if types.get(name)]
-            message = (
-                f"Kueue may admit the job on `{other[0]}`, which the pool `{model.resources.pool}` does not have: its "
-                "pods would hold the quota and never start"
-            )
-            hint = f"write `gpu-type: {own[0]}`" if own else f"add {', '.join(pool.types)} to the quota"
-            yield document.diagnostic(WARNING, "GPU437", message, ("resources", "pool"), hint)
+        yield from check_pods(document, model, partial(_types_beyond, types=types, pools=pools))
+
+
+def _types_beyond(
+    document: Document, model: Job, types: Mapping[str, int], pools: Mapping[str, DeclaredPool]
+) -> Iterator[Diagnostic]:
+    pool = pools.get(model.resources.pool)
+    if pool is None or not pool.types or document.gpu_types or not _asks_for_cards(model):
+        return
+    other = [name for name, number in types.items() if number and name not in pool.types]
+    if other:
+        own = [name for name in pool.types if types.get(name)]
+        message = (
+            f"Kueue may admit the job on `{other[0]}`, which the pool `{model.resources.pool}` does not have: its "
+            "pods would hold the quota and never start"
+        )
+        hint = f"write `gpu-type: {own[0]}`" if own else f"add {', '.join(pool.types)} to the quota"
+        yield document.diagnostic(WARNING, "GPU437", message, ("resources", "pool"), hint)
 
 
 def _queue_quotas(documents: Sequence[Document]) -> dict[str, tuple[Document, QuotaEntry]]:

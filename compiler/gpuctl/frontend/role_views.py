@@ -105,3 +105,29 @@ def check_roles(document: Document, model: TrainingDocument, settings: Settings)
             "install JobSet in the cluster, and write `training: {backend: jobset}` in the platform file",
             key=True,
         )
+    if model.resources.queue is None:
+        yield from _one_queue(document, model, settings)
+
+
+def _one_queue(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
+    """Report a role in a pool whose trainings are in another queue than those of the job's pool."""
+    pool = model.resources.pool
+    queue = settings.queue_of(pool)
+    for index, role in enumerate(model.roles):
+        own = role.resources.pool
+        other = settings.queue_of(own or pool)
+        if own is None or other == queue:
+            continue
+        yield document.diagnostic(
+            Severity.ERROR,
+            "GPU449",
+            f"a job is in one queue as a whole, and the queue of pool `{own}` is {_queue(other)}, that of `{pool}` "
+            f"{_queue(queue)}",
+            ("roles", index, "resources", "pool"),
+            f"write `resources.queue: {queue or other}`, or another queue that has quota for the nodes of both pools",
+        )
+        return
+
+
+def _queue(name: str | None) -> str:
+    return f"`{name}`" if name else "none"

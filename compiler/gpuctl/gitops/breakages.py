@@ -67,10 +67,11 @@ def _pool_limits(before: DeclaredState, after: DeclaredState) -> Iterator[Breaka
 def _beyond(state: DeclaredState, pool: str) -> Iterator[tuple[str, JobId | None, Fraction]]:
     """Yield messages about exceeded limits of a pool, with the job (None: all jobs together) and the excess."""
     limits = state.pool_limits.get(pool, PoolJobLimits(None, None))
-    mine = sorted((job, demand) for job, demand in state.jobs.items() if demand.pool == pool)
-    jobs = {job: demand for job, demand in mine if demand.excluded_as != "finished"}
-    for job, demand in jobs.items():
-        most = demand.cards * demand.most
+    unfinished = ((job, demand) for job, demand in state.jobs.items() if demand.excluded_as != "finished")
+    parts = {job: [part for part in demand.each if part.pool == pool] for job, demand in sorted(unfinished)}
+    jobs = {job: mine for job, mine in parts.items() if mine}
+    for job, mine in jobs.items():
+        most = sum((part.cards * part.most for part in mine), Fraction(0))
         if limits.gpus_per_job is not None and most > limits.gpus_per_job:
             yield (
                 f"{job}: asks for {format_number(most)} GPUs; pool {pool} allows {limits.gpus_per_job} per job",
@@ -98,7 +99,7 @@ def _gpus(gpu_type: str) -> str:
 
 def _crowded(before: DeclaredState, after: DeclaredState, rows: Iterable[PoolRow]) -> Iterator[Breakage]:
     """Yield pools where the sum of GPUs fits and the pods do not: two pods of 5 GPUs do not fit on a node with 8."""
-    told = {after.jobs[job].pool for job in after.oversized}
+    told = {part.pool for job in after.oversized for part in after.jobs[job].each}
     for row in rows:
         if row.after.excess or row.pool in told:
             continue

@@ -59,7 +59,8 @@ class JobDemand(NamedTuple):
     - ``gpus``: GPUs of each pod. A fraction of cards if the platform enforces shares; None for shares in memory and for
       slices, whose part of a card documents do not define.
     - ``requests``: requests of each pod by quota key. ``cards``: the GPUs among them, which pools limit.
-    - ``roles``: the demands of the roles, if there are several; ``gpus``, ``requests`` and ``cards`` are then means.
+    - ``roles``: the demands of the roles, if there are several; ``gpus``, ``requests`` and ``cards`` are then means,
+      ``pool`` and ``gpu_type`` lists.
     - ``excluded_as``: the job does not count for pools and quotas, because it waits in a Kueue queue or has finished.
     - ``in_own_queue``: the job names a queue other than that of its namespace's quota.
     """
@@ -251,6 +252,7 @@ def _together(parts: Sequence[JobDemand]) -> JobDemand:
     names = dict.fromkeys(name for part in parts for name in part.requests)
     types = dict.fromkeys(name for part in parts if part.gpu_type for name in part.gpu_type.split(" or "))
     return first._replace(
+        pool=", ".join(dict.fromkeys(part.pool for part in parts)),
         gpu_type=" or ".join(types) or ANY_TYPE,
         gpus=None if any(part.gpus is None for part in parts) else sum(part.total for part in parts) / Fraction(pods),
         pods=pods,
@@ -325,8 +327,9 @@ def demands_of(
     state: DeclaredState, pool: str, gpu_type: str, excluded_as: Literal["queued", "finished"] | None = None
 ) -> list[JobDemand]:
     """Return the demands of jobs and roles that request a type; those of any type count as a type of their own."""
-    demands = (demand for demand in state.jobs.values() if demand.pool == pool and demand.excluded_as == excluded_as)
-    return [part for demand in demands for part in demand.each if gpu_type in (ALL_TYPES, part.gpu_type)]
+    demands = (demand for demand in state.jobs.values() if demand.excluded_as == excluded_as)
+    parts = (part for demand in demands for part in demand.each if part.pool == pool)
+    return [part for part in parts if gpu_type in (ALL_TYPES, part.gpu_type)]
 
 
 def counts_of(state: DeclaredState, pool: str, gpu_type: str) -> list[int] | None:

@@ -85,18 +85,20 @@ def impact(
         costs=(_cost(before), _cost(after)) if before.prices or after.prices else None,
         unpriced=sorted(
             {
-                demand.pool
+                part.pool
                 for state in (before, after)
                 for demand in state.jobs.values()
-                if demand.total_most and demand.pool not in state.prices
+                for part in demand.each
+                if part.total_most and part.pool not in state.prices
             }
         ),
     )
 
 
 def _cost(state: DeclaredState) -> Cost:
-    priced = [(state.prices.get(demand.pool, Fraction(0)), demand) for demand in state.jobs.values()]
+    parts = [part for demand in state.jobs.values() for part in demand.each]
+    priced = [(state.prices.get(part.pool, Fraction(0)), part) for part in parts]
     return Cost(
-        sum((price * demand.total for price, demand in priced), Fraction(0)),
-        sum((price * demand.total_most for price, demand in priced), Fraction(0)),
+        sum((price * part.total for price, part in priced), Fraction(0)),
+        sum((price * part.total_most for price, part in priced), Fraction(0)),
     )

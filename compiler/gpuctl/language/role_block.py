@@ -47,12 +47,19 @@ class RolePort(Block):
 class RoleResources(Block):
     """Resources of each pod of a role. Fields that are not set are those of `resources`."""
 
+    pool: DnsLabel | None = Field(
+        None,
+        description="Pool whose nodes the role runs on: its pods count in that pool, and against its limits. The job "
+        "stays in one queue; if the platform's `training.queue` differs between the pools, name it in "
+        "`resources.queue`. Default: `resources.pool`.",
+        examples=["cpu-pool"],
+    )
     gpu: Count | None = Field(None, description="GPUs of each pod. Default: `resources.gpu`.", examples=[8])
     gpu_type: GpuType | None = Field(
         None,
         alias="gpu-type",
         description="GPU model of each pod, spelled as the pool's nodes declare it, or a list of them in order of "
-        "preference. All roles are in one pool. Default: `resources.gpu-type`.",
+        "preference. Default: `resources.gpu-type`.",
         examples=["L40S-48G"],
     )
     cpu: PositiveQuantity | None = Field(

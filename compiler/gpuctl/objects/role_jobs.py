@@ -31,6 +31,17 @@ def has_several_roles(workload: Object) -> bool:
     return workload["kind"] == "JobSet" and len(workload["spec"]["replicatedJobs"]) > 1
 
 
+def pools_of(workload: Object, pool_label: str) -> tuple[str, ...]:
+    """Return the pools of a workload's pods: its own, by its label, or those of its roles, its own first."""
+    own = labels_of(workload).get(pool_label, "")
+    if workload.get("kind") != "JobSet":
+        return (own,) if own else ()
+    replicated = (workload.get("spec") or {}).get("replicatedJobs") or []
+    templates = [item["template"]["spec"]["template"] for item in replicated]
+    found = [((item.get("metadata") or {}).get("labels") or {}).get(pool_label, own) for item in templates] or [own]
+    return tuple(dict.fromkeys(sorted(filter(None, found), key=lambda pool: pool != own)))
+
+
 def missing_of_roles(jobset: Object, pods: Iterable[Object]) -> list[tuple[Object, int]]:
     """Return the pod templates of a JobSet and how many pods of each are missing among the existing ones."""
     made = Counter(labels_of(pod).get(REPLICATED_JOB_LABEL) for pod in pods)

@@ -15,7 +15,7 @@ from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, label
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import format_amount
-from gpuctl.objects.role_jobs import has_role
+from gpuctl.objects.role_jobs import has_role, pools_of
 from gpuctl.reading.job_objects import Job, not_started
 from gpuctl.reading.job_rows import (
     JobTableRow,
@@ -149,7 +149,12 @@ def _roles(job: Job, names: PlatformKeys) -> list[dict[str, Any]]:
         return []
     roles = [item["name"] for item in job.workload["spec"]["replicatedJobs"]]
     return [
-        {"name": role, "pods": pods, "resources": _resources(template, job.identity.namespace, names)}
+        {
+            "name": role,
+            "pods": pods,
+            "pool": next(iter(pools_of(template, names.keys.pool)), None),
+            "resources": _resources(template, job.identity.namespace, names),
+        }
         for role, (template, pods) in zip(roles, pod_templates(job.workload), strict=True)
         if has_role(template.get("spec") or {})
     ]

@@ -15,7 +15,7 @@ from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates, replicas
-from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles
+from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles, pools_of
 from gpuctl.reading.claim_templates import TemplateKey, read_requested_gpus, requested_gpus
 from gpuctl.reading.job_objects import (
     Identity,
@@ -40,6 +40,7 @@ class JobTableRow(NamedTuple):
     :param uid: uid of the job, see :func:`main_uid`.
     :param pod: name of the pod; None in the row of a job.
     :param ready: ready containers of all, or ready pods of all, as ``1/2``.
+    :param pools: the pool, by its label; of a job whose roles are in several pools, all of them.
     :param gpu: number of GPUs requested.
     :param sweep_values: the job's value of each parameter of its sweep; None for a job outside of sweeps.
     """
@@ -53,7 +54,7 @@ class JobTableRow(NamedTuple):
     ip: str | None
     created_at: str | None
     started_at: str | None
-    pool: str | None
+    pools: tuple[str, ...]
     gpu: int
     gpu_type: str | None
     priority: str | None
@@ -64,6 +65,11 @@ class JobTableRow(NamedTuple):
     def job_id(self) -> str:
         """Return the job's id. Computed on access: hashlib is slow to import and tables do not show the id."""
         return id_of_uid(self.identity, self.uid)
+
+    @property
+    def pool(self) -> str | None:
+        """Return the pools, separated by commas; None without a label."""
+        return ",".join(self.pools) or None
 
     @property
     def shown_id(self) -> str:
@@ -87,7 +93,7 @@ class JobFilter(NamedTuple):
     def matches(self, row: JobTableRow) -> bool:
         """Return True if a row passes the filter."""
         return (
-            (not self.pool or row.pool == self.pool)
+            (not self.pool or self.pool in row.pools)
             and (not self.kind or row.identity.kind == self.kind)
             and (not self.status or row.status.matches(self.status))
             and (not self.names or not row.accepted_names.isdisjoint(self.names))
@@ -178,7 +184,7 @@ def pod_row(
         ip=status.get("podIP"),
         created_at=pod["metadata"].get("creationTimestamp"),
         started_at=status.get("startTime"),
-        pool=labels_of(pod).get(names.keys.pool),
+        pools=pools_of(pod, names.keys.pool),
         gpu=_pod_gpus(pod, names),
         gpu_type=selected_gpu_type(pod["spec"], names.gpu_type),
         priority=labels_of(pod).get(names.priority),
@@ -211,7 +217,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         ip=next((pod["status"]["podIP"] for pod in pods if (pod.get("status") or {}).get("podIP")), None),
         created_at=main["metadata"].get("creationTimestamp"),
         started_at=(main.get("status") or {}).get("startTime") or (min(starts) if starts else None),
-        pool=labels_of(main).get(names.keys.pool),
+        pools=pools_of(main, names.keys.pool),
         gpu=sum(gpus_of_spec(template.get("spec") or {}, namespace, names) * number for template, number in templates)
         + sum(max(0, _claimed(pod, names) - _requested(pod["spec"], namespace, names)) for pod in pods),
         # Roles can have different types.

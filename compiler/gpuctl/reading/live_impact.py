@@ -36,7 +36,8 @@ def with_cluster_gpus(
     If the platform shares GPUs, nodes report more GPUs than exist, so the documents' numbers are kept.
     """
     named = [_nodes(compilation) for compilation in (old, new)]
-    about = {pool for side in (before, after) for pool in (*side.nodes, *(item.pool for item in side.jobs.values()))}
+    about = {pool for side in (before, after) for pool in side.nodes}
+    about |= {part.pool for side in (before, after) for item in side.jobs.values() for part in item.each}
     result = []
     for side, compilation, labels in ((before, old, named[0]), (after, new, named[1])):
         known = compilation or new or old

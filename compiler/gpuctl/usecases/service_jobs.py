@@ -73,7 +73,7 @@ def _row(item: Mapping[str, Any]) -> JobTableRow:
         ip=item.get("ip"),
         created_at=item.get("createdAt"),
         started_at=item.get("startedAt"),
-        pool=item.get("pool"),
+        pools=tuple(filter(None, (item.get("pool") or "").split(","))),
         gpu=int(item["gpu"]),
         gpu_type=item.get("gpuType"),
         priority=item.get("priority"),

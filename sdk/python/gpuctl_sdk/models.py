@@ -864,6 +864,8 @@ class JobRole(Answer):
     name: str
     pods: int
     """Number of pods."""
+    pool: str | None = None
+    """The pool that its pods run in."""
     resources: JobResources
 
 

@@ -37,7 +37,10 @@ _SYSTEM_PREFIX = "kube-"
 
 
 class AccessRequest(NamedTuple):
-    """An action on a resource, optionally in one namespace or pool."""
+    """An action on a resource, optionally in one namespace or pool.
+
+    ``pool`` lists several, separated by commas, for a job whose roles are in several pools.
+    """
 
     action: Action
     resource: str
@@ -106,7 +109,7 @@ class Rights:
             if self.namespaces is not None and access.namespace not in self.namespaces:
                 return f"the namespaces of this token are {_listed(self.namespaces)}"
             return "the namespaces of the system are for admins whose token is not limited, or names them"
-        if self.pools is not None and access.pool is not None and access.pool not in self.pools:
+        if self.pools is not None and access.pool is not None and not self.pools.issuperset(access.pool.split(",")):
             return f"the pools of this token are {_listed(self.pools)}"
         if self.role == "admin":
             return self._beyond_limits(access)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.role_jobs import pools_of
 
 _IN_A_POOL = frozenset({*WORKLOADS, "Pod", "Node", "ReplicaSet", "Workload"})
 """Kinds whose objects belong to the pool of their label, or to ``default``."""
@@ -36,19 +37,20 @@ class Visibility:
     def _in_pools(self, obj: Object) -> bool:
         if self.pools is None:
             return True
-        pool = _labels(obj).get(self.pool_label)
-        return self.sees_pool(pool) if pool or obj.get("kind") in _IN_A_POOL else True
+        pools = self._pools(obj)
+        return all(map(self.sees_pool, pools)) if pools or obj.get("kind") not in _IN_A_POOL else self.sees_pool(None)
+
+    def _pools(self, obj: Object) -> tuple[str, ...]:
+        """Return the pools of an object; for a Workload of Kueue, those of its pod sets."""
+        if obj.get("kind") != "Workload":
+            return pools_of(obj, self.pool_label)
+        sets = (obj.get("spec") or {}).get("podSets") or []
+        templates = (item.get("template") or {} for item in sets)
+        labels = ((template.get("metadata") or {}).get("labels") or {} for template in templates)
+        return tuple(pool for found in labels if (pool := found.get(self.pool_label)))
 
 
 def namespace_of(obj: Object) -> str:
     """Return the namespace that decides who may see an object: that of the object; of a Namespace itself; else ""."""
     metadata = obj["metadata"]
     return str(metadata["name"] if obj.get("kind") == "Namespace" else metadata.get("namespace") or "")
-
-
-def _labels(obj: Object) -> dict[str, str]:
-    """Return the labels of an object; for a Workload of Kueue, those of its first pod set."""
-    if obj.get("kind") != "Workload":
-        return labels_of(obj)
-    sets = (obj.get("spec") or {}).get("podSets") or [{}]
-    return labels_of(sets[0].get("template") or {})

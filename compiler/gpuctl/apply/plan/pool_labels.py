@@ -21,6 +21,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
 from gpuctl.objects.ownership_metadata import Records, job_title
+from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.workload_state import has_ended
 
 POOLS_MANAGER = "gpuctl-pools"
@@ -94,11 +95,18 @@ def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
     """Return the jobs that select a pool, as far as the user may read them, with their names in messages."""
     users: dict[Key, str] = {}
     for kind in WORKLOADS:
-        read = partial(session.list_objects, RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+        read = partial(session.list_objects, RESOURCES[kind], labels=in_pool(kind, pool, keys))
         for obj in if_allowed(read, ([], ""))[0]:
+            if pool not in pools_of(obj, keys.pool):
+                continue
             key = key_of(obj)
             users[key] = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name} in {key.namespace}"
     return users
+
+
+def in_pool(kind: str, pool: str, keys: Records) -> str:
+    """Return the selector of the jobs of a kind that may have pods in a pool. The labels of roles are not selected."""
+    return OURS if kind == "JobSet" else f"{OURS},{keys.pool}={pool}"
 
 
 def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.plan.pool_labels import in_pool
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.scope import Scope
@@ -19,6 +19,7 @@ from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.workload_state import end_state
 
 
@@ -34,15 +35,14 @@ def check_pool_limits(
     coming = [step for step in coming if step.method in ("post", "put") and step.desired is not None]
     pools: dict[str, list[Step]] = {}
     for step in coming:
-        pool = labels_of(step.desired or {"metadata": {}}).get(keys.pool)
-        if pool:
+        for pool in pools_of(step.desired, keys.pool) if step.desired is not None else ():
             pools.setdefault(pool, []).append(step)
     errors: list[str] = []
     for pool, jobs in sorted(pools.items()):
         quota = _quota_of(session, steps, pool)
         per_job, most = quota.get("maxGpuPerJob"), quota.get("maxJobs")
         if isinstance(per_job, int):
-            errors += _over(jobs, steps, pool, per_job, gpu_resources)
+            errors += _over(jobs, steps, pool, per_job, gpu_resources, keys)
         new = [step for step in jobs if step.action == "create"]
         if isinstance(most, int) and new:
             gone = {key_of(step.live) for step in steps if step.deletes and step.live is not None}
@@ -68,7 +68,7 @@ def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, A
 
 
 def _over(
-    jobs: Iterable[Step], steps: Iterable[Step], pool: str, most: int, gpu_resources: frozenset[str]
+    jobs: Iterable[Step], steps: Iterable[Step], pool: str, most: int, gpu_resources: frozenset[str], keys: Records
 ) -> Iterable[str]:
     scaled = {
         step.key[1:]: replica_range(step.desired)[1]
@@ -80,6 +80,8 @@ def _over(
         assert step.desired is not None
         total = 0
         for template, pods in pod_templates(step.desired):
+            if labels_of(template).get(keys.pool) != pool:
+                continue
             requests = pod_requests(template["spec"])
             each = sum(int(amount) for name, amount in requests.items() if name in gpu_resources)
             total += each * (scaled.get(step.key[1:]) or pods)
@@ -89,7 +91,6 @@ def _over(
 
 def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
     """Return the pool's unfinished jobs: in all namespaces, or if that is forbidden, in the context's."""
-    labels = f"{OURS},{keys.pool}={pool}"
     scope = Scope(session, None)
-    found = [obj for kind in WORKLOADS for obj in scope.all_if_allowed(kind, labels=labels) or []]
-    return {key_of(obj) for obj in found if end_state(obj) is None}
+    found = [obj for kind in WORKLOADS for obj in scope.all_if_allowed(kind, labels=in_pool(kind, pool, keys)) or []]
+    return {key_of(obj) for obj in found if end_state(obj) is None and pool in pools_of(obj, keys.pool)}

@@ -472,4 +472,18 @@ LINKER_CODES = (
         "resources:\n  nodes: {min: 2, max: 4}  #!\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  pool: q\n",
         PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
     ),
+    CodeRule(
+        "GPU449",
+        "error",
+        "roles in pools of different queues",
+        "Kueue admits a job as a whole, so all its roles are in one queue. The platform's `training.queue` names "
+        "different queues for the pools of these roles, or none for some of them.",
+        "Write `resources.queue` with a queue of the namespace that has quota for the nodes of all these pools.",
+        job_document(
+            "training",
+            "resources: {pool: train}\nroles:\n  - {name: head, resources: {pool: q}}  #!\n"
+            "  - {name: worker, nodes: 2}\n",
+        ),
+        PLATFORM + "training: {backend: jobset, queue: {train: q}}\npools: [{name: train}, {name: q}]\n",
+    ),
 )

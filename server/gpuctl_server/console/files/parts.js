@@ -223,6 +223,12 @@ export function JobName({ job }) {
   return html`<a href=${address(["jobs", job.namespace, id])}>${name}</a>`;
 }
 
+/** The pools of a job, with a link to the jobs of each: its roles can be in several. @param {{names: string | null | undefined}} props */
+export function PoolLinks({ names }) {
+  const pools = (names || "").split(",").filter(Boolean);
+  return pools.map((pool, index) => html`${index ? ", " : ""}<a href=${address(["jobs"], { pool })}>${pool}</a>`);
+}
+
 /** A job of an answer that has no ids. Other objects have no page. @param {{namespace: string, kind: string, name: string, kinds?: string[]}} props */
 export function JobLink({ namespace, kind, name, kinds = KINDS }) {
   const text = html`<span class="quiet">${namespace}/</span>${name}`;

@@ -157,7 +157,10 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
 def _requests(job: DescribedJob) -> str:
     """Return the requests of a pod, or those of each role's pods in a line."""
     if job.roles:
-        return "\n".join(f"{role.name}: {_amounts(role.resources, several=role.pods > 1)}" for role in job.roles)
+        several = len({role.pool for role in job.roles}) > 1
+        lines = [f"{role.name}: {_amounts(role.resources, several=role.pods > 1)}" for role in job.roles]
+        wheres = [f", in {role.pool}" if several and role.pool else "" for role in job.roles]
+        return "\n".join(line + where for line, where in zip(lines, wheres, strict=True))
     return _amounts(job.resources, several=job.ready.rpartition("/")[2] not in ("0", "1"))
 
 

@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { Logs } from "../logs.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Notes, PagedTable, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
+import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Notes, PagedTable, PoolLinks, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
@@ -107,7 +107,7 @@ function Summary({ job }) {
   ].filter(Boolean);
   return html`<${Facts}
     items=${[
-      [t("Pool"), html`<a href=${address(["jobs"], { pool: job.pool })}>${job.pool}</a>`],
+      [t("Pool"), html`<${PoolLinks} names=${job.pool} />`],
       [t("GPUs per pod"), resources.gpu != null && `${resources.gpu}${resources.gpuType ? ` ${resources.gpuType}` : ""}`],
       [t("CPU and memory per pod"), resources.cpu != null && `${resources.cpu}, ${resources.memory ?? "–"}`],
       [t("Priority"), job.priority],

@@ -1,7 +1,7 @@
 /** The list of jobs, with its filters in the address; the page of one job. */
 import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
-import { Age, Choice, Command, Data, Heading, JobName, KINDS, Pages, Rich, Status, Table, html, quoted } from "../parts.js";
+import { Age, Choice, Command, Data, Heading, JobName, KINDS, Pages, PoolLinks, Rich, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { t } from "../texts.js";
 import { Job } from "./job.js";
@@ -53,7 +53,7 @@ function List() {
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Kind"), cell: (row) => row.kind },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.progress != null && row.status === "running" ? html` <span class="quiet">${row.progress}%</span>` : ""}` },
-            { head: t("Pool"), cell: (row) => html`<a href=${address(["jobs"], { pool: row.pool })}>${row.pool}</a>`, name: true },
+            { head: t("Pool"), cell: (row) => html`<${PoolLinks} names=${row.pool} />`, name: true },
             { head: t("GPUs"), cell: (row) => html`${row.gpu}${row.gpuType ? html` <span class="quiet">${row.gpuType}</span>` : ""}`, number: true },
             { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy || html`<span class="quiet">–</span>` },
