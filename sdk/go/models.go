@@ -1117,9 +1117,9 @@ type NamespaceDetail struct {
 	Quotas    []NamespaceQuota  `json:"quotas"`
 	CreatedAt *string           `json:"createdAt"`
 	Labels    map[string]string `json:"labels"`
-	// Number of pods on nodes.
+	// Pods on nodes.
 	RunningJobs []HoldingPod `json:"runningJobs"`
-	// Number of pods that wait for a node.
+	// Pods that wait for a node.
 	WaitingJobs []HoldingPod `json:"waitingJobs"`
 	// Number of jobs, including finished ones.
 	AllJobs int64 `json:"allJobs"`

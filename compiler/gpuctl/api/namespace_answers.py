@@ -57,8 +57,8 @@ class NamespaceContents(NamespaceFields[QuotaForm], Generic[QuotaForm]):
     """A namespace with its pods."""
 
     labels: dict[str, str] | None = Field(examples=[{"team": "nlp"}])
-    running_jobs: list[HoldingPod] = Field(description="Number of pods on nodes.")
-    waiting_jobs: list[HoldingPod] = Field(description="Number of pods that wait for a node.")
+    running_jobs: list[HoldingPod] = Field(description="Pods on nodes.")
+    waiting_jobs: list[HoldingPod] = Field(description="Pods that wait for a node.")
 
 
 class NamespaceAnswer(NamespaceContents[Quota]):

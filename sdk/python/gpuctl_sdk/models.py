@@ -1213,9 +1213,9 @@ class NamespaceDetail(Answer):
     created_at: str | None = None
     labels: dict[str, str] | None = None
     running_jobs: list[HoldingPod]
-    """Number of pods on nodes."""
+    """Pods on nodes."""
     waiting_jobs: list[HoldingPod]
-    """Number of pods that wait for a node."""
+    """Pods that wait for a node."""
     all_jobs: int
     """Number of jobs, including finished ones."""
 

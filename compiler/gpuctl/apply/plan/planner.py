@@ -11,6 +11,7 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_steps import note_existing_claims
 from gpuctl.apply.plan.claim_template_steps import kept_template
 from gpuctl.apply.plan.code_steps import code_change
+from gpuctl.apply.plan.create_only import created_before, leftover_companions, refuse_existing
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
 from gpuctl.apply.plan.disruption import foreign_autoscalers
 from gpuctl.apply.plan.dry_run_pods import creation_error
@@ -31,7 +32,7 @@ from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import sort_key
 from gpuctl.frontend.document import Document
 from gpuctl.gitops.document_changes import embedded_changes
-from gpuctl.hints import APPLY, JobHint
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import count_text
@@ -101,7 +102,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     wanted = {key_of(obj) for obj in objects}
     live = read_live_state(session, wanted, jobs_of(request.lowered), foreign=request.adopt)
     last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
-    draft = PlanDraft(Plan(), live, last, _created_before(request, live))
+    draft = PlanDraft(Plan(), live, last, created_before(request, live))
     draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)
     _ignore_autoscaled_replicas(session, draft, request)
     pending: list[tuple[PendingDecision, DecisionOptions]] = []
@@ -146,7 +147,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     if not request.create_namespace:
         draft.plan.errors += undeclared_namespaces(session, draft.plan.steps, request.lowered)
     if request.create_only:
-        _refuse_existing(draft.plan, draft.own | _leftover_companions(request, live))
+        refuse_existing(draft.plan, draft.own | leftover_companions(request, live))
     return draft.plan
 
 
@@ -441,41 +442,3 @@ def _is_companion(live: Object, request: ApplyRequest, document: Document, name:
         return False
     other = labels.get(PART_OF)
     return other is None or request.part_of is None or other == request.part_of
-
-
-def _created_before(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
-    """Return the objects that an earlier attempt of the same request has created; with a workload, all objects of its
-    job.
-    """
-    if request.mark is None:
-        return frozenset()
-    there = [item for item in request.lowered if not item.shared and key_of(item.object) in live.objects]
-    has_mark = {
-        key_of(item.object)
-        for item in there
-        if annotations_of(live.objects[key_of(item.object)]).get(request.keys.request) == request.mark
-    }
-    jobs = {id(item.document) for item in there if key_of(item.object) in has_mark and item.object["kind"] in WORKLOADS}
-    return frozenset(has_mark | {key_of(item.object) for item in there if id(item.document) in jobs})
-
-
-def _leftover_companions(request: ApplyRequest, live: LiveState) -> frozenset[Key]:
-    """Return companions without a workload, left by an interrupted request. If requests are marked, they do not prevent
-    the next one, which could not remove them.
-    """
-    if request.mark is None:
-        return frozenset()
-    keys = [(item.document, key_of(item.object)) for item in request.lowered if not item.shared]
-    there = {id(document) for document, key in keys if key.kind in WORKLOADS and key in live.objects}
-    return frozenset(key for document, key in keys if key.kind in COMPANIONS and id(document) not in there)
-
-
-def _refuse_existing(plan: Plan, own: frozenset[Key]) -> None:
-    """Add an error for each object that exists already.
-
-    :param own: objects that may exist.
-    """
-    for step in plan.steps:
-        if step.live is not None and not step.shared and step.key.kind != "Node" and step.key not in own:
-            plan.existing.append(step.key)
-            plan.errors.append(f"{step.key} exists already; {APPLY} changes what exists")
