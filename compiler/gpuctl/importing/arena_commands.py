@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.frontend.source import Source
-from gpuctl.importing.arena_options import DROPPED, FLAGS, LETTERS, SWITCHES
+from gpuctl.importing.arena_options import (
+    DROPPED,
+    DROPPED_PATTERNS,
+    FLAGS,
+    LETTERS,
+    SERVICE_FLAGS,
+    SWITCHES,
+    TFJOB_FLAGS,
+)
 from gpuctl.importing.arena_programs import arena_program
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.given_values import set_given_values
@@ -25,6 +33,8 @@ from gpuctl.language.settings import DEFAULT_PRIORITIES
 
 TOOL = "Arena"
 _LONGEST = 64 * 1024
+_TENSORFLOW = frozenset({"tfjob", "tf"})
+_ANY_TEXT = frozenset({"annotation", "env", "label"})
 _PYTORCH = frozenset({"pytorchjob", "pytorch", "py"})
 
 
@@ -100,6 +110,8 @@ class _ArenaJob:
         self.words = [(item, breaks.before(word.start) + 1) for items, word in words for item in items]
         self.gpus = 0
         self.nodes = 1
+        own = SERVICE_FLAGS if self.is_service else TFJOB_FLAGS if self.type in _TENSORFLOW else {}
+        self.fields = {**FLAGS, **own}
         self.actions: dict[str, Callable[[_Flag], bool]] = {
             "annotation": lambda flag: self._pair(flag, "job.annotations"),
             "config-file": lambda flag: False,
@@ -116,6 +128,7 @@ class _ArenaJob:
             "priority": self._priority,
             "rdma": lambda flag: self._switch(flag, "resources.network.rdma"),
             "selector": self._selector,
+            "temp-dir": self._temporary,
             "workers": self._workers,
         }
 
@@ -126,25 +139,34 @@ class _ArenaJob:
         if not self.is_service and self.type not in _PYTORCH:
             note = f"`{self.type}` starts its processes in another way: use torchrun, or `roles` for other programs"
             self.ledger.changed(self.line, shown, "kind", note)
+        elif self.is_service and self.type != "custom":
+            note = f"`{self.type}` starts a server of its own: write it into `environment.command`"
+            self.ledger.changed(self.line, shown, "kind", note)
         else:
             self.ledger.mapped(self.line, shown, "kind")
         for flag in flags:
-            self._flag(flag)
+            if flag.name == "command" and not rest:
+                rest = [(flag.value, flag.line)]
+            else:
+                self._flag(flag)
         self._program(rest)
         return set_given_values(self.draft, self.given, self.line, has_gpus=self.gpus > 0)
 
     def _flag(self, flag: _Flag) -> None:
-        field = FLAGS.get(flag.name)
+        field = self.fields.get(flag.name)
         action = self.actions.get(flag.name)
-        if action is not None and action(flag):
+        is_known = "$" not in flag.value or flag.name in _ANY_TEXT
+        if is_known and action is not None and action(flag):
             return
-        if field is not None and action is None and "$" not in flag.value:
+        if is_known and field is not None and action is None:
             number = whole_number(flag.value)
             self.draft.set(field, flag.value if number is None else number, flag.line)
             self.ledger.mapped(flag.line, flag.text, field)
+        elif not is_known and (field is not None or action is not None):
+            self.ledger.dropped(flag.line, flag.text, f"`{flag.value}` is not known: write its value into the document")
         else:
-            note = DROPPED.get(flag.name, "it has no equal in a document")
-            self.ledger.dropped(flag.line, flag.text, note)
+            note = next(note for pattern, note in DROPPED_PATTERNS.items() if re.match(pattern, flag.name))
+            self.ledger.dropped(flag.line, flag.text, DROPPED.get(flag.name, note))
 
     def _set(self, flag: _Flag, field: str, value: object) -> bool:
         self.draft.set(field, value, flag.line)
@@ -216,6 +238,14 @@ class _ArenaJob:
             return False
         mount = {"path": path, **({"mountPath": target} if target and target != path else {})}
         self.draft.append("storage.workdirs", mount, flag.line)
+        self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
+        return True
+
+    def _temporary(self, flag: _Flag) -> bool:
+        _, colon, path = flag.value.partition(":")
+        if not colon or not path.startswith("/"):
+            return False
+        self.draft.append("storage.workdirs", {"path": path, "emptyDir": {}}, flag.line)
         self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
         return True
 

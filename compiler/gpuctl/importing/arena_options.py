@@ -20,48 +20,104 @@ LETTERS = {
     "enableIstio": "enable-istio",
     "servicePort": "port",
     "logDir": "logdir",
+    "workerImage": "worker-image",
+    "workerCpu": "worker-cpu",
+    "workerMemory": "worker-memory",
+    "workerPort": "worker-port",
+    "psImage": "ps-image",
+    "psCpu": "ps-cpu",
+    "psMemory": "ps-memory",
+    "psPort": "ps-port",
+    "ChiefCpu": "chief-cpu",
+    "ChiefMemory": "chief-memory",
+    "chiefPort": "chief-port",
+    "evaluatorCpu": "evaluator-cpu",
+    "evaluatorMemory": "evaluator-memory",
+    "cleanTaskPolicy": "clean-task-policy",
+    "tensorboardImage": "tensorboard-image",
+    "syncImage": "sync-image",
+    "restfulPort": "restful-port",
+    "modelName": "model-name",
+    "modelPath": "model-path",
 }
 """Letters and old names -> name."""
 SWITCHES = frozenset(
     {
+        "allow-metrics",
+        "chief",
+        "enable-autoscaling",
         "enable-istio",
+        "enable-prometheus",
+        "evaluator",
         "expose-service",
         "gang",
+        "gputopology",
         "hostIPC",
         "hostNetwork",
         "hostPID",
+        "mounts-on-launcher",
+        "pprof",
         "queue",
         "rdma",
+        "shutdown-after-finished",
+        "spot-instance",
+        "suspend",
         "tensorboard",
         "trace",
     }
 )
 FLAGS = {
+    "active-deadline-seconds": "job.max_runtime",
     "cpu": "resources.cpu",
     "gpus": "resources.gpu",
     "image": "environment.image",
     "image-pull-secret": "environment.imagePullSecret",
+    "job-backoff-limit": "job.retries",
     "memory": "resources.memory",
-    "model-name": "model.name",
     "namespace": "job.namespace",
-    "port": "service.port",
-    "replicas": "service.replicas",
     "retry": "job.retries",
     "running-timeout": "job.max_runtime",
     "share-memory": "resources.shm",
     "ttl-after-finished": "job.ttl",
-    "version": "model.version",
     "working-dir": "environment.workdir",
 }
+SERVICE_FLAGS = {
+    "model-name": "model.name",
+    "port": "service.port",
+    "replicas": "service.replicas",
+    "version": "model.version",
+}
+TFJOB_FLAGS = {
+    "worker-cpu": "resources.cpu",
+    "worker-image": "environment.image",
+    "worker-memory": "resources.memory",
+}
+"""Flags of `arena serve` and of `arena submit tfjob` alone."""
 _BOARD = "run TensorBoard as a document of kind `compute`"
 _CODE = "name a commit: `code: {git: URL, ref: COMMIT}`; Arena takes the newest of a branch"
 _PLATFORM = "it is a setting of the platform"
+_SSH = "pods are not reached by ssh: use torchrun"
+_ROLES = "each kind of pods is a role: `roles`"
+_PROBE = "use `service.health_check` and `service.liveness`"
+_SUBPATH = "a directory of a claim is `storage.workdirs: [{path: /data, pvc: {claim: NAME}, subPath: DIR}]`"
+_SELECTOR = "nodes are selected by `resources.pool`: add --pool"
 _ISTIO = "use `service.route`"
 DROPPED = {
     **dict.fromkeys(("tensorboard", "tensorboard-image", "logdir"), _BOARD),
     **dict.fromkeys(("sync-mode", "sync-source", "sync-image"), _CODE),
     **dict.fromkeys(("enable-istio", "expose-service"), _ISTIO),
     **dict.fromkeys(("toleration", "scheduler"), _PLATFORM),
+    **dict.fromkeys(("ssh-port", "ssh-secret"), _SSH),
+    **dict.fromkeys(("data-subpath-expr", "temp-dir-subpath-expr"), _SUBPATH),
+    **dict.fromkeys(("enable-autoscaling", "max-workers", "min-workers"), "the number of nodes is fixed"),
+    **dict.fromkeys(("chief", "evaluator", "ps"), "chief, evaluator and parameter servers are roles: `roles`"),
+    **dict.fromkeys(("job-restart-policy", "worker-restart-policy"), "`job.retries` starts a failed job again"),
+    "env-from-secret": "a variable from a Secret is `environment.env: [{name: NAME, secret: SECRET, key: KEY}]`",
+    "gputopology": "`resources.topology` keeps the nodes of a job close",
+    "starting-timeout": "`gpuctl why NAME` reports why a job waits",
+    "success-policy": "`primary` names the roles whose end is the end of the job",
+    "suspend": "`gpuctl pause NAME` holds a job",
+    "temp-dir": "it is not NAME:PATH: write `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     "annotation": "documents cannot set this annotation",
     "clean-task-policy": "pods of a finished job stay until `job.ttl`",
     "config-file": "make a ConfigMap, and mount it: `storage.mounts: [{path: /etc/train, configMap: NAME}]`",
@@ -76,10 +132,18 @@ DROPPED = {
     "label": "documents cannot set this label",
     "nproc-per-node": "torchrun starts a process for each GPU: add its option `--nproc-per-node`",
     "priority": "`job.priority` is high, medium or low",
-    "ps": "parameter servers are a role: `roles`",
     "queue": "`resources.queue` is the name of a Kueue queue",
     "restful-port": "further ports are `service.ports`",
     "metrics-port": "further ports are `service.ports`",
-    "selector": "nodes are selected by `resources.pool`: add --pool",
+    "selector": _SELECTOR,
     "shell": "the shell is a part of `environment.command`",
 }
+DROPPED_PATTERNS = {
+    r"(?:ps|chief|evaluator|launcher|worker|leader|head)-.*selector\Z": _SELECTOR,
+    r"(?:liveness|readiness|startup)-probe": _PROBE,
+    r"(?:ps|chief|evaluator|launcher|leader|head|worker)-": _ROLES,
+    r"autoscaler-": "the number of nodes is fixed",
+    r"canary-|max-surge|max-unavailable": "a rollout replaces pods one by one",
+    r"": "it has no equal in a document",
+}
+"""Start of a flag's name -> why it has no field; the first that matches."""

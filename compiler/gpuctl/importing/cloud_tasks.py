@@ -32,6 +32,8 @@ _NOTES = {
     r"^(workdir|file_mounts)": "files come from the image, `code` or `storage.workdirs`",
     r"^secrets": _SECRETS,
     r"^resources\.(cloud|region|zone|infra|instance_type|any_of|ordered)": "nodes are selected by `resources.pool`",
+    r"^resources\.labels": "write them into `job.labels`",
+    r"^config\.kubernetes\.pod_config": "write `podPatch`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^resources\.network_tier": "fast networks are `resources.network`",
     r"^resources\.ports": "pods of a training need no open ports",

@@ -34,6 +34,12 @@ _NOTES = {
     "`autoscaling`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^volumes": "write `storage.workdirs`",
+    r"^registry_auth": "make a Secret with the login, and name it: `environment.imagePullSecret`",
+    r"^stop_duration": "the time between the signal and the end is `job.grace`",
+    r"^schedule": "times to run at are `schedule`",
+    r"^privileged": "write `podPatch`",
+    r"^utilization_policy": "`gpuctl usage idle` lists jobs whose GPUs are idle",
+    r"^spot_policy": "nodes that may be taken away are `resources.spot`",
     r"^priority": "`job.priority` is high, medium or low",
 }
 

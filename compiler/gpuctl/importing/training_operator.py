@@ -28,6 +28,7 @@ _NOTES = {
     r"cleanPodPolicy": "pods of a finished job stay until `job.ttl`",
     r"initializer": "data comes from `storage.workdirs`, `storage.models` or an `init` container",
     r"odTemplateOverrides|runtimePatches": "write `podPatch`",
+    r"template\.metadata": "write it into `job.labels` or `job.annotations`",
     r"suspend": "`gpuctl pause NAME` holds a job",
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
     **DEVICES,

@@ -14,15 +14,16 @@ from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unread
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import import_source
 
-_NEEDS_JOBSET = "GPU429"
+_OF_PLATFORM = frozenset({"GPU429", "GPU443"})
+"""Errors that settings of the platform mend: JobSet for roles, and spot nodes."""
 
 
 class ImportedFile(NamedTuple):
     """The import of one file.
 
-    ``documents``: their texts, [] if something is missing or wrong; a document that only needs JobSet in the cluster
-    is printed with that error. ``diagnostics`` are those of the documents, whose texts are in ``sources``. ``problem``:
-    why the file cannot be imported.
+    ``documents``: their texts, [] if something is missing or wrong; a document that only needs settings of the
+    platform is printed with that error. ``diagnostics`` are those of the documents, whose texts are in ``sources``.
+    ``problem``: why the file cannot be imported.
     """
 
     file: str
@@ -65,7 +66,7 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     documents = [draft.text() for draft in imported.drafts]
     name = "the imported document" if len(documents) == 1 else "the imported documents"
     result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)
-    if any(item.severity is Severity.ERROR and item.code != _NEEDS_JOBSET for item in result.diagnostics):
+    if any(item.severity is Severity.ERROR and item.code not in _OF_PLATFORM for item in result.diagnostics):
         documents = []
     # Notes are about output for a cluster.
     diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]
