@@ -20,7 +20,7 @@ def pool_detail(service: Service, caller: Caller, pool: PoolState, *, with_jobs:
     """Return a pool, with or without the jobs and pods that the caller may see."""
     fields = fields_without_jobs(pool.row)
     if not with_jobs:
-        return PoolDetail(**fields, jobs=None, waiting_jobs=None)
+        return PoolDetail(**fields, jobs=None, waiting_jobs=None, pods=None, waiting_pods=None)
     pods, waiting = visible_pods(caller, pool.jobs), visible_pods(caller, pool.waiting)
     return PoolDetail(
         **fields,

@@ -179,6 +179,9 @@ def test_jobs_of_a_pool_have_the_id_of_the_job_list(served: Served, place: Place
     # Pods of other tests may still be terminating.
     value = served.until(f"/pools/{POOL}", lambda value: value["gpuUsed"] == 3 and value["jobs"] == [here])
     assert (value["gpuTotal"], value["gpuFree"]) == (256, 253)
+    without = served.get(f"/pools/{POOL}", jobs="false")
+    assert without.keys() == value.keys()
+    assert {without[name] for name in ("jobs", "waitingJobs", "pods", "waitingPods")} == {None}
 
 
 def test_counted_gpus_come_with_the_name_of_their_job(served: Served, place: Place) -> None:
