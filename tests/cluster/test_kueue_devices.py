@@ -58,7 +58,6 @@ def test_fit_counts_claims_as_kueue_does(queue_place: Place, queues: Queues, nod
     refused = {
         "many": (job("many", 3), f"it asks for 3 {GPU} in all, and 2 is the most"),
         "either": (job("either", 1, **{"gpu-type": ["H100", "A100"]}), "does not support claims with alternatives"),
-        "none": (job("none", 1, **{"gpu-type": "H100"}), "none of its devices matches"),
     }
     for name, (document, words) in refused.items():
         path = place.file(document)
