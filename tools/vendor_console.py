@@ -4,20 +4,25 @@
     python tools/vendor_console.py --check   compare it with the registry's packages
 
 Versions and hashes are in ``vendor.json``, which this program does not change: to upgrade a library, edit its version,
-run the program, and copy the hash that it prints.
+run the program, and copy the hash that it prints. A bundle is one module made of several packages by esbuild; their
+hashes are in the package-lock.json beside its source.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
-CONSOLE = Path(__file__).resolve().parents[1] / "server" / "gpuctl_server" / "console"
+ROOT = Path(__file__).resolve().parents[1]
+CONSOLE = ROOT / "server" / "gpuctl_server" / "console"
 VENDOR = CONSOLE / "files" / "vendor"
 LIST = CONSOLE / "vendor.json"
 
@@ -40,7 +45,27 @@ def contents(directory: Path) -> dict[str, bytes]:
                 member = opened.extractfile(f"package/{file['source']}")
                 assert member is not None, file
                 found[file["name"]] = changed(member.read(), file.get("replace", {}), file.get("append", ""))
+    for bundle in listed["bundles"]:
+        found.update(bundled(directory / bundle["name"], bundle))
     return found
+
+
+def bundled(directory: Path, bundle: dict[str, Any]) -> dict[str, bytes]:
+    """Build a bundle in a directory; return its module, and the licences of the packages in it."""
+    shutil.copytree(ROOT / bundle["source"], directory, ignore=shutil.ignore_patterns("node_modules"))
+    install = ["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(install, cwd=directory, check=True)
+    build = ["bundle.js", "--bundle", "--minify", "--format=esm", "--target=es2022", "--legal-comments=none"]
+    results = ["--outfile=built.js", "--metafile=built.json", "--log-level=warning"]
+    subprocess.run([directory / "node_modules" / ".bin" / "esbuild", *build, *results], cwd=directory, check=True)
+    inputs = " ".join(json.loads((directory / "built.json").read_text())["outputs"]["built.js"]["inputs"])
+    packages = sorted(set(re.findall(r"node_modules/((?:@[^/ ]+/)?[^/ ]+)/", inputs)))
+    listed = [package["package"] for package in bundle["packages"]]
+    if packages != listed:
+        sys.exit(f"vendor_console: {bundle['name']} is made of {', '.join(packages)}, not {', '.join(listed)}")
+    licences = [f"{name}\n\n{(directory / 'node_modules' / name / 'LICENSE').read_text()}" for name in packages]
+    name = bundle["name"]
+    return {f"{name}.js": (directory / "built.js").read_bytes(), f"{name}.LICENSE.txt": "\n\n".join(licences).encode()}
 
 
 def changed(content: bytes, replaced: dict[str, str], appended: str) -> bytes:

@@ -13,6 +13,9 @@ from support.browser import Visit
 from support.cluster_tools import Place, outcome, training
 from support.served import Served
 
+SELECTED = "document.activeElement.shadowRoot.getSelection().toString()"
+"""Script: the selected text in the editor, which has the focus."""
+
 
 def open_job(visit: Visit, place: Place, name: str, query: str = "") -> Any:
     """Show a job; return the page."""
@@ -99,17 +102,17 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page
     wrong = f"kind: training\nversion: v0.1\njob: {{name: fresh, namespace: {place.namespace}}}\ncolour: red\n"
-    # The document to start from comes with the pools.
-    page.locator(".numbers > div").nth(9).wait_for()
-    page.fill("#document", wrong)
+    visit.until_document()
+    visit.write_document(wrong)
     finding = page.locator(".finding.error").filter(has_text="colour")
     finding.wait_for()
     finding.get_by_role("button").click()
-    selected = "(field => field.value.slice(field.selectionStart, field.selectionEnd))(document.activeElement)"
-    assert page.evaluate(selected) == "colour"
-    assert page.locator(".numbers .error").all_inner_texts()[-1] == "4"
+    assert page.evaluate(SELECTED) == "colour"
+    marker = page.locator(".cm-lint-marker-error").last
+    line = page.locator(".cm-line").nth(3)
+    assert marker.bounding_box()["y"] == pytest.approx(line.bounding_box()["y"], abs=8)
     assert page.locator(".heading button.main").is_disabled()
-    page.fill("#document", json.dumps(training("fresh", job={"namespace": place.namespace})))
+    visit.write_document(json.dumps(training("fresh", job={"namespace": place.namespace})))
     page.locator(".heading button.main:enabled").click()
     visit.see("job/fresh", "dialog")
     carry_out(page)
@@ -119,17 +122,55 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     visit.troubles.clear()
 
 
-def document_of(page: Any) -> str:
-    """Return the text of the editor."""
-    return str(page.locator("#document").input_value())
+def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> None:
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    page = visit.page
+    visit.until_document()
+    first = visit.document()
+    page.get_by_label("Memory", exact=True).fill("2Gi")
+    visit.editor.press("ControlOrMeta+End")
+    page.keyboard.type("service:\nport: 1")
+    assert visit.document() == first.replace("32Gi", '"2Gi"') + "service:\n  port: 1"
+    # What was typed, then what the form has written; the document to start from stays.
+    for _ in range(30):
+        visit.editor.press("ControlOrMeta+z")
+    assert visit.document() == first
+    assert page.get_by_label("Memory", exact=True).input_value() == "32Gi"
+    visit.editor.press("ControlOrMeta+f")
+    page.keyboard.type("my-job")
+    page.keyboard.press("Enter")
+    page.locator(".cm-searchMatch-selected").wait_for()
+    assert visit.barriers() == []
+    page.keyboard.press("Escape")
+    assert page.evaluate(SELECTED) == "my-job"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.shadowRoot") is None
+    visit.troubles.clear()
+
+
+def test_text_area_replaces_an_editor_that_cannot_be_loaded(visit: Visit, place: Place) -> None:
+    page = visit.page
+    page.route("**/codemirror.js", lambda route: route.fulfill(status=404))
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    page.locator(".numbers > div").nth(9).wait_for()
+    visit.editor.fill("kind: training\nversion: v0.1\ncolour: red\n")
+    finding = page.locator(".finding.error").filter(has_text="colour")
+    finding.get_by_role("button").click()
+    selected = "(field => field.value.slice(field.selectionStart, field.selectionEnd))(document.activeElement)"
+    assert page.evaluate(selected) == "colour"
+    assert "3" in page.locator(".numbers .error").all_inner_texts()
+    page.get_by_label("Name", exact=True).fill("fresh")
+    assert visit.editor.input_value().endswith("colour: red\njob:\n  name: fresh\n")
+    assert visit.barriers() == []
+    assert all("codemirror.js" in trouble or "400" in trouble for trouble in visit.troubles)
+    visit.troubles.clear()
 
 
 def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place, served: Served) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}")
     page = visit.page
     page.get_by_label("Name", exact=True).wait_for()
-    # The document to start from: the pool is one of the cluster's.
-    page.locator(".numbers > div").nth(9).wait_for()
+    visit.until_document()
     # By the keyboard alone, from field to field.
     page.get_by_label("Kind", exact=True).focus()
     page.keyboard.type("training")
@@ -142,22 +183,22 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
     page.get_by_label("Memory", exact=True).fill("1Gi")
     page.get_by_label("CPU cores", exact=True).fill("0.5")
     page.get_by_label("Storage", exact=True).fill("data:/data /scratch")
-    text = document_of(page)
+    text = visit.document()
     assert "  name: formed\n" in text
     assert '  command: ["sh", "-c", "echo \\"a b\\"", "x"]\n' in text
     assert "    - {pvc: {claim: data}, mountPath: /data}\n    - {path: /scratch}\n" in text
     # What is written beside the form stays, and the form shows it.
-    page.fill("#document", text.replace("  name: formed", "  name: formed # mine\n  priority: high") + "# the end\n")
+    visit.write_document(text.replace("  name: formed", "  name: formed # mine\n  priority: high") + "# the end\n")
     page.get_by_label("Storage", exact=True).fill("")
     page.get_by_label("Command", exact=True).fill("sh -c 'sleep 1")
     visit.see("This cannot be written yet.")
     page.get_by_label("Command", exact=True).fill("sleep 1")
-    text = document_of(page)
+    text = visit.document()
     assert "  name: formed # mine\n  priority: high\n" in text
     assert ("storage" not in text, '["sleep", "1"]' in text, text.endswith("# the end\n")) == (True, True, True)
-    page.fill("#document", text.replace("resources:\n", "resources: {}\nold:\n"))
+    visit.write_document(text.replace("resources:\n", "resources: {}\nold:\n"))
     assert page.get_by_label("Memory", exact=True).is_disabled()
-    page.fill("#document", text)
+    visit.write_document(text)
     assert visit.barriers() == []
     page.locator(".heading button.main:enabled").click()
     visit.see("job/formed", "dialog")
@@ -171,23 +212,22 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
 def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page
-    # The document to start from: the pool is one of the cluster's.
-    page.locator(".numbers > div").nth(9).wait_for()
+    visit.until_document()
     page.get_by_label("Nodes", exact=True).fill("2")
     page.get_by_label("Kind", exact=True).select_option("inference")
-    assert "nodes" not in document_of(page)
+    assert "nodes" not in visit.document()
     page.get_by_label("Port", exact=True).fill("9000")
-    assert document_of(page).endswith("service:\n  port: 9000\n")
+    assert visit.document().endswith("service:\n  port: 9000\n")
     page.get_by_label("Kind", exact=True).select_option("training")
-    assert "service" not in document_of(page)
+    assert "service" not in visit.document()
     visit.troubles.clear()
 
 
 def test_link_writes_its_values_as_text(visit: Visit) -> None:
     """Who sends a link chooses the namespace and the pool, and nothing else of the document."""
     visit.log_in().open("/new?namespace=a%0Aenvironment:%20%7B%7D&pool=1e3")
-    visit.page.locator(".numbers > div").nth(9).wait_for()
-    document = yaml.safe_load(document_of(visit.page))
+    visit.until_document()
+    document = yaml.safe_load(visit.document())
     assert (document["job"]["namespace"], document["resources"]["pool"]) == ("a\nenvironment: {}", "1e3")
     visit.page.locator(".finding.error").first.wait_for()
     visit.troubles.clear()

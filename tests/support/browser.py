@@ -94,6 +94,24 @@ class Visit:
         found.wait_for()
         return found
 
+    @property
+    def editor(self) -> Any:
+        """The editor of documents: CodeMirror's field, or the text area without it."""
+        return self.page.get_by_role("textbox", name="Documents in YAML", exact=True)
+
+    def until_document(self) -> None:
+        """Wait for the editor and the document to start from, which comes with the pools."""
+        self.page.locator(".cm-line").nth(9).wait_for()
+
+    def write_document(self, text: str) -> None:
+        """Replace the text of the editor."""
+        self.editor.press("ControlOrMeta+a")
+        self.page.keyboard.insert_text(text)
+
+    def document(self) -> str:
+        """Return the text of the editor. The document must be short: a line that is not in view may be missing."""
+        return "\n".join(self.page.locator(".cm-line").all_text_contents())
+
     def barriers(self) -> list[str]:
         """Return what axe-core finds on the page: rule, and elements."""
         self.page.evaluate((tools() / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))

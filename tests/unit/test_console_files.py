@@ -8,30 +8,42 @@ import json
 import re
 import subprocess
 
-from vendor_console import LIST, VENDOR
+from vendor_console import LIST, ROOT, VENDOR
 
 from gpuctl_server.console import static_files
 from support.browser import tools
 from support.console_texts import FILES, chinese, texts
 
 BUDGET = 150_000
-"""Bytes of all pages together, as browsers receive them."""
+"""Bytes of all pages together without the editor's library, as browsers receive them."""
+EDITOR = "vendor/codemirror.js"
+EDITOR_BUDGET = 130_000
 
 
 def test_libraries_are_those_of_the_list() -> None:
-    packages = json.loads(LIST.read_text())["packages"]
-    listed = {file["name"]: file["sha256"] for package in packages for file in package["files"]}
+    packages, bundles = json.loads(LIST.read_text()).values()
+    listed = {file["name"]: file["sha256"] for item in packages + bundles for file in item["files"]}
     found = {path.name: path.read_bytes() for path in VENDOR.iterdir() if not path.name.endswith(".d.ts")}
     assert {name: hashlib.sha256(content).hexdigest() for name, content in found.items()} == listed
     for package in packages:
         assert package.keys() == {"package", "version", "licence", "sha256", "files"}
         assert package["licence"] in ("MIT", "Apache-2.0")
         assert any(file["source"] == "LICENSE" for file in package["files"])
+    for bundle in bundles:
+        locked = json.loads((ROOT / bundle["source"] / "package-lock.json").read_text())["packages"]
+        licences = (VENDOR / f"{bundle['name']}.LICENSE.txt").read_text()
+        for package in bundle["packages"]:
+            lock = locked[f"node_modules/{package['package']}"]
+            assert (lock["version"], lock["license"]) == (package["version"], package["licence"])
+            assert lock["integrity"].startswith("sha512-")
+            assert package["licence"] == "MIT"
+            assert f"{package['package']}\n\n" in licences
 
 
 def test_pages_are_small() -> None:
     found = static_files.static_files().files
-    assert sum(len(file.compressed) for file in found.values()) < BUDGET
+    assert sum(len(file.compressed) for name, file in found.items() if name != EDITOR) < BUDGET
+    assert len(found[EDITOR].compressed) < EDITOR_BUDGET
     for file in found.values():
         assert gzip.decompress(file.compressed) == file.content
 

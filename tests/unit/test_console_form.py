@@ -1,4 +1,4 @@
-"""The form of the console writes fields into YAML text, and leaves alone what it cannot read."""
+"""The form of the console writes fields into YAML text, and leaves alone what it cannot read. Places of findings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from support.console_texts import FILES
 Form = Callable[..., list[Any]]
 RUN = """\
 import * as lines from "./lines.js";
+import * as ranges from "./ranges.js";
 import * as words from "./words.js";
 const calls = JSON.parse(process.argv[2]);
-const found = calls.map(([name, ...given]) => (lines[name] ?? words[name])(...given));
+const found = calls.map(([name, ...given]) => ({ ...lines, ...ranges, ...words })[name](...given));
 process.stdout.write(JSON.stringify(found.map((value) => (value === undefined ? "unreadable" : value))));
 """
 NAMES = [
@@ -51,7 +52,7 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Form:
     """Run functions of the form's modules in Node.js: name and arguments of each."""
     tools()
     directory: Path = tmp_path_factory.mktemp("form")
-    for name in ("lines.js", "words.js"):
+    for name in ("lines.js", "ranges.js", "words.js"):
         shutil.copy(FILES / "document" / name, directory)
     (directory / "package.json").write_text('{"type": "module"}')
     (directory / "run.js").write_text(RUN)
@@ -130,3 +131,45 @@ def test_removed_fields_leave_nothing(form: Form) -> None:
 def test_kind_is_written_into_the_document(form: Form) -> None:
     assert form(["write", "---\njob:\n  name: a\n", "kind", "training"]) == ["---\nkind: training\njob:\n  name: a\n"]
     assert form(["write", "", "kind", "training"]) == ["kind: training\n"]
+
+
+def test_findings_have_ranges_in_the_text(form: Form) -> None:
+    text = "kind: training\n# \U0001f600 x: y\ncolour: red\n"
+    items = [
+        {"line": 3, "column": 1, "endLine": 3, "endColumn": 7},
+        # Columns count code points, offsets UTF-16 units.
+        {"line": 2, "column": 5, "endLine": 2, "endColumn": 6},
+        # A finding of several lines is marked on its first one.
+        {"line": 1, "column": 7, "endLine": 3, "endColumn": 3},
+        {"line": 1, "column": 3, "endLine": 1, "endColumn": 3},
+        # The text has become shorter since.
+        {"line": 9, "column": 5, "endLine": 9, "endColumn": 8},
+        {"line": 1, "column": 80, "endLine": 1, "endColumn": 90},
+    ]
+    units = text.encode("utf-16-le")
+    found = form(["rangesOf", text, items])[0]
+    marked = [units[2 * one["from"] : 2 * one["to"]].decode("utf-16-le") for one in found]
+    assert marked == ["colour", "x", "training", "n", "", ""]
+    assert form(["rangesOf", "", items[:1]]) == [[{"from": 0, "to": 0}]]
+
+
+@pytest.mark.parametrize(
+    ("old", "text", "change"),
+    [
+        ("a: 1\nb: 2\n", "a: 1\nb: 3\n", [8, 9, "3"]),
+        ("a: 1\n", "a: 1\nb: 2\n", [5, 5, "b: 2\n"]),
+        ("aaa", "aa", [2, 3, ""]),
+        ("aa", "aaa", [2, 2, "a"]),
+        ("", "a", [0, 0, "a"]),
+        ("abc", "", [0, 3, ""]),
+    ],
+)
+def test_change_between_texts_is_their_difference(form: Form, old: str, text: str, change: list[Any]) -> None:
+    start, end, inserted = change
+    assert old[:start] + inserted + old[end:] == text
+    assert form(["changeBetween", old, text]) == [{"from": start, "to": end, "insert": inserted}]
+
+
+def test_next_line_is_indented_below_a_field(form: Form) -> None:
+    lines = ["", "a: 1", "a:", "  a: ", "  - b", "    c:"]
+    assert form(*(["indentAfter", line] for line in lines)) == ["", "", "  ", "    ", "  ", "      "]

@@ -3,6 +3,7 @@ import { call, get, session } from "../api.js";
 import { Editor } from "../document/editor.js";
 import { DocumentForm } from "../document/form.js";
 import { isOne, read, scalar } from "../document/lines.js";
+import { rangesOf } from "../document/ranges.js";
 import { useLoaded, useRight } from "../load.js";
 import { Absent, Heading, Notes, Problem, Rich, Status, html } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
@@ -11,6 +12,7 @@ import { t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 
 const WAIT = 600;
+const EMPTY = { state: "empty", details: [] };
 const JOB = "version: v0.1\njob:\n  name: my-job\n  namespace: NAMESPACE\nenvironment:\n  image: registry.example.com/image:tag\n";
 const SIZE = "resources:\n  pool: POOL\n  gpu: 1\n  cpu: 8\n  memory: 32Gi\n";
 /** Kind -> a document to start from. @type {Record<string, string>} */
@@ -32,13 +34,13 @@ export default function New() {
     if (!isTouched && (pools.data || pools.error)) setText(filled(TEMPLATES.training, pool));
   }, [pools.data, pools.error]);
   const change = (/** @type {string} */ value) => { setTouched(true); setText(value); };
-  const [checked, setChecked] = useState(/** @type {any} */ ({ state: "empty" }));
+  const [checked, setChecked] = useState(/** @type {any} */ (EMPTY));
   const [open, setOpen] = useState(false);
-  const area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const control = useRef(/** @type {import("../document/editor.js").EditorProps["control"]["current"]} */ (null));
   const body = (/** @type {Record<string, unknown>} */ more = {}) => ({ yamlContent: text, ...more });
   useEffect(() => {
     if (!text.trim()) {
-      setChecked({ state: "empty" });
+      setChecked(EMPTY);
       return undefined;
     }
     const ending = new AbortController();
@@ -55,17 +57,10 @@ export default function New() {
     return () => { clearTimeout(timer); ending.abort(); };
   }, [text]);
   if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Absent} reason=${may.message} />`;
-  /** @param {any} item */
-  const show = (item) => {
-    const lines = text.split("\n");
-    const start = lines.slice(0, item.line - 1).join("\n").length + (item.line > 1 ? 1 : 0) + (item.column || 1) - 1;
-    const end = item.endLine === item.line ? start + Math.max(1, item.endColumn - item.column) : start + 1;
-    area.current?.focus();
-    area.current?.setSelectionRange(start, end);
-  };
+  const show = (/** @type {any} */ item) => control.current?.select(rangesOf(text, [item])[0]);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
     call("POST", "/apply", { query: { dryRun: dryRun || "" }, body: body({ confirmed }) });
-  const errors = checked.details?.filter((item) => item.severity === "error") || [];
+  const errors = checked.details.filter((item) => item.severity === "error");
   return html`<${Heading} title=${t("New job")}>
       <button class="main" disabled=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Plan")}</button>
     <//>
@@ -79,14 +74,14 @@ export default function New() {
         <${DocumentForm} text=${text} pools=${known} onChange=${change} />
       </section>
       <div>
-        <label class="label" for="document">${t("Documents in YAML")}</label>
-        <${Editor} area=${area} text=${text} onInput=${change} details=${checked.details || []} />
+        <h2 class="label">${t("Documents in YAML")}</h2>
+        <${Editor} control=${control} text=${text} onInput=${change} details=${checked.details} />
       </div>
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
         ${checked.state === "empty" && html`<p class="quiet">${text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
         ${checked.error && html`<${Problem} error=${checked.error} />`}
-        ${checked.details?.map((item) => html`<div class="finding ${item.severity}">
+        ${checked.details.map((item) => html`<div class="finding ${item.severity}">
           <p><button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button> <strong>${item.severity}</strong> <code>${item.code}</code></p>
           <p class="lines"><${Rich} text=${item.message} /></p>
           ${item.hint && html`<p class="lines fix"><${Rich} text=${item.hint} /></p>`}

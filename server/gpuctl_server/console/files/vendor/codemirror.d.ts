@@ -1,0 +1,2 @@
+declare const library: any;
+export = library;
