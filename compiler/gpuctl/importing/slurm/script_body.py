@@ -42,6 +42,7 @@ _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _HOME = r"(?:^|[\s=:\"(<>])~/"
 _SHELL_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
+_OF_ONE_NODE = r"=.*(?:\$\([ \t]*|`[ \t]*)(?:date|mktemp|uuidgen|shuf)\b|=.*\$\{?RANDOM\b"
 _PRINTS = r"[ \t]*(?:echo|printf)\b"
 _NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
 
@@ -167,6 +168,9 @@ class ScriptBody:
         elif self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
             note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
             self.remarks.dropped(line, last, note)
+        elif self.facts.nodes > 1 and not self.facts.on_every_node and self._differs_by_node(command):
+            note = "each node computes its own value; Slurm computes it once"
+            self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         elif self.facts.nodes > 1 and not self.facts.on_every_node and not is_harmless_on_every_node(command):
             note = "every node runs it; Slurm runs it on the first node"
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
@@ -176,6 +180,12 @@ class ScriptBody:
             self.body.edits.replace(program[0].start, program[place].start, "")
             program = program[place:]
         remove_launcher_options(self.body, program)
+
+    def _differs_by_node(self, command: BodyCommand) -> bool:
+        """Return True if a command sets a variable to a time or to a random value."""
+        if command.name not in ("", "export", "declare", "readonly"):
+            return False
+        return any(re.search(_OF_ONE_NODE, self.body.raw(word)) is not None for word in command.words)
 
     def _assignment(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a statement that only sets variables. Return True if it is not part of the script."""
