@@ -37,6 +37,7 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             # Both weeks are known, so that they can be compared.
             assert shares
             assert any(share.endswith("%") for share in shares)
+            page.get_by_role("columnheader", name="Cost, CNY").wait_for()
             held, cost = (page.locator(f".scroll tr:first-child td:nth-child({n})").inner_text() for n in (2, 9))
             assert float(cost.replace(",", "")) == pytest.approx(float(held.replace(",", "")) * 12.5, abs=1.5)
             assert visit.barriers() == []

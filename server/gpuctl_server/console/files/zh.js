@@ -337,4 +337,5 @@ export const CHINESE = {
   "Selection deleted": "已删除所选内容",
   "The editor could not be loaded. This is a plain text area.": "无法加载编辑器，此处为普通文本框。",
   "`{key}-]` and `{key}-[` indent, `{key}-F` finds, `{key}-Z` undoes, `F8` selects the next finding, `Tab` leaves the editor.": "`{key}-]` 和 `{key}-[` 调整缩进，`{key}-F` 查找，`{key}-Z` 撤销，`F8` 选择下一个问题，`Tab` 离开编辑器。",
+  "The first {count} of {total}; the CSV has all, without costs.": "前 {count} 项，共 {total} 项；CSV 中有全部，但不含成本。",
 };

@@ -5,7 +5,7 @@ import { useLoaded } from "../load.js";
 import { Absent, Choice, Command, Data, Heading, PagedTable, html, quoted } from "../parts.js";
 import { route, setQuery } from "../route.js";
 import { number, t } from "../texts.js";
-import { CsvButton } from "../usage/csv.js";
+import { CsvButton, hasCosts } from "../usage/csv.js";
 import { OWN, RANGES, ZONE, optionsOf, periodOf } from "../usage/periods.js";
 
 const HOUR = 3600;
@@ -56,14 +56,14 @@ function Known() {
   const ofNamespaces = UNITS_OF_NAMESPACES.includes(by);
   const rows = { by, key, namespace: ofNamespaces ? namespace : "" };
   const isReady = by !== "label" || key || names.error || names.data;
+  const most = { ...rows, step: "total", order_by: "allocated_gpu_count", order_direction: "desc", page: 1 };
   const loaded = useLoaded(
     async (ended) => {
       if (!isReady || !start) return { curve: [], rows: [], total: 0 };
       if (by === "label" && !key) return { curve: [], rows: [], total: 0 };
-      const most = { ...rows, step: "total", order_by: "allocated_gpu_count", order_direction: "desc", page: 1 };
       const [curve, now, earlier] = await Promise.all([
         get(LEDGER, { by: namespace ? "namespace" : "cluster", namespace, start_time: start, end_time: end, step, tz: ZONE }, ended),
-        get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST, costs: by === "node" ? "" : true }, ended),
+        get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST }, ended),
         get(LEDGER, { ...most, start_time: before.start, end_time: before.end, page_size: MOST_BEFORE }, ended),
       ]);
       return { curve: curve.data, rows: compared(now.data, earlier.data), total: now.data.total };
@@ -71,11 +71,21 @@ function Known() {
     [by, key, namespace, start, end, step, before.start, Boolean(isReady)],
     120,
   );
+  // Costs are computed from the holdings of all pods: the table does not wait for them, and they are loaded once.
+  const costs = useLoaded(
+    async (ended) => {
+      if (!start || by === "node" || (by === "label" && !key)) return [];
+      return (await get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST, costs: true }, ended)).data.data;
+    },
+    [by, key, namespace, start, end],
+    0,
+  );
+  const priced = new Map((costs.data || []).filter((row) => row.cost != null).map((row) => [row.value, row]));
   const change = (/** @type {string} */ name) => (/** @type {any} */ event) => setQuery({ [name]: event.target.value.trim() });
   const name = `gpu-usage-${by}-${period.name}`;
   const csv = { ...rows, start_time: start, end_time: end };
   return html`<${Heading} title=${t("Usage")} loaded=${loaded}>
-      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} query=${{ ...csv, step: "total", costs: by === "node" ? "" : true }} />
+      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} query=${{ ...csv, step: "total", costs: hasCosts(by, loaded.data?.total ?? Infinity) || "" }} />
       <${CsvButton} title=${t("CSV over time")} name=${`${name}-over-time.csv`} query=${{ ...csv, step, tz: ZONE }} />
     <//>
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
@@ -94,7 +104,7 @@ function Known() {
       ? html`<${Data} loaded=${loaded}>
           ${(data) => html`<${Curve} rows=${data.curve} start=${start} end=${end} namespace=${namespace} />
             ${namespace && !ofNamespaces && html`<p class="quiet">${t("The table is of all namespaces: this unit is not recorded by namespace.")}</p>`}
-            <${Groups} rows=${data.rows} total=${data.total} unit=${by === "label" && key ? key : t(UNITS[by])} compare=${period.compare} />`}
+            <${Groups} rows=${data.rows} costs=${priced} total=${data.total} unit=${by === "label" && key ? key : t(UNITS[by])} compare=${period.compare} />`}
         <//>`
       : html`<p class="problem" role="alert">${t("The last day is before the first one.")}</p>`}
     <${Command} text=${commandLine(by, key, namespace, optionsOf(period))} />`;
@@ -128,11 +138,11 @@ function compared(now, earlier) {
 /** @param {number | null} seconds */
 const hours = (seconds) => (seconds == null ? "–" : number(seconds / HOUR));
 
-/** @param {{rows: any[], total: number, unit: string, compare: string}} props */
-function Groups({ rows, total, unit, compare }) {
+/** @param {{rows: any[], costs: Map<string, any>, total: number, unit: string, compare: string}} props `costs`: value of a row -> the row with its cost */
+function Groups({ rows, costs, total, unit, compare }) {
   const title = t("GPU-hours by unit");
-  const currency = rows.find((row) => row.currency)?.currency;
-  const isPriced = rows.some((row) => row.cost != null);
+  const lacksCosts = costs.size > 0 && !hasCosts(rows[0]?.level, total);
+  const currency = [...costs.values()][0]?.currency;
   return html`<h2>${title}</h2>
     <${PagedTable}
       label=${title}
@@ -149,10 +159,10 @@ function Groups({ rows, total, unit, compare }) {
         { head: t("Idle"), cell: (row) => hours(row.held_idle_gpu_seconds), number: true },
         { head: t("Unobserved"), cell: (row) => hours(row.held_unobserved_gpu_seconds), number: true },
         { head: t("Utilization"), cell: (row) => (row.avg_utilization == null ? "–" : `${number(row.avg_utilization)} %`), number: true },
-        isPriced && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (row.cost == null ? "–" : number(row.cost, 0)), number: true },
+        costs.size > 0 && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (costs.has(row.value) ? number(costs.get(row.value).cost, 0) : "–"), number: true },
       ]}
     />
-    ${total > rows.length && html`<p class="quiet">${t("The first {count} of {total}; the CSV has all.", { count: number(rows.length), total: number(total) })}</p>`}`;
+    ${total > rows.length && html`<p class="quiet">${t(lacksCosts ? "The first {count} of {total}; the CSV has all, without costs." : "The first {count} of {total}; the CSV has all.", { count: number(rows.length), total: number(total) })}</p>`}`;
 }
 
 /** @param {{now: number, before: number | null}} props */

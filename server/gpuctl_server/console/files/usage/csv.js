@@ -1,11 +1,16 @@
-/** Usage as a CSV file: all pages of a query, one after another. */
+/** Usage as a CSV file: one answer with costs, or all pages of a query without, one after another. */
 import { getText } from "../api.js";
 import { Problem, html } from "../parts.js";
 import { number, t } from "../texts.js";
 import { useState } from "../vendor/preact-hooks.js";
 
 const PAGE = 1000;
+/** Rows of an answer without pages. Costs are computed for each answer, so that they are not asked for in pages. */
+const WHOLE = 10_000;
 const LINE = "\r\n";
+
+/** Return true if a file of so many rows has costs. @param {string} by @param {number} rows */
+export const hasCosts = (by, rows) => by !== "node" && rows <= WHOLE;
 
 /** @param {{title: string, name: string, query: Record<string, unknown>}} props `name`: that of the file */
 export function CsvButton({ title, name, query }) {
@@ -17,12 +22,14 @@ export function CsvButton({ title, name, query }) {
     try {
       const parts = [];
       for (let page = 1, length = PAGE; length === PAGE; page += 1) {
-        const text = await getText("/gpu-aggregation/ledger", { ...query, format: "csv", page, page_size: PAGE });
+        const part = query.costs ? {} : { page, page_size: PAGE };
+        const text = await getText("/gpu-aggregation/ledger", { ...query, ...part, format: "csv" });
         const start = text.indexOf(LINE) + LINE.length;
         // Texts of cells have no line breaks: names and labels of Kubernetes.
         length = text.split(LINE).length - 2;
         parts.push(page === 1 ? text : text.slice(start));
         setRows((page - 1) * PAGE + length);
+        if (query.costs) break;
       }
       save(name, parts);
     } catch (problem) {
