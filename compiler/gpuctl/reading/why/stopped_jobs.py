@@ -236,7 +236,7 @@ def running(evidence: Evidence) -> Finding | None:
     at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
     told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
     message = f"nothing is wrong: {count_text(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
-    fix = ""
+    fix = None
     if workload is not None and (size := running_size(evidence)):
         message, fix = f"nothing is wrong: it runs {size}", _growth(workload, evidence)
     if workload is not None and (workload.get("spec") or {}).get("paused"):
