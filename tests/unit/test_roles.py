@@ -127,6 +127,23 @@ def test_token_needs_the_pools_of_all_roles() -> None:
         require_document_access(admin, "create", [document])
 
 
+def test_visibility_of_objects_that_lack_labels_or_parts() -> None:
+    visibility = Visibility(lambda namespace: True, frozenset({"train"}), POOL)
+    labelled: Object = {"metadata": {"labels": {POOL: "train"}}}
+    head: Object = {"metadata": {"name": "x", "namespace": "team"}}
+
+    def workload(*templates: Object) -> Object:
+        return {"kind": "Workload", **head, "spec": {"podSets": [{"template": item} for item in templates]}}
+
+    assert visibility.sees(workload(labelled))
+    # Pods without the label are in the pool `default`.
+    assert not visibility.sees(workload(labelled, {}))
+    for template in (None, {}, {"spec": {}}, {"spec": {"template": {}}}):
+        jobset = {"kind": "JobSet", **head, "spec": {"replicatedJobs": [{"name": "a", "template": template}]}}
+        assert not visibility.sees(jobset)
+        assert visibility.sees({**jobset, "metadata": {**head["metadata"], **labelled["metadata"]}})
+
+
 def listed(row: JobTableRow) -> ListedJob:
     return ListedJob("1", Job(row.identity, None), row)
 

@@ -37,8 +37,10 @@ def pools_of(workload: Object, pool_label: str) -> tuple[str, ...]:
     if workload.get("kind") != "JobSet":
         return (own,) if own else ()
     replicated = (workload.get("spec") or {}).get("replicatedJobs") or []
-    templates = [item["template"]["spec"]["template"] for item in replicated]
-    found = [((item.get("metadata") or {}).get("labels") or {}).get(pool_label, own) for item in templates] or [own]
+    # Any user may create a JobSet, and one that lacks a part must not end a list of all.
+    jobs = ((item.get("template") or {}).get("spec") or {} for item in replicated)
+    heads = ((job.get("template") or {}).get("metadata") or {} for job in jobs)
+    found = [(head.get("labels") or {}).get(pool_label, own) for head in heads] or [own]
     return tuple(dict.fromkeys(sorted(filter(None, found), key=lambda pool: pool != own)))
 
 

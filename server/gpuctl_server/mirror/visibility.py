@@ -41,13 +41,13 @@ class Visibility:
         return all(map(self.sees_pool, pools)) if pools or obj.get("kind") not in _IN_A_POOL else self.sees_pool(None)
 
     def _pools(self, obj: Object) -> tuple[str, ...]:
-        """Return the pools of an object; for a Workload of Kueue, those of its pod sets."""
+        """Return the pools of an object; for a Workload of Kueue, those of its pod sets, "" for ``default``."""
         if obj.get("kind") != "Workload":
             return pools_of(obj, self.pool_label)
         sets = (obj.get("spec") or {}).get("podSets") or []
         templates = (item.get("template") or {} for item in sets)
         labels = ((template.get("metadata") or {}).get("labels") or {} for template in templates)
-        return tuple(pool for found in labels if (pool := found.get(self.pool_label)))
+        return tuple(found.get(self.pool_label) or "" for found in labels)
 
 
 def namespace_of(obj: Object) -> str:
