@@ -76,6 +76,7 @@ def test_unused_notebook_is_paused_and_opened_again(place: Place, plane: Control
     (event,) = events(place, "PausedIdle")
     assert event["message"].startswith(reason)
     assert event["message"].endswith(f"the job is paused; `gpuctl resume unused -n {place.namespace}` continues it")
+    place.until(lambda: not place.pods("unused"), "its pod to go")
     (row,) = place.gpuctl("get", "jobs", "unused", "-o", "json").value["items"]
     assert row["status"] == "Paused"
     assert row["reason"].startswith(reason)
