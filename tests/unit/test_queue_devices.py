@@ -123,6 +123,12 @@ def test_what_kueue_counts_is_unknown_without_its_configuration_or_release() -> 
     assert (found.verdict, "by counters or capacities of its devices" in found.reason) == ("unknown", True)
 
 
+def test_request_of_an_unknown_form_is_not_counted() -> None:
+    have = replace(cluster(), resource_claim_templates=[{"namespace": "team", "name": "one", "requests": [[]]}])
+    found = answer(have, claims("new"))
+    assert (found.verdict, "has a request of an unknown form" in found.reason) == ("unknown", True)
+
+
 def test_claims_do_not_count_if_both_gates_are_off() -> None:
     gates = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
     assert verdict(cluster(request(3), stated={"featureGates": gates}), claims("new")) == ("fits", True)
@@ -143,6 +149,9 @@ def test_extended_resources_of_device_classes() -> None:
     assert counted(2, MAPPED, "v0.18.5", offered) == CountedDevices()
     gate = {"featureGates": {"KueueDRAIntegrationExtendedResource": True}}
     assert counted(2, {**MAPPED, **gate}, "v0.18.5", offered).added == {CARDS: 2}
+    for gate_name in ("KueueDRAIntegration", "KueueDRAIntegrationExtendedResource"):
+        off = {"featureGates": {gate_name: False}}
+        assert counted(2, {**MAPPED, **off}, "v0.19.0", offered) == CountedDevices()
     assert "its release is unknown" in counted(2, MAPPED, "", offered).unknown_reason
     assert counted(2, {}, "", offered) == CountedDevices()
     assert counted(2, MAPPED, "", []) == CountedDevices()
@@ -187,3 +196,6 @@ def test_waiting_jobs_with_claims() -> None:
     said = 'spec.podSets[0].template.spec.resourceClaims[0]: Not found: "DeviceClass other is not mapped"'
     condition = {"type": "QuotaReserved", "status": "False", "message": said}
     assert f"does not admit it: {said}" in waiting(conditions=[condition]).reason
+    said = "spec.podSets[0].template.spec.resourceClaims[0]: Internal error: failed to get claim spec: timed out"
+    retried = waiting(conditions=[{**condition, "message": said}])
+    assert (retried.verdict, retried.certain) == ("fits", True)

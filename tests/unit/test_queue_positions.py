@@ -122,6 +122,14 @@ def test_claims_that_kueue_refuses(said: str, words: str, fix: str) -> None:
     assert fix in found.fix
 
 
+def test_claims_that_kueue_tries_to_count_again() -> None:
+    said = "spec.podSets[0].template.spec.resourceClaims[0]: Internal error: failed to get claim spec: timed out"
+    failed = {"type": "QuotaReserved", "status": "False", "reason": "Misconfigured", "message": said}
+    own = {"kind": "Workload", **waiting("new", 0, conditions=[failed])}
+    found = finding_of(own, queues=[queue("gpus", a=4)])
+    assert found.message.endswith(f"could not count its devices, and tries again: {said}")
+
+
 @pytest.mark.parametrize(
     ("said", "cause"),
     [

@@ -121,6 +121,8 @@ class KueueDevices:
         found = next((item for item in templates if (item["namespace"], item["name"]) == (namespace, name)), None)
         if found is None:
             raise _Unknown(f"the ResourceClaimTemplate {name} of its pods was not found in {namespace}")
+        if not all(found["requests"]):
+            raise _Unknown(f"the ResourceClaimTemplate {name} of its pods has a request of an unknown form")
         chosen = [options[0] for options in found["requests"]]
         if any(len(options) > 1 or options[0].get("alternative") for options in found["requests"]):
             raise _Refused("Kueue does not support claims with alternatives (firstAvailable)")
@@ -178,9 +180,12 @@ class KueueDevices:
     def _of_resources(self, spec: Object) -> Iterator[tuple[str, int, str]]:
         """Yield the quota resources of extended resources that DeviceClasses offer, if Kueue counts them as others.
 
-        Source: ResolveExtendedResourceQuota. Without a mapping the name stays, and also if the feature gate is off.
+        Source: NeedsDRAReconcile, ResolveExtendedResourceQuota. Without a mapping the name stays, and also if one of
+        the feature gates is off.
         """
         configuration = self._configuration
+        if False in (configuration.is_enabled(CLAIMS), configuration.is_enabled(EXTENDED_RESOURCES)):
+            return
         if configuration.device_classes and lacking_lists(self._snapshot, "deviceClasses"):
             if any("/" in name for name in pod_requests(spec)):
                 raise _Unknown(
@@ -192,7 +197,7 @@ class KueueDevices:
             keys = {configuration.device_classes.get(name, resource) for name in names}
             measured = [name for name in names if name in configuration.measured_classes]
             is_same = keys <= {resource} and not measured and not resource.startswith(configuration.excluded)
-            if not names or is_same or configuration.is_enabled(EXTENDED_RESOURCES) is False:
+            if not names or is_same:
                 continue
             if configuration.is_enabled(EXTENDED_RESOURCES) is None:
                 raise _Unknown(

@@ -18,6 +18,8 @@ _TOPOLOGY = (*TOPOLOGIES.values(), "kueue.x-k8s.io/podset-unconstrained-topology
 _REFUSED = ("resources validation failed", "resources didn't satisfy LimitRange constraints")
 REFUSED_CLAIM = ("spec.podSets[", "[spec.podSets[", "KueueDRAIntegration feature", "Workload uses DRA resources")
 """Beginnings of Kueue's messages about jobs whose devices (DRA) it cannot count: workload_controller.go, Reconcile."""
+RETRIED = ": Internal error: "
+"""Part of those after which Kueue tries again, because the cluster may have changed: hasInternalError."""
 _TIMED_OUT = "PodsReadyTimeout"
 _REQUEUED_AT_THE_END = (_TIMED_OUT, "AdmissionCheck")
 # Source: pkg/controller/jobframework/reconciler.go, "handle eviction": for all other reasons it sets Requeued to False.
@@ -68,7 +70,7 @@ def workload_entry(obj: Object) -> Object | None:
         gates = (metadata.get("annotations") or {}).get(ADMISSION_GATES)
         found.update({"gated": gates} if gates else {})
     said = (states.get("QuotaReserved") or {}).get("message") or ""
-    if admission is None and said.startswith((*_REFUSED, *REFUSED_CLAIM)):
+    if admission is None and (said.startswith(_REFUSED) or (said.startswith(REFUSED_CLAIM) and RETRIED not in said)):
         found["refused"] = said
     return found
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.cohorts import ZERO
-from gpuctl.capacity.kueue_entries import REFUSED_CLAIM
+from gpuctl.capacity.kueue_entries import REFUSED_CLAIM, RETRIED
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
@@ -204,6 +204,9 @@ def _refused_claim(admission: Object, place: QueuePosition) -> _Trouble | None:
             f"ask the administrators to list {unmapped[1]} in `resources.deviceClassMappings` of Kueue's configuration"
         )
         return _Trouble(f"{never}: Kueue's configuration does not list DeviceClass {unmapped[1]}", fix, proof)
+    if said.startswith(REFUSED_CLAIM) and RETRIED in said:
+        fix = "if this lasts, apply its document again, or ask the administrators about what the message names"
+        return _Trouble(f"{_which(place)} could not count its devices, and tries again: {said}", fix, proof)
     if said.startswith(REFUSED_CLAIM):
         fix = "ask the administrators which devices jobs of this queue can claim"
         return _Trouble(f"{_which(place)} does not admit it while Kueue cannot count its devices: {said}", fix, proof)
