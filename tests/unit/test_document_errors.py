@@ -128,6 +128,25 @@ def test_hints_for_invalid_durations_are_valid(value: str, hint: str | None) -> 
         assert diagnostics_of(text.replace(value, suggested)) == [], "the suggested value is valid"
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("cpu: 4 cores", "did you mean `4`?"),
+        ("cpu: 1.5 vCPU", "did you mean `1.5`?"),
+        ("memory: 128GB", "did you mean `128Gi`?"),
+        ("memory: 4 cores", None),
+    ],
+)
+def test_hints_for_invalid_quantities_are_valid(line: str, hint: str | None) -> None:
+    """An amount of cores is none of memory: `4` would be 4 bytes."""
+    text = f"{HEAD}resources: {{gpu: 1, {line}}}\n"
+    (error,) = diagnostics_of(text)
+    assert error.hint == hint
+    if hint is not None:
+        suggested = hint.split("`")[1]
+        assert diagnostics_of(text.replace(line.split(": ")[1], suggested)) == [], "the suggested value is valid"
+
+
 @pytest.mark.parametrize("image", ["$IMAGE", "${IMAGE}", "${IMAGE:-a/b}", "registry.example.com/$NAME:1"])
 def test_shell_variable_in_image_is_rejected_with_hint(image: str) -> None:
     (error,) = diagnostics_of(HEAD.replace("'app:1'", f"'{image}'"))

@@ -9,7 +9,7 @@ from gpuctl.backend.pod_problems import PodProblem
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.quantities import parse_quantity, suggest_quantity
+from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE_DOMAIN = "kubernetes.io/"
@@ -28,7 +28,7 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
                 hint = "write cpu, memory, ephemeral-storage, hugepages-2Mi, or a name such as `rdma/hca`"
                 yield PodProblem(place, f"`{name}` is not a resource of containers", hint)
             if amount is None:
-                better = suggest_quantity(str(value))
+                better = (suggest_cores(str(value)) if name == "cpu" else None) or suggest_quantity(str(value))
                 hint = f"did you mean `{better}`?" if better else None
                 yield PodProblem(place, f"`{value}` is not a quantity such as `500m` or `16Gi`", hint)
                 continue

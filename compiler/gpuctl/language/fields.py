@@ -23,7 +23,7 @@ from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
 from gpuctl.objects.cron import CronProblem, parse_cron
 from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
-from gpuctl.objects.quantities import parse_quantity, suggest_quantity
+from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
 
 class Scalar(Enum):
@@ -187,15 +187,18 @@ def check_quantity(value: str) -> str:
     """Return a quantity as written, after checking that it is not negative."""
     amount = parse_quantity(value)
     if amount is None:
-        better = suggest_quantity(value)
-        raise field_error(
-            "GPU208",
-            f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
-            f"did you mean `{better}`?" if better else _no_variables(value),
-        )
+        raise _no_quantity(value, suggest_cores(value) or suggest_quantity(value))
     if amount.numerator < 0:
         raise field_error("GPU206", f"`{shorten(value)}` is negative")
     return value
+
+
+def _no_quantity(value: str, better: str | None) -> PydanticCustomError:
+    return field_error(
+        "GPU208",
+        f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
+        f"did you mean `{better}`?" if better else _no_variables(value),
+    )
 
 
 @_cached
@@ -229,10 +232,12 @@ def _gpu_memory(value: str) -> str:
 
 @_cached
 def _memory(value: str) -> str:
-    _positive_quantity(value)
     amount = parse_quantity(value)
+    if amount is None:
+        raise _no_quantity(value, suggest_quantity(value))
+    _positive_quantity(value)
     # 4 MiB is the lowest memory limit that container runtimes accept (runc; containerd with systemd: 6 MiB).
-    if amount is not None and amount < 4 * 2**20:
+    if amount < 4 * 2**20:
         unit = "bytes" if amount >= 1 else "of a byte"
         number = value if amount >= 1 else "a fraction"
         digits = re.match(r"\d+", value)

@@ -76,11 +76,14 @@ def _exact(text: str) -> tuple[Fraction, str] | None:
     return Fraction(digits) * (_SUFFIXES[suffix] if suffix else Fraction(10) ** int(exponent or 0)), suffix or ""
 
 
+def suggest_cores(text: str) -> str | None:
+    """Return the amount of cpu that ``4 cores`` or ``4 vCPU`` means; None for other text."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*v?(?:cores?|cpus?)\s*", text, re.IGNORECASE)
+    return match[1] if match is not None else None
+
+
 def suggest_quantity(text: str) -> str | None:
-    """Return the quantity that ``128GB``, ``128 Gi`` or ``4 cores`` most likely means; None for other text."""
-    cores = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*v?(?:cores?|cpus?)\s*", text, re.IGNORECASE)
-    if cores is not None:
-        return cores[1]
+    """Return the quantity that ``128GB`` or ``128 Gi`` most likely means; None for other text."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])i?b?\s*", text, re.IGNORECASE)
     if match is None:
         return None
