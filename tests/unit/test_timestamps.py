@@ -27,6 +27,13 @@ def test_times_with_any_fraction_and_zone_are_parsed(text: str, expected: dateti
     assert parse_timestamp(text) == expected
 
 
+@pytest.mark.parametrize("zone", [timezone.utc, None, timezone(timedelta(hours=14))])
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "today", "2024-02-30", "Z"])
+def test_text_that_is_no_time_is_refused(text: str, zone: timezone | None) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        parse_timestamp(text, zone)
+
+
 def test_a_time_without_a_zone_is_in_the_stated_one() -> None:
     assert parse_timestamp("2024-06-01T14:00:00", timezone(timedelta(hours=2))) == NOON
     local = NOON.astimezone().replace(tzinfo=None).isoformat()

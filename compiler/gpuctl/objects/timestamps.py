@@ -19,9 +19,13 @@ def parse_timestamp(text: str, zone: tzinfo | None = timezone.utc) -> datetime:
     # Before Python 3.11 `fromisoformat` takes no Z, and only three or six digits of a second.
     text = _FRACTION.sub(lambda match: f".{match[1][:6]:0<6}", text.replace("Z", "+00:00").replace("z", "+00:00"))
     found = datetime.fromisoformat(text)
-    if found.tzinfo is not None:
-        return found
-    return found.astimezone() if zone is None else found.replace(tzinfo=zone)
+    if found.tzinfo is None and zone is not None:
+        found = found.replace(tzinfo=zone)
+    try:
+        in_utc = found.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError(f"{text!r} is not in the years 1 to 9999 in UTC") from None
+    return found if found.tzinfo is not None else in_utc
 
 
 def seconds_of(text: object) -> float | None:
