@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, size_agai
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.workload_state import recreatable
+from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.reading.status import job_status
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.explanation import explain
 
 DOCUMENT = """\
 kind: training
@@ -230,6 +234,16 @@ def test_training_runs_with_the_least_number_of_nodes(running: int, word: str, r
 def test_training_that_was_scaled_runs_with_fewer_nodes_than_its_document_allows() -> None:
     status = job_status(with_nodes(job(), 3), _pods(3, 0), records(Settings()))
     assert (status.word, status.reason) == ("Running", "with 3 of 2-4 nodes")
+
+
+@pytest.mark.parametrize(("nodes", "fix"), [(3, "`gpuctl scale train -n nlp --nodes 4` adds nodes"), (4, "")])
+def test_why_names_the_command_that_adds_nodes_unless_the_job_has_all(nodes: int, fix: str) -> None:
+    """A job with all nodes whose controller has not replaced a pod yet cannot be scaled further."""
+    pods = [{**pod, "spec": {"nodeName": "node-1", "containers": []}} for pod in _pods(3, 0)]
+    found = Job(Identity("nlp", "train", "training"), running(nodes), pods)
+    now = datetime(2026, 11, 28, 3, tzinfo=timezone.utc)
+    finding = explain(Evidence(found, records(Settings()), Settings(), now)).finding
+    assert (finding.message, finding.fix) == ("nothing is wrong: it runs with 3 of 2-4 nodes", fix)
 
 
 def test_new_object_starts_with_another_number_of_nodes() -> None:

@@ -7,7 +7,7 @@ from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
-from gpuctl.objects.elastic_jobs import node_bounds
+from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
 from gpuctl.objects.workload_state import condition, end_state
@@ -256,15 +256,19 @@ def running_size(evidence: Evidence) -> str:
 
 
 def _growth(workload: Object, evidence: Evidence) -> str:
-    """Return how a training that runs with fewer nodes than the document allows gets more."""
+    """Return how a training that runs with fewer nodes than the document allows gets more; "" if its controller adds
+    the missing ones.
+    """
     bounds, identity = node_bounds(workload), evidence.job.identity
     hints = {action: JobHint(action, identity.name, identity.namespace) for action in ("pause", "resume", "scale")}
+    assert bounds is not None
+    if node_count(workload) >= bounds.most:
+        return ""
     if queue_of(workload):
         return (
             f"Kueue adds no nodes while it runs: {hints['pause']} and then {hints['resume']} have it admitted with as "
             "many as there is quota for"
         )
-    assert bounds is not None
     return f"{hints['scale']._replace(options=(('nodes', str(bounds.most)),))} adds nodes"
 
 
