@@ -23,5 +23,5 @@ def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
         temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
         raise

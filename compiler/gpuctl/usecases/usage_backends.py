@@ -95,9 +95,7 @@ class UsageService:
         }
 
         def page(number: int) -> Mapping[str, Any]:
-            return usage_page(
-                self._ask("workloads/models", {**query, "page": str(number), "page_size": str(PAGE_SIZE)})
-            )
+            return usage_page(self._ask("workloads/models", {**query, "page": str(number)}))
 
         try:
             return [model_use(row) for row in rows_of_pages(page)]
