@@ -46,6 +46,7 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     place.patch("Job", "train", {"spec": {"parallelism": 1, "completions": 1}})
     assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
     place.patch("Job", "train", {"spec": {"parallelism": 2, "completions": 2}})
+    place.until(lambda: place.get("Job", "train")["status"].get("ready") == 2, "both pods to be ready")
     explained = place.gpuctl("why", "train", "-o", "json").value
     assert (explained["cause"], explained["message"]) == ("running", "nothing is wrong: it runs with 2 of 1-3 nodes")
     assert f"`gpuctl scale train -n {place.namespace} --nodes 3` adds nodes" in explained["fix"]

@@ -111,6 +111,8 @@ def test_deleted_queue_names_the_jobs_that_wait(place: Place) -> None:
     assert "queue-unusable" in place.gpuctl("why", "second").out
     limited(place, gpu=4)
     queues.admitted("second")
+    # Until then Kueue and the job's controller change it.
+    place.until(lambda: place.get("Job", "second")["status"].get("ready"), "second to be ready")
     place.gpuctl("delete", "job", "first", "second", "--yes")
     place.until(lambda: not queues.workloads(), "the end of the jobs")
     place.gpuctl("delete", "quota", place.namespace, "--yes")
