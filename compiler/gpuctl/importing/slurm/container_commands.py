@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
@@ -48,37 +48,40 @@ _SUPERFLUOUS = {
         ("--no-home", "-c", "--contain", "-C", "--containall"), "only the mounts of the document are mounted"
     ),
     **dict.fromkeys(("-e", "--cleanenv"), "a container has the variables of the document and of its image"),
-    **dict.fromkeys(("--rm", "-i", "-t", "-it", "-ti", "--tty", "--interactive", "--init", "--name", "-q"), None),
+    **dict.fromkeys(("--rm", "-i", "-t", "--tty", "--interactive", "--init", "--name", "-q"), None),
     **dict.fromkeys(("--quiet", "-s", "--silent", "--disable-cache"), None),
 }
-_MOUNT = "mount the directory in `storage.workdirs`"
+MOUNTS = "mount the directory in `storage.workdirs`"
 _NO_EQUAL = {
-    **dict.fromkeys(("-H", "--home", "-S", "--scratch", "-W", "-o", "--overlay", "--mount", "--tmpfs"), _MOUNT),
+    **dict.fromkeys(("-H", "--home", "-S", "--scratch", "-W", "-o", "--overlay", "--mount", "--tmpfs"), MOUNTS),
     "--env-file": "variables are `environment.env`",
     **dict.fromkeys(("-p", "--publish"), "`gpuctl port-forward NAME` reaches a port of a pod"),
     **dict.fromkeys(("--network", "--net"), "use `resources.network`"),
     **dict.fromkeys(("-u", "--user"), "users are `security.user` and `security.group`"),
+    **dict.fromkeys(("-d", "--detach"), "the script waits for the program: write `&` behind it"),
+    "--privileged": "write `podPatch`",
     "--entrypoint": "write the program into `environment.command`",
 }
 _MOST_WORDS = 20
-_BIND_VARIABLE = r"(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\Z"
-_OF_CONTAINER = r"(?:APPTAINER|SINGULARITY)ENV_(\w+)\Z"
+_BIND_VARIABLE = r"\b(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\b"
 _OPTIONS_IN_VARIABLE = r"\"?\$\{?\w*(?:ARG|OPT|BIND|FLAG|MOUNT)"
 
 
-def container_variable(name: str, value: str, line: int, srun: SrunOptions) -> str | None:
-    """Take a variable that Apptainer reads. Return its field; None if it is another variable.
+def bind_variable(name: str, value: str, line: int, srun: SrunOptions) -> str | None:
+    """Take the variable with the mounts of Apptainer. Return its field; None if it is another variable.
 
     :param value: its value, which is known.
     """
-    inner = re.match(_OF_CONTAINER, name)
-    if inner is not None:
-        srun.draft.set_item("environment.env", inner[1], value, line)
-        return f"environment.env.{inner[1]}"
-    if re.match(_BIND_VARIABLE, name) is None:
+    if re.fullmatch(_BIND_VARIABLE, name) is None:
         return None
     srun.take([SlurmOption("container-mounts", value, name, line)])
     return "storage.workdirs"
+
+
+def unknown_mounts(text: str) -> str | None:
+    """Return the name of the variable if a line that stays in a script sets the mounts of Apptainer."""
+    found = re.search(rf"{_BIND_VARIABLE}(?==)", text)
+    return found[0] if found is not None else None
 
 
 class _Container(NamedTuple):
@@ -144,16 +147,32 @@ def _parse(words: Sequence[str], is_apptainer: bool) -> _Container | None:
         return None
     options: list[tuple[int, str, str | None]] = []
     at += 1
+    valued = _VALUED[is_apptainer]
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
-        name, equals, value = words[at].partition("=")
-        if equals or name not in _VALUED[is_apptainer]:
-            options.append((at, name, value if equals else None))
-            at += 1
-        else:
-            options.append((at, name, words[at + 1] if at + 1 < len(words) else None))
-            at += 2
+        *switches, (name, value) = _split(words[at], valued)
+        options += [(at, switch, None) for switch, _ in switches]
+        is_next = value is None and name in valued
+        options.append((at, name, words[at + 1] if is_next and at + 1 < len(words) else value))
+        at += 2 if is_next else 1
     at += words[at : at + 1] == ["--"]
     return _Container(options, at, at + 1) if at < len(words) else None
+
+
+def _split(word: str, valued: Collection[str]) -> list[tuple[str, str | None]]:
+    """Return the options of a word with their values, such as ``-itv/data:/data`` of Docker.
+
+    :param valued: options that have a value; it may be in the next word.
+    """
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return [(name, value if equals else None)]
+    found: list[tuple[str, str | None]] = []
+    for place, letter in enumerate(word[1:], 1):
+        rest = word[place + 1 :]
+        if f"-{letter}" in valued or rest.startswith("="):
+            return [*found, (f"-{letter}", rest.removeprefix("=") or None)]
+        found.append((f"-{letter}", None))
+    return found or [(word, None)]
 
 
 def _option(srun: SrunOptions, line: int, field: str | None, name: str, value: str | None) -> None:

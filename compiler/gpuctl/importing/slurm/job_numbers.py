@@ -16,10 +16,10 @@ _LAST = (
     r"\$\([ \t]*echo[ \t]+(?:-n[ \t]+)?\$\{?SLURM_JOB_?ID\}?[ \t]*\|[ \t]*tail[ \t]+-c[ \t]*-?(?P<digits>\d)[ \t]*\)"
 )
 _NO_NUMBER = "the id of a job is not a number here: 0 stands for it in each run"
-_RANDOM_PORT = (
-    r"(?mi)^(?P<head>[ \t]*(?:export[ \t]+)?\w{0,60}port=)"
-    r"(?=[^\n]{0,400}?(?:\bRANDOM\b|\bshuf\b|\bsocket\b|\bget_free_port\b))[^\n]*"
-)
+_SUBSTITUTED = rf"\$\((?:[^()\n]|\({_INNER}\)){{0,400}}\)"
+_WORD = rf"(?:{_SUBSTITUTED}|`[^`\n]*`|\"(?:[^\"$\n]|\$(?!\()|{_SUBSTITUTED})*\"|[^\s;&|\"`$]|\$(?!\())*"
+_PORT = rf"(?mi)^(?P<head>[ \t]*(?:export[ \t]+)?\w{{0,60}}port=)(?P<value>{_WORD})"
+_RANDOM = r"(?i)\b(?:RANDOM|shuf|socket|get_free_port)\b"
 
 
 def replace_job_numbers(body: str, changes: list[VariableChange]) -> str:
@@ -32,4 +32,8 @@ def replace_job_numbers(body: str, changes: list[VariableChange]) -> str:
 def replace_random_ports(body: str, changes: list[VariableChange]) -> str:
     """Replace ports that a script takes at random, which would differ between the nodes of a job."""
     note = "each node would take another port: it is `MASTER_PORT`, the same on all nodes"
-    return substitute(_RANDOM_PORT, lambda match: f"{match['head']}$MASTER_PORT", body, note, changes)
+
+    def replaced(match: re.Match[str]) -> str:
+        return f"{match['head']}$MASTER_PORT" if re.search(_RANDOM, match["value"]) else match[0]
+
+    return substitute(_PORT, replaced, body, note, changes)

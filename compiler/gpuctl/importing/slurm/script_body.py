@@ -21,7 +21,13 @@ from gpuctl.importing.slurm.command_rules import (
     is_harmless_on_every_node,
     reason_to_drop,
 )
-from gpuctl.importing.slurm.container_commands import container_program, container_variable, remember_pulled_image
+from gpuctl.importing.slurm.container_commands import (
+    MOUNTS,
+    bind_variable,
+    container_program,
+    remember_pulled_image,
+    unknown_mounts,
+)
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.script_edits import ScriptEdits, as_argument, tidy_script
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
@@ -243,7 +249,7 @@ class ScriptBody:
             return None
         if self.uses.is_before(name, statement.start):
             return None
-        if (field := container_variable(name, value.text, self._line(word.start), self.srun)) is not None:
+        if (field := bind_variable(name, value.text, self._line(word.start), self.srun)) is not None:
             return field, None
         self.draft.set_item("environment.env", name, value.text, self._line(word.start))
         for constant in self.constants.pop(name, ()):
@@ -292,13 +298,15 @@ class ScriptBody:
                 self.remarks.lost(number, match[0], note)
 
     def _foreign_variables(self) -> None:
-        """Note variables of the shell that submits, which a container does not have."""
+        """Note variables of the shell that submits, which a container does not have, and mounts that are not known."""
         known = _SET_IN_SHELL.union(self.assigned, self.replaced.hosts, self.draft.get("environment.env") or ())
         known |= self.known
         known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.text))
         for number, text in self._unquoted_lines():
             if re.search(_HOME, text) is not None:
                 self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
+            if (mounts := unknown_mounts(text)) is not None:
+                self.remarks.lost(number, mounts, MOUNTS)
             for name in dict.fromkeys(re.findall(_USED, text)):
                 if name not in known and not name.startswith("SLURM"):
                     note = "a container does not have this variable of the shell that submits: write its value"

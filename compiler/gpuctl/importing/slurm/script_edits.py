@@ -35,6 +35,7 @@ def substitute(
 ) -> str:
     """Return a text with a pattern replaced; add each change to the list.
 
+    :param new: what replaces a match; the match itself is no change.
     :param outside: parts of the text that stay, in order.
     """
     breaks = LineBreaks(text)
@@ -45,6 +46,8 @@ def substitute(
         if before >= 0 and match.start() in outside[before]:
             return match[0]
         written = new if isinstance(new, str) else new(match)
+        if written == match[0]:
+            return written
         changes.append(VariableChange(breaks.before(match.start()), note, written))
         return written
 

@@ -64,6 +64,11 @@ _LOOKED_UP = r"\$\([ \t]*(?:getent|dig|host|nslookup|ping)\b(?P<options>[^\n()]*
 _FIRST_ADDRESS = r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=\"?\$MASTER_ADDR\"?[ \t]*(?:#.*)?$"
 _NAME = r"SLURMD?_\w+"
 _VARIABLE = rf"\$\{{(?P<braced>{_NAME})(?::?[-=?+][^{{}}\n]*)?\}}|\$(?P<plain>{_NAME})|\b(?P<bare>{_NAME})"
+# `APPTAINERENV_X=$X` stays: the value comes from another line, or is not known.
+_OF_CONTAINER = (
+    r"\b(?:APPTAINER|SINGULARITY)ENV_(?!(?:PREPEND|APPEND)_PATH=)(?P<name>[A-Za-z_]\w*)"
+    r"(?==(?![\"']?\$\{?(?P=name)\b))"
+)
 FIRST = "$MASTER_ADDR"
 
 
@@ -93,6 +98,8 @@ class Replaced(NamedTuple):
 def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     """Replace Slurm's variables and host names in a script."""
     changes: list[VariableChange] = []
+    note = "the pod is the container, and its variables have no prefix"
+    body = substitute(_OF_CONTAINER, lambda match: match["name"], body, note, changes)
     body = replace_job_numbers(body, changes)
     note = "the first host of a part is that of its role"
     body = substitute(_FIRST_OF_PART, lambda match: f"${PART}{match['part']}", body, note, changes)
