@@ -121,6 +121,8 @@ def test_roles_count_in_their_own_pools(repository: Repository) -> None:
     assert found["l40s", "any"] == ((2, 2, 4), (4, 4, 4))
     (row,) = report["jobs"]
     assert (row["after"]["pool"], row["before"]["gpus"], row["after"]["gpus"]) == ("cpu, a100, l40s", 18, 20)
+    text = repository.gpuctl("impact", "--from", "HEAD").out
+    assert "20 (16 of any type in a100, 4 of any type in l40s)" in text
     assert report["fits"]
     prices = report["pricePerHour"]
     assert (prices["before"]["least"], prices["after"]["least"], prices["withoutPools"]) == (34, 36, [])

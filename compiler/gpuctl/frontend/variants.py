@@ -7,7 +7,7 @@ without GPUs has none of the fields by which the document selects and divides th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import bind, kind_of
@@ -52,18 +52,24 @@ class Overlay(NamedTuple):
 
     def merged(self, root: YamlNode) -> YamlNode:
         """Return a document's tree with the changes and without its profiles."""
+        return _without(*self.changed(root))
+
+    def changed(self, root: YamlNode) -> tuple[YamlNode, list[str]]:
+        """Return a document's tree with the changes and without its profiles, and the fields that do not apply then."""
         shape = kind_shape(self.kind)
-        changes = [assignment.root for assignment in self.assignments]
+        assigned = [assignment.root for assignment in self.assignments]
+        changes = assigned
         profiles = child(root, PROFILES)
         if profiles is not None:
             root = root.with_value([pair for pair in root.value if fold(pair[0].value) != PROFILES])
             chosen = child(profiles[1], self.profile) if self.profile is not None else None
             if chosen is not None:
-                changes.insert(0, chosen[1])
+                changes = [chosen[1], *assigned]
         merged = root
         for change in changes:
             merged = _merged(merged, change, shape)
-        return _without(merged, _unused_fields(merged, changes))
+        # Where an option takes the GPUs away, the cards of the profile do not apply either.
+        return merged, _unused_fields(merged, assigned) or _unused_fields(merged, changes)
 
 
 class VariantSelection:
@@ -136,12 +142,13 @@ def check_overlay(
     :param defaults: the platform's defaults, as for :func:`bind`.
     """
     findings = Findings(raw.chunk, raw.root, diagnostics)
+    unused = overlay.changed(raw.root)[1]
+    deciding = [assignment for assignment in overlay.assignments if _sets_gpus(assignment.root)][-1:]
     for number, assignment in enumerate(overlay.assignments):
         _report_fixed(findings, assignment.root, ())
         before = overlay._replace(assignments=overlay.assignments[:number]).merged(raw.root)
         if not assignment.text.endswith("="):
-            unused = _unused_fields(_merged(before, assignment.root, kind_shape(overlay.kind)), [assignment.root])
-            diagnostics.append(_overridden(raw, before, assignment, unused))
+            diagnostics.append(_overridden(raw, before, assignment, unused if assignment in deciding else []))
     profiles = child(raw.root, PROFILES)
     if profiles is None:
         return
@@ -242,7 +249,7 @@ def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
     return base.with_value(pairs)
 
 
-def _unused_fields(merged: YamlNode, changes: Iterable[YamlNode]) -> list[str]:
+def _unused_fields(merged: YamlNode, changes: Sequence[YamlNode]) -> list[str]:
     """Return the fields of a document about its cards, if the changes to it take all GPUs away; else none.
 
     Fields that the changes set themselves are not among them: those are mistakes to report.
@@ -250,7 +257,7 @@ def _unused_fields(merged: YamlNode, changes: Iterable[YamlNode]) -> list[str]:
     blocks = [found[1] for change in changes if (found := child(change, "resources")) is not None]
     resources = child(merged, "resources")
     gpu = child(resources[1], "gpu") if resources is not None else None
-    if resources is None or gpu is None or gpu[1].value != "0" or all(child(block, "gpu") is None for block in blocks):
+    if resources is None or gpu is None or gpu[1].value != "0" or not any(map(_sets_gpus, changes)):
         return []
     roles = child(merged, "roles")
     for role in roles[1].value if roles is not None and roles[1].kind == SEQUENCE else ():
@@ -260,6 +267,11 @@ def _unused_fields(merged: YamlNode, changes: Iterable[YamlNode]) -> list[str]:
             return []
     written = [name for name in _CARD_FIELDS if child(resources[1], name) is not None]
     return [name for name in written if all(child(block, name) is None for block in blocks)]
+
+
+def _sets_gpus(change: YamlNode) -> bool:
+    resources = child(change, "resources")
+    return resources is not None and child(resources[1], "gpu") is not None
 
 
 def _without(root: YamlNode, fields: list[str]) -> YamlNode:

@@ -141,6 +141,10 @@ def _gpus(demand: JobDemand | None) -> str:
     if demand is None:
         return "-"
     where = f"{demand.gpu_type or 'any type'}, {demand.pool}"
+    with_gpus = [part for part in demand.each if part.gpus]
+    if len({part.pool for part in with_gpus}) > 1:
+        shown = [(_range(part.total, part.total_most), part.gpu_type or "of any type", part.pool) for part in with_gpus]
+        where = ", ".join(f"{number} {gpu_type} in {pool}" for number, gpu_type, pool in shown)
     if demand.gpus is None:
         return f"parts of cards ({where})"
     return f"{_range(demand.total, demand.total_most)} ({where})" if demand.gpus else f"0 ({demand.pool})"
