@@ -26,7 +26,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.slurm.text_places import LineBreaks
 from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.settings import DEFAULT_PRIORITIES
@@ -113,6 +113,7 @@ class _ArenaJob:
         own = SERVICE_FLAGS if self.is_service else TFJOB_FLAGS if self.type in _TENSORFLOW else {}
         self.fields = {**FLAGS, **own}
         self.actions: dict[str, Callable[[_Flag], bool]] = {
+            "active-deadline-seconds": self._deadline,
             "annotation": lambda flag: self._pair(flag, "job.annotations"),
             "config-file": lambda flag: False,
             "data": self._data,
@@ -248,6 +249,10 @@ class _ArenaJob:
         self.draft.append("storage.workdirs", {"path": path, "emptyDir": {}}, flag.line)
         self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
         return True
+
+    def _deadline(self, flag: _Flag) -> bool:
+        seconds = whole_number(flag.value)
+        return self._set(flag, "job.max_runtime", short_duration(seconds) if seconds else flag.value)
 
     def _priority(self, flag: _Flag) -> bool:
         return flag.value in DEFAULT_PRIORITIES and self._set(flag, "job.priority", flag.value)

@@ -67,7 +67,6 @@ SWITCHES = frozenset(
     }
 )
 FLAGS = {
-    "active-deadline-seconds": "job.max_runtime",
     "cpu": "resources.cpu",
     "gpus": "resources.gpu",
     "image": "environment.image",
