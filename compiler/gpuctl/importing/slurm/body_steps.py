@@ -9,6 +9,7 @@ from itertools import pairwise
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
+from gpuctl.importing.slurm.command_rules import reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
@@ -41,6 +42,11 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     if is_split or (variable is not None and place + 1 < len(command.program) and "ARG" in variable[1].upper()):
         note = "a variable has options of srun with values that are not known: write them out"
         body.remarks.dropped(line, last, note)
+    reason = reason_to_drop(command._replace(words=command.program[place:]))
+    if reason is not None:
+        body.edits.replace(command.start, command.end, ":")
+        body.remarks.dropped(line, last, reason)
+        return
     exports = _exported(body, command.program[1:place])
     place += container_program(body, command.program[place:], srun)
     body.programs[command.start] = place

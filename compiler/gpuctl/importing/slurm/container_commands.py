@@ -62,6 +62,7 @@ _NO_EQUAL = {
     "--privileged": "write `podPatch`",
     "--entrypoint": "write the program into `environment.command`",
 }
+_NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
 _MOST_WORDS = 20
 _BIND_VARIABLE = r"\b(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\b"
 _OPTIONS_IN_VARIABLE = r"\"?\$\{?\w*(?:ARG|OPT|BIND|FLAG|MOUNT)"
@@ -109,10 +110,10 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     lines = body.line(words[0].start), body.line(words[-1].end - 1)
     start = _parse(known, is_apptainer)
     if start is None:
+        body.remarks.dropped(*lines, _NO_CONTAINERS)
         return 0
     if start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
-        note = "a pod is a container and starts no other: write its image and program into the document"
-        body.remarks.dropped(*lines, note)
+        body.remarks.dropped(*lines, _NO_CONTAINERS)
         return 0
     if re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
         body.remarks.dropped(*lines, "a variable has options of the container that are not known: write them out")

@@ -168,10 +168,11 @@ class ScriptBody:
             self.body.edits.replace(command.start, command.end, ":")
             self.removed.update(range(line, last + 1))
             self.remarks.dropped(line, last, reason)
-        elif self.body.name(command) == "srun":
+            return
+        if self.body.name(command) == "srun":
             convert_step(self.body, command, self.srun)
             return
-        elif self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
+        if self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
             note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
             self.remarks.dropped(line, last, note)
         elif self.facts.nodes > 1 and not self.facts.on_every_node and self._differs_by_node(command):

@@ -176,6 +176,8 @@ class SrunOptions:
         field = "environment.image"
         if self.keeps_image:
             self.ledger.changed(option.line, option.text, field, "--image replaces it")
+        elif self.draft.get(field) not in (None, image):
+            self.ledger.dropped(option.line, option.text, f"the container has one image: `{self.draft.get(field)}`")
         elif "$" in image or not image:
             self._unknown_image = (option.line, "the script computes the image")
             self.ledger.changed(option.line, option.text, field, "the script computes it: --image names it")
@@ -183,8 +185,9 @@ class SrunOptions:
             self._unknown_image = (option.line, f"`{image}` is a file, not an image of a registry")
             note = "a file is not an image of a registry: --image names the image that it was made from"
             self.ledger.changed(option.line, option.text, field, note)
-        elif self.draft.get(field) not in (None, image):
-            self.ledger.dropped(option.line, option.text, f"the container has one image: `{self.draft.get(field)}`")
+        elif self._unknown_image is not None:
+            note = f"the container has one image, and line {self._unknown_image[0]} has another"
+            self.ledger.dropped(option.line, option.text, note)
         else:
             self.draft.set(field, image, option.line)
             self.ledger.mapped(option.line, option.text, field)
