@@ -102,7 +102,10 @@ class _Request(threading.Thread):
                 preload_content=False,
             )
             with closing(answer):
-                self.status = answer.status
+                with self._lock:
+                    # An abort ends the headers where they are.
+                    if not self._aborted:
+                        self.status = answer.status
                 while len(self.body) < _LARGEST and (part := answer.read1(4096)):
                     self.body += part
 
