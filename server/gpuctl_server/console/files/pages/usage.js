@@ -56,7 +56,8 @@ function Known() {
   const ofNamespaces = UNITS_OF_NAMESPACES.includes(by);
   const rows = { by, key, namespace: ofNamespaces ? namespace : "" };
   const isReady = by !== "label" || key || names.error || names.data;
-  const most = { ...rows, step: "total", order_by: "allocated_gpu_count", order_direction: "desc", page: 1 };
+  const order = { order_by: "allocated_gpu_count", order_direction: "desc" };
+  const most = { ...rows, ...order, step: "total", page: 1 };
   const loaded = useLoaded(
     async (ended) => {
       if (!isReady || !start) return { curve: [], rows: [], total: 0 };
@@ -85,7 +86,7 @@ function Known() {
   const name = `gpu-usage-${by}-${period.name}`;
   const csv = { ...rows, start_time: start, end_time: end };
   return html`<${Heading} title=${t("Usage")} loaded=${loaded}>
-      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} query=${{ ...csv, step: "total", costs: hasCosts(by, loaded.data?.total ?? Infinity) || "" }} />
+      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} query=${{ ...csv, ...order, step: "total", costs: hasCosts(by, loaded.data?.total ?? Infinity) || "" }} />
       <${CsvButton} title=${t("CSV over time")} name=${`${name}-over-time.csv`} query=${{ ...csv, step, tz: ZONE }} />
     <//>
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
