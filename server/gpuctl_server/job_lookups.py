@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -74,7 +74,7 @@ class VisibleJobs(NamedTuple):
         """Return True if the caller may see a job."""
         row = item.row
         return (self.namespaces is None or row.identity.namespace in self.namespaces) and (
-            self.pools is None or self.pools.issuperset(row.pools or (DEFAULT_POOL,))
+            _sees_pools(self.pools, row.pools)
         )
 
 
@@ -112,8 +112,11 @@ async def require_visible_namespace(service: Service, caller: Caller) -> None:
 
 def sees_job(caller: Caller, namespace: str, pools: Sequence[str]) -> bool:
     """Return True if a caller may see the jobs of a namespace whose pods are in these pools (none: ``default``)."""
-    allowed = caller.pools
-    return caller.sees(namespace) and (allowed is None or all(pool in allowed for pool in pools or (DEFAULT_POOL,)))
+    return caller.sees(namespace) and _sees_pools(caller.pools, pools)
+
+
+def _sees_pools(allowed: Collection[str] | None, pools: Sequence[str]) -> bool:
+    return allowed is None or all(pool in allowed for pool in pools or (DEFAULT_POOL,))
 
 
 def job_not_found(text: str, namespace: str | None) -> Problem:

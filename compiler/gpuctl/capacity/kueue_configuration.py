@@ -158,6 +158,7 @@ def configuration_entry(value: object, release: str = "") -> Object | None:
     enabled = waits.get("enable") is True if is_old else bool(waits)
     blocks = waits.get("blockAdmission")
     ignores = resources.get("quotaCheckStrategy") == "IgnoreUndeclared" and gates.get("QuotaCheckStrategy") is not False
+    stated = {name: gates[name] for name in _GATES if isinstance(gates.get(name), bool)}
     inputs = [item.get("input") for item in _list(resources.get("transformations")) if isinstance(item, dict)]
     return {
         "blockAdmission": enabled and (is_old if blocks is None else blocks is True),
@@ -170,9 +171,7 @@ def configuration_entry(value: object, release: str = "") -> Object | None:
         **({"ignoresUndeclared": True} if ignores else {}),
         **({"release": release} if release else {}),
         **_mapped_devices(resources),
-        **(
-            {"gates": stated} if (stated := {name: gates[name] for name in _GATES if _is_bool(gates.get(name))}) else {}
-        ),
+        **({"gates": stated} if stated else {}),
     }
 
 
@@ -190,10 +189,6 @@ def _mapped_devices(resources: Object) -> Object:
                 measured.update({name: None} if mapping.get("sources") else {})
     found: Object = {"deviceClasses": classes} if classes else {}
     return {**found, "measuredClasses": list(measured)} if measured else found
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
 
 
 def _managed(value: Object) -> Object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gpuctl.capacity.device_entries import ADMIN_ACCESS
 from gpuctl.capacity.device_requests import lacking_lists
 from gpuctl.capacity.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.kueue_configuration import CLAIMS, EXTENDED_RESOURCES, REJECTION, KueueConfiguration
@@ -127,8 +128,8 @@ class KueueDevices:
         if any(len(options) > 1 or options[0].get("alternative") for options in found["requests"]):
             raise _Refused("Kueue does not support claims with alternatives (firstAvailable)")
         for option in chosen:
-            if option.get("uncounted") == "admin access" or option.get("all"):
-                what = "all devices of a node (allocationMode All)" if option.get("all") else "admin access"
+            if option.get("uncounted") == ADMIN_ACCESS or option.get("all"):
+                what = "all devices of a node (allocationMode All)" if option.get("all") else ADMIN_ACCESS
                 raise _Refused(f"Kueue does not support claims for {what}")
             if option["class"] not in self._configuration.device_classes:
                 raise _Refused(f"Kueue's configuration does not list DeviceClass {option['class']} ({_MAPPINGS})")

@@ -323,10 +323,9 @@ class _Builder:
 
     def _counted_devices(self, demand: Demand, obj: Object) -> list[CountedDevices]:
         """Return the devices of each pod template that Kueue has not counted yet."""
-        sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
         return [
             self._devices.of(template["spec"], demand.namespace) if asked is None else CountedDevices()
-            for (template, _), asked in zip(pod_templates(obj), sums, strict=True)
+            for (template, _), asked in zip(pod_templates(obj), _counts(demand, obj), strict=True)
         ]
 
     def _refused(self, demand: Demand, obj: Object, devices: Iterable[CountedDevices]) -> str:
@@ -344,8 +343,7 @@ class _Builder:
 
     def _pod_sets(self, demand: Demand, obj: Object, queue: str, devices: Iterable[CountedDevices]) -> Iterable[PodSet]:
         rules = self._state.rules[queue]
-        sums: Iterable[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
-        parts = zip(demand.groups, pod_templates(obj), sums, devices, strict=True)
+        parts = zip(demand.groups, pod_templates(obj), _counts(demand, obj), devices, strict=True)
         for (_, count), (template, _), asked, own in parts:
             if asked is None:
                 each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
@@ -416,3 +414,9 @@ class _Builder:
         if any(item.get("admissionScope") for item in own):
             return "Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)"
         return ""
+
+
+def _counts(demand: Demand, obj: Object) -> list[Units | None]:
+    """Return the requests that Kueue has counted for each pod template; None for those that it has not."""
+    counts: list[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
+    return counts

@@ -21,7 +21,7 @@ class TorchrunProgram(NamedTuple):
 
 
 def as_torchrun(words: list[str], nodes: int, gpus: int, *, is_pytorch: bool = True) -> TorchrunProgram:
-    """Return the command of a job: the given words if they stay as they are.
+    """Return the command of a job. It has the same list of words if nothing changes.
 
     :param is_pytorch: the other tool sets RANK and WORLD_SIZE.
     """

@@ -47,7 +47,7 @@ class KueueLists(NamedTuple):
 
 
 class ReaderLimits(NamedTuple):
-    """What a user of a service may not read, although the service can.
+    """Limits of the user for whom a service reads: the service itself may read everything.
 
     :param unreadable: kinds of Kueue that the user may not list.
     :param is_confined: the lists have only the jobs of namespaces that the user may see.
@@ -154,9 +154,9 @@ class QueuePosition:
 
 
 def read_kueue(scope: Scope, limits: ReaderLimits = NO_LIMITS) -> KueueLists:
-    """Read Kueue's objects. Add a note for what may not be read.
+    """Read Kueue's objects. Add a note for each kind that the user may not list.
 
-    :param limits: those of the user for whom a service reads.
+    :param limits: the limits of the user for whom a service reads.
     """
     kinds = kueue_resources(scope.session)
     if kinds is None:

@@ -51,8 +51,9 @@ def post(address: str, value: Mapping[str, Any]) -> bytes:
 
 
 class _Request(threading.Thread):
-    """A request that its creator can end, wherever it waits: each of its steps may take as long as it is allowed to
-    take as a whole, and a server may send byte after byte.
+    """A request in a thread of its own, which :meth:`abort` ends in any state.
+
+    A timeout of urllib3 limits each read, so that a server which sends one byte at a time is never late.
 
     ``status``: None before the headers of the answer have arrived. ``error``: why the request failed.
     """

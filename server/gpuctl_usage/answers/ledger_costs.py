@@ -36,8 +36,8 @@ def with_costs(
 ) -> list[dict[str, Any]]:
     """Return rows of whole ranges with their cost and its currency.
 
-    A cost is None if a model has no price, or if the intervals in which pods held GPUs do not add up to the row: they
-    are deleted with the hours, earlier than days.
+    A cost is None if a model has no price. It is also None if the recorded intervals of pods have fewer GPU-seconds
+    than the row: the collector deletes them earlier than the sums of days.
     """
     own_key = (level, key) if level in KEYED else (Level.LABEL, "")
     held: dict[str, float] = defaultdict(float)

@@ -13,7 +13,7 @@ from gpuctl.capacity.pod_requests import amounts, pod_requests
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.queue_names import cluster_queue_name
 from gpuctl.objects.timestamps import seconds_of
-from gpuctl.objects.workload_state import has_ended
+from gpuctl.objects.workload_state import condition, find_condition, has_ended
 from gpuctl.reading.node_rows import status_of
 from gpuctl_usage.facts import CapacityState
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
@@ -173,7 +173,7 @@ class FactMaker:
             self.labels(pod),
             self.annotations(pod),
             seconds_of(metadata["creationTimestamp"]) or 0.0,
-            _transition_time(status, "PodScheduled", "True"),
+            _transition_time(condition(pod, "PodScheduled")),
             _started(status),
             _finished(status, over),
             over,
@@ -195,7 +195,7 @@ class FactMaker:
             self._weights.resource_turns(node),
             _STATES[status_of(node)],
             seconds_of(metadata["creationTimestamp"]) or 0.0,
-            _transition_time(node.get("status") or {}, "Ready"),
+            _transition_time(find_condition(node, "Ready")),
             written_at(node),
         )
 
@@ -280,11 +280,8 @@ def _claims(spec: Object, extended: Object, status: Object) -> tuple[str, ...]:
     return tuple(sorted({_text(name) for name in (*named, extended.get("resourceClaimName")) if name}))
 
 
-def _transition_time(status: Object, kind: str, wanted: str | None = None) -> float | None:
-    for item in status.get("conditions") or []:
-        if item.get("type") == kind and wanted in (None, item.get("status")):
-            return seconds_of(item.get("lastTransitionTime"))
-    return None
+def _transition_time(found: Object | None) -> float | None:
+    return seconds_of((found or {}).get("lastTransitionTime"))
 
 
 def _started(status: Object) -> float | None:

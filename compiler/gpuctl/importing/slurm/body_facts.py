@@ -72,6 +72,12 @@ class BodyState:
             length += sum(map(len, out[-1])) + len(out[-1])
         return out
 
+    def known_words(self, words: Sequence[BodyWord]) -> tuple[list[str], list[int]]:
+        """Return :meth:`all_expanded` as one list, and for each of its words the index of the word it comes from."""
+        expanded = self.all_expanded(words)
+        owners = [index for index, found in enumerate(expanded) for _ in found]
+        return [text for found in expanded for text in found], owners
+
     def expanded(self, word: BodyWord, *, nested: bool = False) -> list[str]:
         """Return the words that a shell makes of a word; what is not known stays as written.
 

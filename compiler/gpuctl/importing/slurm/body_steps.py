@@ -24,11 +24,7 @@ _MOST_WORDS = 1000
 def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> None:
     """Replace an `srun` by its program, and add its options to the document."""
     line, last = body.line(command.start), body.line(command.end - 1)
-    words: list[str] = []
-    owners: list[int] = []
-    for place, found in enumerate(body.all_expanded(command.program)):
-        words += found
-        owners += [place] * len(found)
+    words, owners = body.known_words(command.program)
     split = read_options(words[1:], line, srun=True)
     step = srun.take(split.options)
     at = split.words + 1

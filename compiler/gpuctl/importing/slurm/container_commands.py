@@ -98,21 +98,14 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
 
     0 if the command starts no container, or if it is not known which program that runs.
     """
-    known: list[str] = []
-    owners: list[int] = []
-    for index, found in enumerate(body.all_expanded(words)):
-        known += found
-        owners += [index] * len(found)
+    known, owners = body.known_words(words)
     match = re.match(_STARTER, known[0]) if known else None
     if match is None:
         return 0
     is_apptainer = match[1] is not None
     lines = body.line(words[0].start), body.line(words[-1].end - 1)
     start = _parse(known, is_apptainer)
-    if start is None:
-        body.remarks.dropped(*lines, _NO_CONTAINERS)
-        return 0
-    if start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
+    if start is None or start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
         body.remarks.dropped(*lines, _NO_CONTAINERS)
         return 0
     if re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
@@ -132,7 +125,7 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
 
 def remember_pulled_image(body: BodyState, words: Sequence[BodyWord]) -> None:
     """Remember the image of `apptainer pull FILE docker://IMAGE`, or of `build`, for commands that use the file."""
-    known = [item for found in body.all_expanded(words[:_MOST_WORDS]) for item in found]
+    known, _ = body.known_words(words[:_MOST_WORDS])
     if len(known) < 4 or re.match(_STARTER, known[0]) is None or known[1] not in ("pull", "build"):
         return
     if known[-1].startswith("docker://") and "$" not in known[-1]:

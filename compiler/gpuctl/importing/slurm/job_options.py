@@ -125,9 +125,9 @@ class JobOptions:
 
         :param nodes: of each run.
         """
-        array = array_of(option.value or "") if option is not None else None
         if option is None:
             return
+        array = array_of(option.value or "")
         if array is None:
             self._drop(option, f"`{option.value}` is not a list of at most 100,000 indices: write `array`")
             return
