@@ -27,7 +27,7 @@ def _deployments(number: int) -> str:
 
 def _script(line: str) -> Callable[[int], str]:
     """Return the function that makes a batch script with this many of a line."""
-    head = "#SBATCH --job-name=a --mem=1G -N 4\n"
+    head = "#SBATCH --job-name=a --mem=1G -N 4 --gpus-per-node=8 -c 1\n"
     return lambda number: head + "".join(line.format(i=i) for i in range(number)) + "\npython a.py\n"
 
 
@@ -39,6 +39,9 @@ FILES: dict[str, tuple[str, Callable[[int], str]]] = {
     "modules": ("slurm", _script("module load x\n")),
     "variables of Slurm": ("slurm", _script("echo $SLURM_JOB_ID $SLURM_PROCID\n")),
     "steps": ("slurm", _script("srun -N1 a{i} &\n")),
+    "files of hosts": ("slurm", _script("scontrol show hostnames > h{i}\ncat h{i}\ndeepspeed -H h{i} a.py\n")),
+    "hosts": ("slurm", _script("H{i}=$(scontrol show hostnames)\necho $H{i} > h\n")),
+    "shells of processes": ("slurm", _script("srun --ntasks-per-node=8 sh -c 'a $SLURM_PROCID'\n")),
     "functions": ("slurm", _script("f{i}() {{ echo a; }}\n")),
     "commands of Arena": ("arena", lambda n: "".join(f"arena submit pytorch --name=a{i} 'a'\n" for i in range(n))),
 }

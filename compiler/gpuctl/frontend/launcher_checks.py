@@ -31,7 +31,7 @@ _SERVERS = re.compile(r"vllm(\.|\Z)|sglang(\.|\Z)|text-generation-launcher|lmdep
 
 # Options of the launchers that take no value (deepspeed/launcher/runner.py 0.19, torch/distributed/run.py 2.9,
 # accelerate/commands/launch.py 1.11), with underscores.
-_DEEPSPEED_FLAGS = frozenset(
+DEEPSPEED_FLAGS = frozenset(
     {
         *("--module", "--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
         *("--elastic_training", "--bind_cores_to_rank", "-q", "--quiet"),
@@ -210,7 +210,7 @@ def _launcher_words(program: Program) -> Sequence[Word]:
     """Return the options of a known launcher, which are before its script; for any other program, all words."""
     arguments: Sequence[Word] = program.arguments
     flags = _TORCHRUN_FLAGS if program.name in _TORCHRUN else None
-    flags = _DEEPSPEED_FLAGS if program.name in DEEPSPEED else flags
+    flags = DEEPSPEED_FLAGS if program.name in DEEPSPEED else flags
     if _is_accelerate(program):
         flags, arguments = _ACCELERATE_FLAGS, _accelerate_arguments(program)
     if flags is None:
@@ -317,7 +317,7 @@ def _corrected(
 def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
     """Report DeepSpeed's launcher if it needs ssh, or lacks the options for starting each node's processes locally."""
     arguments = program.arguments
-    options, script = launcher_options(arguments, _DEEPSPEED_FLAGS)
+    options, script = launcher_options(arguments, DEEPSPEED_FLAGS)
     missing = sorted({"--node_rank", "--master_addr"} - options.keys())
     rank, address = options.get("--node_rank"), options.get("--master_addr")
     place = program.words[0]

@@ -17,6 +17,7 @@ _GPUS_IN_BODY = (
     r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS(?:_PER_NODE)?|N_GPUS|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
     r"--nproc[-_]per[-_]node[= ](\d{1,3})\b",
     r"--num_gpus[= ](\d{1,3})\b",
+    r"\bslots=(\d{1,3})\b",
 )
 _NEEDS_GPUS = (
     r"\b(?:torchrun|nvidia-smi|deepspeed|CUDA_VISIBLE_DEVICES|NCCL_\w+|torch\.distributed\.\w+|accelerate launch)\b"

@@ -48,12 +48,14 @@ class BodyState:
         self.arrays: dict[str, BodyWord] = {}
         self.images: dict[str, str] = {}
         """A file of an image -> the reference that the script made it from."""
-        self.programs: dict[int, int] = {}
-        """The offset of a command -> the index of the program that it starts by srun or in a container."""
         self.step_variables: list[tuple[str, str]] = []
         """The variables that the options of the last step set, with their values as written."""
-        self.uses_torchrun = False
-        """True if torchrun starts what `srun` started."""
+        self.renamed: set[tuple[int, str]] = set()
+        """Lines and variables of Slurm that a step replaces by those of torchrun."""
+        self.starts_deepspeed = False
+        """True if a command is the launcher of DeepSpeed."""
+        self.removed_options = False
+        """True if options of torchrun are removed, which gpuctl sets as variables."""
 
     def line(self, offset: int) -> int:
         """Return the line of the file, from 1."""

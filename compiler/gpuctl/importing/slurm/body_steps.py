@@ -11,6 +11,7 @@ from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.command_rules import reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program
+from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
@@ -19,6 +20,12 @@ from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported,
 _START = 6
 """Words of a command that show whether it starts torchrun."""
 _MOST_WORDS = 1000
+_SHELL = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
+_OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK"}
+_LAUNCHERS = (
+    r"(?:^|[\s;&|(/])(?:torchrun|deepspeed|accelerate[ \t]+launch|mpirun|mpiexec)\s"
+    r"|torch\.distributed\.(?:run|launch)\b"
+)
 
 
 def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> None:
@@ -45,7 +52,6 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         return
     exports = _exported(body, command.program[1:place])
     place += container_program(body, command.program[place:], srun)
-    body.programs[command.start] = place
     program = command.program[place:]
     prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
@@ -55,7 +61,8 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         note = "a step on other nodes is a role: write `roles`, with a program for each group of nodes"
         reason = f" ({body.facts.undivided})" if body.facts.undivided else ""
         body.remarks.dropped(line, last, note + reason)
-    if step.is_first_node_only(body.facts.nodes) and srun.role is None:
+    starts_all = convert_deepspeed(body, program)
+    if step.is_first_node_only(body.facts.nodes) and srun.role is None and not starts_all:
         body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
         prefix = '[ "$NODE_RANK" != 0 ] || '
         tasks = step.tasks_per_node or step.tasks or body.facts.tasks
@@ -87,9 +94,25 @@ def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, .
         body.edits.replace(program[0].start, program[at].start, "torchrun ")
         note = "torchrun starts a process for each GPU, with RANK and LOCAL_RANK for SLURM_PROCID and SLURM_LOCALID"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
-        body.uses_torchrun = True
+        return
+    if tasks == body.facts.gpus and (script := _shell_script(body, program)) is not None:
+        body.edits.replace(program[0].start, program[0].start, "torchrun --no-python ")
+        for name, ours in _OF_TORCHRUN.items():
+            for match in re.finditer(rf"\b{name}\b", body.text[script.start : script.end]):
+                place = script.start + match.start()
+                body.edits.replace(place, place + len(name), ours)
+                body.renamed.add((body.line(place), name))
+        note = "torchrun starts the shell once for each GPU: `SLURM_PROCID` is `RANK`, `SLURM_LOCALID` is `LOCAL_RANK`"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return
     body.remarks.dropped(*lines, _processes(tasks))
+
+
+def _shell_script(body: BodyState, program: tuple[BodyWord, ...]) -> BodyWord | None:
+    """Return the script of ``bash -c SCRIPT``; None if the program is another, or its script is in a variable."""
+    if len(program) < 3 or re.match(_SHELL, " ".join(word.text for word in program[:2])) is None:
+        return None
+    return program[2] if body.raw(program[2])[:1] in ("'", '"') and not re.search(_LAUNCHERS, program[2].text) else None
 
 
 def _exported(body: BodyState, words: Sequence[BodyWord]) -> list[tuple[str, str]]:
@@ -149,5 +172,6 @@ def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> N
     found = set_by_gpuctl(known, body.facts.nodes, body.facts.gpus)
     for place in found.places if found is not None else ():
         body.edits.replace(program[place - 1].end, program[place].end, "")
+        body.removed_options = True
     if found is not None and found.port is not None:
         body.set_master_port(found.port, body.line(program[0].start))

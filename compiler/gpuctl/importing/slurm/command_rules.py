@@ -38,6 +38,14 @@ _SMALL = """
 read readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
+_JUPYTER = (
+    r"(?:\A|[\s/])jupyter(?:-lab|-notebook|hub-singleuser)?"
+    r"(?=\s|\Z)(?!\s+(?:nbconvert|execute|kernelspec|--version)\b)"
+)
+_NOTEBOOK = (
+    "`kind: notebook` runs Jupyter, and `gpuctl open NAME` opens it: `gpuctl init notebook` prints such a document"
+)
+_MOST_WORDS = 40
 LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "deepspeed", "horovodrun"})
 
 
@@ -55,9 +63,17 @@ def reason_to_drop(command: BodyCommand) -> str | None:
         return _SOFTWARE
     if name in ("source", ".") and words[1:] and re.search(_SETUP_FILE, words[1]):
         return _SOFTWARE
+    if name == "ssh" and any(re.match(r"-\w*[NRLD]", word) for word in words[1:]):
+        return "`gpuctl port-forward NAME` reaches a port of a pod, and `gpuctl open NAME` a notebook"
     if name == "eval" and re.search(_HOOK, " ".join(words[1:])):
         return _SOFTWARE
     return None
+
+
+def note_of_program(command: BodyCommand) -> str | None:
+    """Return what to note of a program that another kind of document runs better."""
+    words = " ".join(word.text for word in command.program[:_MOST_WORDS])
+    return _NOTEBOOK if re.search(_JUPYTER, words) is not None else None
 
 
 def is_harmless_on_every_node(command: BodyCommand) -> bool:

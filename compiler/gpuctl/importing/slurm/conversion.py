@@ -15,7 +15,8 @@ from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, take_parts
-from gpuctl.importing.slurm.job_options import JobOptions
+from gpuctl.importing.slurm.host_files import with_our_host_file
+from gpuctl.importing.slurm.job_options import JobOptions, missing_pool
 from gpuctl.importing.slurm.role_bodies import import_roles
 from gpuctl.importing.slurm.sbatch_options import OF_PYXIS
 from gpuctl.importing.slurm.script_body import ScriptBody
@@ -47,8 +48,7 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     job = JobOptions(draft, ledger, given.pools, given.pool)
     job.take(batch.options)
     if job.partition is not None:
-        reason = f"`{job.partition.text}` is not the name of a pool"
-        missing.append(Missing("--partition", f"{job.partition.value}=POOL", job.partition.line, reason))
+        missing.append(missing_pool(job.partition))
     elif given.pool is not None:
         draft.set("resources.pool", given.pool)
     # The script of a heterogeneous job does not say which part has GPUs.
@@ -125,6 +125,8 @@ def _body(
     replaced = replace_variables(batch.body, facts)
     if parts:
         replaced = replaced._replace(text=separate_steps(replaced.text))
+    if nodes > 1:
+        replaced = replaced._replace(text=with_our_host_file(replaced.text, replaced.hosts))
     body = BodyFacts(
         nodes=nodes,
         tasks=allocation.tasks,

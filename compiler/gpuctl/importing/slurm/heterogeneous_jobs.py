@@ -12,10 +12,11 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile
 from gpuctl.importing.slurm.body_syntax import statements_of
-from gpuctl.importing.slurm.job_options import ALLOCATION
+from gpuctl.importing.slurm.job_options import ALLOCATION, missing_pool
+from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 
-_OF_EACH = ("gpu", "cpu", "memory")
+_OF_EACH = ("gpu", "gpu-type", "cpu", "memory")
 
 
 class RolePart(NamedTuple):
@@ -40,19 +41,16 @@ def take_parts(batch: BatchFile, given: Given, first: Allocation, draft: Draft, 
         scratch = Draft("training", "", "")
         allocation = Allocation(options, given, scratch, ledger)
         allocation.take("", 1)
-        found.append(_part(allocation, scratch))
-        kind = scratch.get("resources.gpu-type")
-        if kind is not None and draft.get("resources.gpu-type") is None and not first.gpus:
-            draft.set("resources.gpu-type", kind)
-        elif kind not in (None, draft.get("resources.gpu-type")):
-            option = next(iter(options.values()))
-            ledger.dropped(option.line, f"{kind}", "all roles have the GPU type of `resources.gpu-type`")
+        part = _part(allocation, scratch)
+        found.append(part)
         for option in options.values():
             if option.name in ALLOCATION:
                 continue
             same = batch.options.get(option.name)
             if same is not None and same.value == option.value:
                 ledger.mapped(option.line, option.text, None, f"it equals line {same.line}")
+            elif option.name == "partition":
+                part = found[-1] = _with_pool(part, option, given, ledger)
             else:
                 ledger.dropped(option.line, option.text, "it is about one part of the job, and roles have one job")
     return found
@@ -63,6 +61,17 @@ def _part(allocation: Allocation, draft: Draft) -> RolePart:
     resources = {name: value for name, value in resources.items() if value is not None}
     resources["gpu"] = allocation.gpus
     return RolePart(allocation.nodes, allocation.tasks, allocation.gpus, resources, allocation.missing)
+
+
+def _with_pool(part: RolePart, option: SlurmOption, given: Given, ledger: LineLedger) -> RolePart:
+    """Return a part with the pool of its partition, or with the question for it."""
+    pool = given.pool or given.pools.get(option.value or "")
+    source = "--pool" if given.pool is not None else "--partition"
+    if pool is not None:
+        ledger.changed(option.line, option.text, "roles[].resources.pool", f"{source}: the pool `{pool}`")
+        return part._replace(resources={"pool": pool, **part.resources})
+    ledger.changed(option.line, option.text, "roles[].resources.pool", "--partition names the pool")
+    return part._replace(missing=[*part.missing, missing_pool(option)])
 
 
 def separate_steps(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_PYXIS, SlurmOption
 from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, whole_number
@@ -65,6 +66,12 @@ cpus-per-gpu cpus-per-task exclusive gpus gpus-per-node gpus-per-task gres mem m
 ntasks ntasks-per-gpu ntasks-per-node
 """
 ALLOCATION = frozenset(_NUMBERS.split())
+
+
+def missing_pool(partition: SlurmOption) -> Missing:
+    """Return the question for the pool of a partition."""
+    reason = f"`{partition.text}` is not the name of a pool"
+    return Missing("--partition", f"{partition.value}=POOL", partition.line, reason)
 
 
 class JobOptions:

@@ -19,38 +19,28 @@ from gpuctl.importing.slurm.command_rules import (
     LAUNCHERS,
     assigned_names,
     is_harmless_on_every_node,
+    note_of_program,
     reason_to_drop,
 )
 from gpuctl.importing.slurm.container_commands import (
-    MOUNTS,
     bind_variable,
     container_program,
     remember_pulled_image,
-    unknown_mounts,
 )
+from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
+from gpuctl.importing.slurm.host_files import HOST_FILE, find_host_files
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
-from gpuctl.importing.slurm.script_edits import ScriptEdits, as_argument, tidy_script
+from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
+from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced, lines_with
 from gpuctl.importing.slurm.srun_options import SrunOptions
-from gpuctl.importing.slurm.text_places import VariableUses, single_quoted_parts
+from gpuctl.importing.slurm.text_places import VariableUses
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
-# Variables that a shell or a usual image sets, or that a script adds to.
-_USUAL = """
-BASH_SOURCE CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY_PATH LD_PRELOAD LINENO OLDPWD OPTARG
-OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
-"""
-_SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
-_USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
-_ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
-_DEFAULT = r"\$\{\d:?-([^}]+)\}"
-_HOME = r"(?:^|[\s=:\"(<>])~/"
 _SHELL_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _OF_ONE_NODE = r"=.*(?:\$\([ \t]*|`[ \t]*)(?:date|mktemp|uuidgen|shuf)\b|=.*\$\{?RANDOM\b"
-_PRINTS = r"[ \t]*(?:echo|printf)\b"
-_NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
 
 
 class ScriptBody:
@@ -93,7 +83,7 @@ class ScriptBody:
         except NotUnderstood:
             message = "the script has a quotation mark, bracket or construct that is not closed"
             raise Unreadable(facts.first_line, message, "`bash -n FILE` names the place") from None
-        self.has_srun = any(command.name == "srun" for command in self._commands())
+        self.host_files = find_host_files(self.text, self.statements, replaced.hosts)
 
     def convert(self) -> BodyRemarks:
         """Set the command, the variables and the directory of the document. Return what there is to note."""
@@ -101,13 +91,20 @@ class ScriptBody:
             self.assigned.update(assigned_names(command))
         self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
         self.assigned.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", self.text))
-        for statement in self.statements:
-            self._statement(statement)
-        self._arguments()
-        self._foreign_variables()
+        for index, statement in enumerate(self.statements):
+            if index in self.host_files.writers | self.host_files.about:
+                self.body.edits.remove(statement.start, statement.end)
+                self.removed.update(range(self._line(statement.start), self._line(statement.end - 1) + 1))
+            else:
+                self._statement(statement)
+        lines = ScriptLines(self.body, self.statements, self.removed)
+        self._host_files()
+        lines.note_uses(self.host_files.names if self.facts.nodes > 1 and not self.body.starts_deepspeed else ())
+        lines.note_arguments()
+        lines.note_foreign_variables(self.known.union(self.assigned, self.replaced.hosts))
         words = self._single_program()
         result = self.body.edits.result() if words is None else " ".join(words)
-        self._lost_hosts(result)
+        lines.note_uses(self.replaced.hosts, result)
         self._replacements(self.text if words is None else result)
         if words is not None:
             self.draft.set(COMMAND, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
@@ -142,7 +139,7 @@ class ScriptBody:
     def _statement(self, statement: Statement) -> None:
         single = statement.single
         if any(name in self.replaced.hosts for command in statement.commands for name in assigned_names(command)):
-            self._take_out(statement, None, _NO_HOSTS)
+            self._take_out(statement, None, NO_HOSTS)
             return
         for command in statement.commands:
             remember_pulled_image(self.body, command.program)
@@ -169,10 +166,14 @@ class ScriptBody:
             self.removed.update(range(line, last + 1))
             self.remarks.dropped(line, last, reason)
             return
+        if (note := note_of_program(command)) is not None:
+            self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         if self.body.name(command) == "srun":
             convert_step(self.body, command, self.srun)
             return
-        if self.facts.nodes > 1 and command.name in LAUNCHERS and not self.has_srun:
+        if (command.certain or not self.facts.on_every_node) and convert_deepspeed(self.body, command.program):
+            return
+        if self.facts.nodes > 1 and command.name in LAUNCHERS:
             note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
             self.remarks.dropped(line, last, note)
         elif self.facts.nodes > 1 and not self.facts.on_every_node and self._differs_by_node(command):
@@ -183,7 +184,6 @@ class ScriptBody:
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         program = command.program
         if program and (place := container_program(self.body, program, self.srun)):
-            self.body.programs[command.start] = place
             self.body.edits.replace(program[0].start, program[place].start, "")
             program = program[place:]
         remove_launcher_options(self.body, program)
@@ -273,55 +273,22 @@ class ScriptBody:
         self._take_out(statement, "environment.workdir")
         return True
 
-    def _unquoted_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines that stay, with their numbers, without comments and text between single quotation marks."""
-        edits = ScriptEdits(self.text)
-        for command in self._commands():
-            for word in command.words:
-                for part in single_quoted_parts(self.body.raw(word)):
-                    edits.blank(word.start + part.start, word.start + part.stop)
-        for number, text in enumerate(edits.result().split("\n"), self.facts.first_line):
-            if number not in self.removed and not text.lstrip().startswith("#"):
-                yield number, text
-
-    def _arguments(self) -> None:
-        """Note the arguments of the script, which are not in the file."""
-        defined = [item for item in self.statements if item.defines_function(self.text)]
-        inside = {line for item in defined for line in range(self._line(item.start), self._line(item.end - 1) + 1)}
-        for number, text in self._unquoted_lines():
-            match = re.search(_ARGUMENT, text) if number not in inside else None
-            default = re.match(_DEFAULT, match[0]) if match is not None else None
-            if default is not None:
-                note = f"an argument of sbatch is not in the file: its default `{default[1]}` is used"
-                self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
-            elif match is not None:
-                note = "it is an argument of sbatch, which is not in the file: write its value into the script"
-                self.remarks.lost(number, match[0], note)
-
-    def _foreign_variables(self) -> None:
-        """Note variables of the shell that submits, which a container does not have, and mounts that are not known."""
-        known = _SET_IN_SHELL.union(self.assigned, self.replaced.hosts, self.draft.get("environment.env") or ())
-        known |= self.known
-        known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.text))
-        for number, text in self._unquoted_lines():
-            if re.search(_HOME, text) is not None:
-                self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
-            if (mounts := unknown_mounts(text)) is not None:
-                self.remarks.lost(number, mounts, MOUNTS)
-            for name in dict.fromkeys(re.findall(_USED, text)):
-                if name not in known and not name.startswith("SLURM"):
-                    note = "a container does not have this variable of the shell that submits: write its value"
-                    self.remarks.lost(number, f"${name}", note)
-
-    def _lost_hosts(self, result: str) -> None:
-        """Note the lines that use names of nodes, if the result still has them."""
-        for name in self.replaced.hosts:
-            used = re.compile(rf"\$\{{?#?!?{name}\b")
-            if not any(used.search(line) for line in result.split("\n") if not re.match(_PRINTS, line)):
-                continue
-            for number, line in enumerate(self.text.split("\n"), self.facts.first_line):
-                if number not in self.removed and used.search(line) and not re.match(_PRINTS, line):
-                    self.remarks.lost(number, f"${name}", _NO_HOSTS)
+    def _host_files(self) -> None:
+        """Note the statements about files of hosts, and the lines that need a file that no pod has."""
+        files = self.host_files
+        slots = {word_value(raw, self.body.values) for raw in files.slots} - {None, "$(GPUCTL_GPUS_PER_NODE)"}
+        is_mounted = self.body.starts_deepspeed and self.facts.nodes > 1
+        for index in sorted(files.writers | files.about):
+            statement = self.statements[index]
+            if self.facts.nodes == 1:
+                self._note(statement, None, "one node needs no list of hosts")
+            elif not is_mounted:
+                self._note(statement, None, "no pod has a list of hosts: the first is `MASTER_ADDR`", dropped=True)
+            elif index in files.writers and slots - {str(self.facts.gpus)}:
+                note = f"the hostfile that gpuctl mounts has `slots={self.facts.gpus}`, the GPUs of a node"
+                self._note(statement, None, note, dropped=True)
+            else:
+                self._note(statement, None, f"gpuctl mounts the list of the job's pods at `{HOST_FILE}`")
 
     def _replacements(self, result: str) -> None:
         """Note the lines with replaced variables, if the result has the new ones."""
@@ -330,6 +297,8 @@ class ScriptBody:
             if line in self.removed:
                 continue
             for change in changes:
+                if (line, change.name) in self.body.renamed:
+                    continue
                 if not change.new:
                     self.remarks.lost(line, f"${change.name}", change.note)
                 elif change.new.strip("$") in result:
@@ -344,24 +313,26 @@ class ScriptBody:
             return None
         if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
             return None
-        program = command.program[self.body.programs.get(command.start, 0) :]
-        values = words_of(self.text, program, self.body.values)
+        text = self.body.edits.part(self.kept[0].start, self.kept[0].end)
+        program = _program_of(text)
+        values = words_of(text, program, self.body.values)
         variables = [(name, word_value(raw, self.body.values)) for name, raw in self.body.step_variables]
         if not values or any(value is None or "$(" in value for _, value in variables):
             return None
         for name, value in variables:
             self.draft.set_item("environment.env", name, value, self._line(command.start))
-        note = None
-        if self.body.uses_torchrun:
-            values = ["torchrun", *values[2 if values[1] == "-u" else 1 :]]
+        # `env` in front of the program set them.
+        values = values[len(variables) + 1 :] if variables else values
         ours = set_by_gpuctl(values, self.facts.nodes, self.facts.gpus)
         if ours is not None:
-            note = "gpuctl sets the options of torchrun for the rendezvous as variables"
             values = [value for place, value in enumerate(values) if place not in ours.places]
             if ours.port is not None:
                 self.body.set_master_port(ours.port, self._line(command.start))
-        if re.match(_SHELL_COMMAND, " ".join(values[:2])) is not None and len(values) == 3 and "\n" in values[2]:
-            values[2] = tidy_script(values[2])
+        note = None
+        if ours is not None or self.body.removed_options:
+            note = "gpuctl sets the options of torchrun for the rendezvous as variables"
+        if re.match(_SHELL_COMMAND, " ".join(values[-3:-1])) is not None and "\n" in values[-1]:
+            values[-1] = tidy_script(values[-1])
         for statement in self.settings:
             self._note(statement, None, "a single program needs no options of the shell")
         for statement in (item for items in self.constants.values() for item in items):
@@ -383,3 +354,13 @@ class ScriptBody:
         variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
         line, last = self._line(self.kept[0].start), self._line(self.kept[-1].end - 1)
         self.draft.set(COMMAND, [*self.facts.interpreter, "-c", as_argument(script, variables)], line, last=last)
+
+
+def _program_of(text: str) -> tuple[BodyWord, ...]:
+    """Return the words of a script that is one simple command; () if it is another."""
+    try:
+        statements = statements_of(text)
+    except NotUnderstood:
+        return ()
+    single = statements[0].single if len(statements) == 1 else None
+    return () if single is None or single.assignments else single.program

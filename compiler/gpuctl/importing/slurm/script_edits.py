@@ -92,14 +92,19 @@ class ScriptEdits:
 
     def result(self) -> str:
         """Return the text with all changes."""
+        return self.part(0, len(self.text))
+
+    def part(self, start: int, end: int) -> str:
+        """Return a part of the text with its changes."""
         out: list[str] = []
-        at = 0
-        for start, end, new in sorted(self._edits, key=lambda edit: (edit[0], -edit[1])):
-            if start < at:
+        at = start
+        inside = (edit for edit in self._edits if start <= edit[0] and edit[1] <= end)
+        for first, last, new in sorted(inside, key=lambda edit: (edit[0], -edit[1])):
+            if first < at:
                 continue
-            out += [self.text[at:start], new]
-            at = end
-        return "".join([*out, self.text[at:]])
+            out += [self.text[at:first], new]
+            at = last
+        return "".join([*out, self.text[at:end]])
 
 
 def tidy_script(script: str) -> str:

@@ -50,6 +50,9 @@ _FIRST_OF_PART = (
 )
 PART = "GPUCTL_PART_"
 """Start of a placeholder for the first host of a part of a heterogeneous job, before its role is known."""
+_COUNTED = r"(?:\|[ \t]*(?:sort|uniq)\b[^\n()`|]*)*\|[ \t]*(?:wc[ \t]+-l|grep[ \t]+-c[ \t]+\S+)[ \t]*"
+_NUMBER_OF_HOSTS = rf"\$\([ \t]*{_SHOWN}{_COUNTED}\)|`[ \t]*{_SHOWN}{_COUNTED}`"
+_NUMBER_NOTE = "the number of nodes is `NNODES`"
 _ALL_HOSTS = rf"\$\([ \t]*{_SHOWN}\)|`[ \t]*{_SHOWN}`"
 _HOSTS = (
     rf"(?m)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)=\(?[ \t]*\"?(?:{_ALL_HOSTS})\"?[ \t]*\)?",
@@ -105,12 +108,13 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     body = substitute(_FIRST_OF_PART, lambda match: f"${PART}{match['part']}", body, note, changes)
     note = "the first host is `MASTER_ADDR`"
     body = substitute(_FIRST_HOST, FIRST, body, note, changes)
+    body = substitute(_NUMBER_OF_HOSTS, "$NNODES", body, _NUMBER_NOTE, changes)
     hosts = _hosts(body)
     if hosts:
         names = "|".join(map(re.escape, sorted(hosts)))
         body = substitute(rf"\$\{{(?:{names})\[0\]\}}", FIRST, body, note, changes)
         number = rf"\$\{{#(?:{names})\[[@*]\]\}}"
-        body = substitute(number, "$NNODES", body, "the number of nodes is `NNODES`", changes)
+        body = substitute(number, "$NNODES", body, _NUMBER_NOTE, changes)
     body = _replace_lookups(body, changes)
     if facts.nodes > 1:
         body = replace_random_ports(body, changes)

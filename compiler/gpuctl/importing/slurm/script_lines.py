@@ -1,0 +1,99 @@
+"""Lines of a script that need what a pod does not have: arguments, variables of another shell, names of hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.line_ledger import Outcome
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_syntax import Statement
+from gpuctl.importing.slurm.container_commands import MOUNTS, unknown_mounts
+from gpuctl.importing.slurm.script_edits import ScriptEdits
+from gpuctl.importing.slurm.text_places import single_quoted_parts
+
+NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
+# Variables that a shell or a usual image sets, or that a script adds to.
+_USUAL = """
+BASH_SOURCE CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY_PATH LD_PRELOAD LINENO OLDPWD OPTARG
+OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
+"""
+_SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
+_USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
+_ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
+_DEFAULT = r"\$\{\d:?-([^}]+)\}"
+_HOME = r"(?:^|[\s=:\"(<>])~/"
+_PRINTS = r"[ \t]*(?:echo|printf)\b"
+_NAME = r"\$\{?#?!?([A-Za-z_]\w*)"
+
+
+class ScriptLines:
+    """The lines of a script that stay.
+
+    :param removed: the numbers of those that do not.
+    """
+
+    def __init__(self, body: BodyState, statements: Sequence[Statement], removed: Collection[int]) -> None:
+        self.body = body
+        self.statements = statements
+        self.removed = removed
+        self.remarks = body.remarks
+        self.first_line = body.facts.first_line
+
+    def note_uses(self, names: Collection[str], result: str | None = None) -> None:
+        """Note the lines that use variables with names of hosts, but for those that print them.
+
+        :param result: the script in the document, if only the variables in it count.
+        """
+        if result is not None:
+            lines = [line for line in result.split("\n") if not re.match(_PRINTS, line)]
+            names = set(names).intersection(re.findall(_NAME, "\n".join(lines)))
+        for number, text in enumerate(self.body.text.split("\n"), self.first_line) if names else ():
+            if number not in self.removed and not re.match(_PRINTS, text):
+                for name in sorted(set(names).intersection(re.findall(_NAME, text))):
+                    self.remarks.lost(number, f"${name}", NO_HOSTS)
+
+    def unquoted(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines that stay, with their numbers, without comments and text between single quotation marks."""
+        edits = ScriptEdits(self.body.text)
+        for command in (item for statement in self.statements for item in statement.commands):
+            for word in command.words:
+                for part in single_quoted_parts(self.body.raw(word)):
+                    edits.blank(word.start + part.start, word.start + part.stop)
+        for number, text in enumerate(edits.result().split("\n"), self.first_line):
+            if number not in self.removed and not text.lstrip().startswith("#"):
+                yield number, text
+
+    def note_arguments(self) -> None:
+        """Note the arguments of the script, which are not in the file."""
+        defined = [item for item in self.statements if item.defines_function(self.body.text)]
+        inside = {
+            line for item in defined for line in range(self.body.line(item.start), self.body.line(item.end - 1) + 1)
+        }
+        for number, text in self.unquoted():
+            match = re.search(_ARGUMENT, text) if number not in inside else None
+            default = re.match(_DEFAULT, match[0]) if match is not None else None
+            if default is not None:
+                note = f"an argument of sbatch is not in the file: its default `{default[1]}` is used"
+                self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+            elif match is not None:
+                note = "it is an argument of sbatch, which is not in the file: write its value into the script"
+                self.remarks.lost(number, match[0], note)
+
+    def note_foreign_variables(self, known: Collection[str]) -> None:
+        """Note variables of the shell that submits, which a container does not have, and mounts that are not known.
+
+        :param known: further variables that are not the submitting shell's.
+        """
+        known = _SET_IN_SHELL.union(known, self.body.draft.get("environment.env") or ())
+        known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.body.text))
+        for number, text in self.unquoted():
+            if re.search(_HOME, text) is not None:
+                self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
+            if (mounts := unknown_mounts(text)) is not None:
+                self.remarks.lost(number, mounts, MOUNTS)
+            for name in dict.fromkeys(re.findall(_USED, text)):
+                if name not in known and not name.startswith("SLURM"):
+                    note = "a container does not have this variable of the shell that submits: write its value"
+                    self.remarks.lost(number, f"${name}", note)
