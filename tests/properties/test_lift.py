@@ -75,6 +75,8 @@ ENV = st.lists(
     st.one_of(
         st.fixed_dictionaries({"name": st.sampled_from(["A", "B", "HF_HOME", "FORCE_TORCHRUN"]), "value": TEXT}),
         st.fixed_dictionaries({"name": st.sampled_from(["C", "D"]), "secret": NAME, "key": NAME}),
+        st.fixed_dictionaries({"name": st.sampled_from(["C", "E"]), "configMap": NAME, "key": NAME}),
+        st.fixed_dictionaries({"name": st.just("F"), "fieldRef": st.sampled_from(["status.podIP", "metadata.name"])}),
     ),
     max_size=3,
     unique_by=lambda item: item["name"],
@@ -145,6 +147,7 @@ CODE = st.one_of(
     block(
         {
             "git": st.sampled_from(["https://git.example.com/a.git", "git@git.example.com:a/b.git"]),
+            "submodules": st.booleans(),
             "ref": st.just("v1"),
         },
         path=st.sampled_from(["a", "./a//b/", "$(A)/$$b", "{{a}}"]),
@@ -258,7 +261,12 @@ ROLES = st.lists(
             cpu=st.sampled_from(["2", "250m"]),
             memory=st.sampled_from(["1Gi", "8Gi"]),
             shm=st.just("2Gi"),
-            **{"gpu-type": st.sampled_from(["A100-80G", ["H100-80G", "A100-80G"]])},
+            **{
+                "gpu-type": st.sampled_from(["A100-80G", ["H100-80G", "A100-80G"]]),
+                "gpu-profile": st.just("1g.10gb"),
+                "gpu-vendor": st.sampled_from(["nvidia", "amd"]),
+            },
+            spot=st.booleans(),
             network=block(rdma=st.sampled_from(["true", "4"]), hostNetwork=st.booleans()),
         ),
     ),

@@ -78,6 +78,23 @@ def test_commit_is_checked_out(repository: Path, tmp_path: Path, version: str) -
     assert not (target / ".left").exists()
 
 
+@pytest.mark.parametrize("submodules", [True, False])
+def test_submodules_are_checked_out(repository: Path, tmp_path: Path, submodules: bool) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    git(whole, "init", "-q", "-b", "main")
+    git(whole, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{repository}", "lib")
+    git(whole / "lib", "checkout", "-q", "HEAD~1")
+    git(whole, "add", ".")
+    git(whole, "commit", "-q", "-m", "with a submodule")
+    # Submodules of the file system are refused, unlike those of a server.
+    more = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": "protocol.file.allow", "GIT_CONFIG_VALUE_1": "always"}
+    done = fetch({"git": URL, "ref": "main", "path": "lib", "submodules": submodules}, whole, tmp_path / "code", **more)
+    assert done.returncode == 0, done.stderr
+    files = {file.name: file.read_text() for file in tmp_path.glob("code/lib/src dir/*")}
+    assert files == ({"train.py": "first"} if submodules else {})
+
+
 def test_files_are_writable_for_every_user(repository: Path, tmp_path: Path) -> None:
     fetch({"git": URL, "ref": "main"}, repository, tmp_path / "code")
     file = tmp_path / "code" / "src dir" / "train.py"

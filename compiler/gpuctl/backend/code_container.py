@@ -29,6 +29,9 @@ LOGIN_VOLUME = "code-login"
 _LOGIN_DIRECTORY = "/etc/gpuctl/git"
 _URL, _REF = "GPUCTL_CODE_GIT", "GPUCTL_CODE_REF"
 
+_CHECK = "git log -1 --format"
+# The commits of submodules are often in no branch's last commit, so their whole history is fetched.
+_SUBMODULES = "git submodule --quiet update --init --recursive\n"
 # A server that sends no single commits sends all branches and tags.
 _FETCH = f"""\
 {EMPTY_DIRECTORY}\
@@ -44,7 +47,7 @@ else
   git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*'
   git checkout -q --detach "${_REF}"
 fi
-git log -1 --format='gpuctl: the code is commit %H'
+{_CHECK}='gpuctl: the code is commit %H'
 if [ ! -d "./${PATH_VARIABLE}" ]; then
   echo "gpuctl: the repository has no directory ${PATH_VARIABLE} in this commit" >&2
   exit 1
@@ -91,7 +94,7 @@ def code_container(context: Context, document: Document, model: Job, resources: 
         "name": CODE_CONTAINER,
         "image": context.settings.code_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", _FETCH if code.local is None else UNPACK],
+        "command": ["sh", "-c", _script(code)],
         "env": [*_no_devices(context), *own],
     }
     amounts = {name: amount for name, amount in resources.items() if name in ("cpu", "memory")}
@@ -100,6 +103,12 @@ def code_container(context: Context, document: Document, model: Job, resources: 
     container["volumeMounts"] = mounts
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     return container
+
+
+def _script(code: Code) -> str:
+    if code.local is not None:
+        return UNPACK
+    return _FETCH.replace(_CHECK, _SUBMODULES + _CHECK) if code.submodules else _FETCH
 
 
 def _no_devices(context: Context) -> list[Object]:
@@ -140,6 +149,8 @@ def lift_code(context: Context, pod: Object) -> Data:
     data: Data = {"git": texts[_URL], "ref": texts[_REF]}
     if texts[PATH_VARIABLE]:
         data["path"] = texts[PATH_VARIABLE]
+    if _SUBMODULES in container["command"][-1]:
+        data["submodules"] = True
     secret = _login(pod, variables)
     if secret is not None and secret != context.settings.code_secrets.get(git_host(texts[_URL])):
         data["secret"] = secret

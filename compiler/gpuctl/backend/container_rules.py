@@ -21,10 +21,6 @@ _PROFILES = ("RuntimeDefault", "Localhost", "Unconfined")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("lifecycle.postStart", "lifecycle.preStop")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-_POD_FIELDS = (
-    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
-    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
-)
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 # Field of a container -> its values, and True if the server fills in an empty one.
@@ -173,7 +169,7 @@ def _env(container: Object) -> Iterator[PodProblem]:
             yield PodProblem((*place, "valueFrom"), f"`valueFrom` needs one of {', '.join(_ENV_SOURCES[:4])}")
         elif variable.get("value"):
             yield PodProblem((*place, "valueFrom"), f"`{name}` has a value and `valueFrom`", "keep one")
-        yield from check_field(source.get("fieldRef"), (*place, "valueFrom", "fieldRef"), _POD_FIELDS)
+        yield from check_field(source.get("fieldRef"), (*place, "valueFrom", "fieldRef"), names.POD_FIELDS)
         yield from check_resource(source.get("resourceFieldRef"), (*place, "valueFrom", "resourceFieldRef"))
         for kind in ("configMapKeyRef", "secretKeyRef"):
             if kind in source:

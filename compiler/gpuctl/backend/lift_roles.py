@@ -12,7 +12,8 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.role_jobs import has_role
 
-_OF_ROLE = ("gpu", "gpu-type", "cpu", "memory", "shm", "network")
+_OF_CARDS = ("gpu-type", "gpu-profile", "gpu-vendor")
+_OF_ROLE = ("gpu", *_OF_CARDS, "cpu", "memory", "shm", "spot", "network")
 
 
 def has_roles(obj: Object) -> bool:
@@ -48,11 +49,13 @@ def lift_roles(context: Context, obj: Object, ours: Sequence[Object], users_torc
             roles[-1].setdefault("resources", {})["pool"] = pool
             if context.settings.queue_of(pool) != context.settings.queue_of(resources["pool"]) and queue_of(obj):
                 data["resources"]["queue"] = queue_of(obj)
-    types = [role["resources"].get("gpu-type") for role in roles if "gpu" in role.get("resources", {})]
-    if types and all(value == types[0] for value in types) and types[0] is not None:
-        data["resources"]["gpu-type"] = types[0]
-        for role in roles:
-            role.get("resources", {}).pop("gpu-type", None)
+    blocks = [role.get("resources", {}) for role in roles]
+    for field in (*_OF_CARDS, "spot"):
+        values = [block.get(field) for block in blocks if field == "spot" or "gpu" in block]
+        if values and all(value == values[0] for value in values) and values[0] is not None:
+            data["resources"][field] = values[0]
+            for block in blocks:
+                block.pop(field, None)
     image = roles[0].pop("image")
     for role in roles[1:]:
         if role["image"] == image:

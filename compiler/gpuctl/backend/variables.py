@@ -10,6 +10,8 @@ from gpuctl.objects.api_resources import Object
 
 Data = dict[str, Any]
 
+_KEY_REFERENCES = {"secret": "secretKeyRef", "configMap": "configMapKeyRef"}
+
 
 def env_value(name: str, value: str | int) -> Object:
     """Return a variable with a value set by gpuctl."""
@@ -28,12 +30,12 @@ def literal_text(variable: Object | None) -> str:
 
 def env_variable(variable: EnvVar) -> Object:
     """Return a variable of a document."""
-    if variable.secret is not None:
-        return {
-            "name": variable.name,
-            "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}},
-        }
-    return {"name": variable.name, "value": variable.value}
+    if variable.value is not None:
+        return {"name": variable.name, "value": variable.value}
+    if variable.fieldRef is not None:
+        return {"name": variable.name, "valueFrom": {"fieldRef": {"fieldPath": variable.fieldRef}}}
+    kind, source = ("secret", variable.secret) if variable.secret is not None else ("configMap", variable.configMap)
+    return {"name": variable.name, "valueFrom": {_KEY_REFERENCES[kind]: {"name": source, "key": variable.key}}}
 
 
 def env_source(source: EnvSource) -> Object:
@@ -46,11 +48,14 @@ def lift_variables(env: Iterable[Object]) -> list[Data]:
     """Return the entries of ``env``, without those that the language cannot express."""
     variables: list[Data] = []
     for item in env:
-        reference = item.get("valueFrom", {}).get("secretKeyRef")
-        if reference is not None:
-            variables.append({"name": item["name"], "secret": reference["name"], "key": reference["key"]})
-        elif "valueFrom" not in item:
+        source = item.get("valueFrom")
+        if source is None:
             variables.append({"name": item["name"], "value": item.get("value", "")})
+        elif "fieldRef" in source:
+            variables.append({"name": item["name"], "fieldRef": source["fieldRef"]["fieldPath"]})
+        for kind, field in _KEY_REFERENCES.items():
+            if source is not None and field in source:
+                variables.append({"name": item["name"], kind: source[field]["name"], "key": source[field]["key"]})
     return variables
 
 

@@ -179,9 +179,9 @@ def _open_variables(document: Document, model: Job, programs: Sequence[Program])
     is_set = any(re.match(_TOKEN, word.text.partition("=")[0]) for word in words)
     is_set = is_set or any(re.match(_PASSWORD, word.text.partition("=")[0]) for word in words)
     for position, variable in enumerate(model.environment.variables):
-        if variable.secret is not None:
+        if variable.value is None:
             continue
-        value = (variable.value or "").strip().lower()
+        value = variable.value.strip().lower()
         is_open = variable.name == "JUPYTER_TOKEN" and not value and not is_set
         if is_open or (variable.name == "DISABLE_AUTH" and value in ("true", "1", "yes")):
             in_list = isinstance(model.environment.env, list)

@@ -12,7 +12,7 @@ from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.autoscaling_block import OwnMetric
-from gpuctl.language.environment_block import SecretKey
+from gpuctl.language.environment_block import VariableSource
 from gpuctl.language.field_errors import ERROR_TYPE
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.node_range import NodeRange
@@ -20,7 +20,7 @@ from gpuctl.language.schedule_block import Schedule
 
 # Errors of the union branches that a value is not for: the first pass has chosen the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type", "literal_error"})
-_BLOCKS = "|".join(block.__name__ for block in (GpuShare, NodeRange, OwnMetric, Schedule, SecretKey))
+_BLOCKS = "|".join(block.__name__ for block in (GpuShare, NodeRange, OwnMetric, Schedule, VariableSource))
 _BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{_BLOCKS})$"
 _MISSING_HINTS = {
     "job": "add `job:` with a `name:`",

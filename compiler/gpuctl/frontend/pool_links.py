@@ -136,8 +136,8 @@ def _misfits(
     ]
     yield from dict.fromkeys(unknown)
     if not unknown:
-        wrong = [item for view, part in whole for item in _profile_of_no_type(view, part, declared, settings)]
-        yield from wrong
+        wrong = [item for view, part in mine for item in _profile_of_no_type(view, part, declared, settings)]
+        yield from dict.fromkeys(wrong)
         for view, part in () if wrong else mine:
             yield from _too_large(view, part, pool, declared)
     yield from _over_pool_quota(whole[0][0], model, pool, declared)
@@ -286,14 +286,20 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
                 )
 
 
+def _slices(profile: str) -> Callable[[Job], Fraction]:
+    """Return the function that counts the slices of a MIG profile in each pod of a job."""
+    return lambda model: Fraction(model.resources.gpu if model.resources.gpu_profile == profile else 0)
+
+
 def _slices_of_pool(name: str, declared: DeclaredPool, path: tuple[str, str]) -> Iterator[Diagnostic]:
     """Compare the MIG slices that the jobs of a pool request with those that its nodes declare."""
     wanted: dict[str, Fraction] = {}
     for _, model in declared.jobs:
-        if model.resources.gpu_profile is not None:
-            profile = model.resources.gpu_profile
-            slices = amount_in_pool(model, name, lambda part: Fraction(part.resources.gpu))
-            wanted[profile] = wanted.get(profile, Fraction(0)) + slices
+        parts = model.parts if model.kind == "training" else [model]
+        for profile in dict.fromkeys(part.resources.gpu_profile for part in parts):
+            if profile is not None:
+                slices = amount_in_pool(model, name, _slices(profile))
+                wanted[profile] = wanted.get(profile, Fraction(0)) + slices
     for profile, total in wanted.items():
         counts = declared.counts(profile=profile)
         if counts is None or not 0 < sum(counts) < total or declared.document is None:

@@ -132,6 +132,7 @@ _OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} 
 _PARTS_OF_CODE = {
     **dict.fromkeys(("url", "repo", "repository", "remote"), "git"),
     **dict.fromkeys(("commit", "branch", "tag", "revision", "rev"), "ref"),
+    **dict.fromkeys(("recursive", "recurse", "submodule"), "submodules"),
     **dict.fromkeys(("dir", "directory", "subdir", "subpath", "contextdir"), "path"),
 }
 
@@ -160,11 +161,13 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
     the block.
     """
     if fold(text) == "valuefrom" and "secret" in shape.keys:
-        return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
+        return "write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`"
     if path[-1:] == ("pvc",) and fold(text) in ("name", "claimname", "pvc"):
         return "did you mean `claim`?"
     if path == ("code",) and fold(text) in _PARTS_OF_CODE:
         return f"did you mean `{_PARTS_OF_CODE[fold(text)]}`?"
+    if path == ("code",) and fold(text) in ("lfs", "gitlfs"):
+        return "files of Git LFS are not fetched: put large files into `storage`"
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
         return "did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too"
     if path[-1:] == ("disruption",) and fold(text) == "minavailable":

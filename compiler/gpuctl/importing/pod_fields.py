@@ -8,6 +8,7 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
+from gpuctl.language.names import is_pod_field
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
 DEVICES = {
@@ -106,11 +107,10 @@ class PodFields:
         for index in range(tree.items(base)):
             path = (*base, index)
             name, value = tree.text((*path, "name")), tree.get((*path, "value"))
-            secret = tree.get((*path, "valueFrom", "secretKeyRef"))
             if name is None:
                 continue
-            if isinstance(secret, dict) and set(secret) == {"name", "key"}:
-                value = {"secret": secret["name"], "key": secret["key"]}
+            if found := self._source((*path, "valueFrom")):
+                value = found
             elif tree.node((*path, "valueFrom")) is not None:
                 self.patch(path, "env", [{"name": name, "valueFrom": tree.typed((*path, "valueFrom"))}])
                 continue
@@ -125,6 +125,15 @@ class PodFields:
                     prefix = tree.text((*base, index, "prefix"))
                     self.draft.append("environment.envFrom", {**entry, **({"prefix": prefix} if prefix else {})})
                     tree.mapped((*base, index), "environment.envFrom")
+
+    def _source(self, path: Path) -> dict[str, str] | None:
+        """Return the source of a variable, as a document has it; None if the language has none like it."""
+        for kind, field in (("secret", "secretKeyRef"), ("configMap", "configMapKeyRef")):
+            reference = self.tree.get((*path, field))
+            if isinstance(reference, dict) and set(reference) == {"name", "key"}:
+                return {kind: reference["name"], "key": reference["key"]}
+        field_path = self.tree.text((*path, "fieldRef", "fieldPath"))
+        return {"fieldRef": field_path} if field_path is not None and is_pod_field(field_path) else None
 
     def _resources(self) -> None:
         tree = self.tree

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Check, NonEmpty, ObjectName, RelativePath, Scalar
+from gpuctl.language.fields import Block, Boolean, Check, NonEmpty, ObjectName, RelativePath, Scalar
 
 CODE_DIRECTORY = "/code"
 """Directory of the code in all containers of the pod."""
@@ -92,7 +92,7 @@ class Code(Block):
     git: GitUrl | None = Field(
         None,
         description="Address of a git repository. Before the program starts, an init container fetches the commit. "
-        "Submodules and Git LFS files are not fetched.",
+        "Files of Git LFS are not fetched: the program finds pointers in their place. Put large files into `storage`.",
         examples=["https://git.example.com/nlp/train.git"],
     )
     ref: GitRef | None = Field(
@@ -105,6 +105,12 @@ class Code(Block):
         None,
         description="Directory of the repository where the program starts. Default: its root.",
         examples=["training"],
+    )
+    submodules: Boolean = Field(
+        False,
+        description="Fetch the submodules of the repository too, and theirs, at the commits that it names. The login "
+        "is for submodules on the same host.",
+        examples=[True],
     )
     secret: ObjectName | None = Field(
         None,
@@ -122,6 +128,8 @@ class Code(Block):
             if getattr(self, field) is not None:
                 other = "local" if self.local is not None else "git"
                 raise field_error("GPU213", f"code has both {other} and {field}", "keep one", (field,))
+        if self.local is not None and self.submodules:
+            raise field_error("GPU213", "code has both local and submodules", "keep one", ("submodules",))
         if self.git is not None and self.ref is None:
             raise field_error("GPU201", "missing required field `ref` in code", "add `ref:`", ("ref",))
         return self

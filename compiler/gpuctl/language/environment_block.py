@@ -1,13 +1,26 @@
 """The ``environment:`` block: image, command, variables."""
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import AbsolutePath, Block, DataKey, EnvName, Image, ObjectName, Text, empty_list
+from gpuctl.language.fields import (
+    AbsolutePath,
+    Block,
+    DataKey,
+    EnvName,
+    Image,
+    ObjectName,
+    PodField,
+    Text,
+    empty_list,
+)
+
+_SOURCES = ("value", "secret", "configMap", "fieldRef")
 
 
-class EnvVar(Block):
-    """One environment variable: a value, or a key of a Secret."""
+class _NamedValue(Block):
+    """The fields of a variable in a list that are no source; in the reference they are first."""
 
     name: EnvName = Field(description="Name of the variable.", examples=["HF_HOME"])
     value: Text | None = Field(
@@ -15,37 +28,67 @@ class EnvVar(Block):
         description="Its value, taken exactly as written (`1`, `yes` and `2e-5` stay text).",
         examples=["/models/cache"],
     )
+
+
+class VariableSource(Block):
+    """The source of a variable's value: a key of a Secret or ConfigMap, or a field of the pod."""
+
     secret: ObjectName | None = Field(
         None, description="Name of a Secret in the job's namespace to read the value from.", examples=["hf-token"]
     )
-    key: DataKey | None = Field(None, description="Key within the Secret.", examples=["token"])
+    configMap: ObjectName | None = Field(  # noqa: N815
+        None, description="Name of a ConfigMap in the job's namespace to read the value from.", examples=["settings"]
+    )
+    key: DataKey | None = Field(None, description="Key within the Secret or ConfigMap.", examples=["token"])
+    fieldRef: PodField | None = Field(  # noqa: N815
+        None,
+        description="Field of the pod to read the value from, by its path in Kubernetes: `metadata.name`, "
+        "`metadata.namespace`, `metadata.uid`, `metadata.labels['KEY']`, `metadata.annotations['KEY']`, "
+        "`spec.nodeName`, `spec.serviceAccountName`, `status.podIP`, `status.podIPs`, `status.hostIP` or "
+        "`status.hostIPs`.",
+        examples=["status.podIP"],
+    )
 
     @model_validator(mode="after")
-    def _one_source(self) -> "EnvVar":
-        if self.secret is not None:
-            if self.value is not None:
-                raise field_error("GPU213", f"`{self.name}` has both a value and a secret", "keep one", ("secret",))
+    def _one_source(self) -> "VariableSource":
+        written = [name for name in _SOURCES if getattr(self, name, None) is not None]
+        if len(written) > 1:
+            message = f"{self._called} has both a {written[0]} and a {written[1]}"
+            raise field_error("GPU213", message, "keep one", (written[1],))
+        if not written:
+            if self.key is not None:
+                message = f"{self._called} has a key but no secret and no configMap"
+                raise field_error("GPU201", message, "add `secret: NAME` or `configMap: NAME`", ("key",))
+            raise self._no_value()
+        if written[0] in ("secret", "configMap"):
             if self.key is None:
-                raise field_error(
-                    "GPU201",
-                    f"`{self.name}` reads a secret without a `key`",
-                    "add `key:`, the Secret's key",
-                    ("secret",),
-                )
+                message = f"{self._called} reads a {written[0]} without a `key`"
+                hint = f"add `key:`, the {written[0][0].upper()}{written[0][1:]}'s key"
+                raise field_error("GPU201", message, hint, (written[0],))
         elif self.key is not None:
-            raise field_error("GPU213", f"`{self.name}` has a key but no secret", "add `secret: NAME`", ("key",))
-        elif self.value is None:
-            raise field_error(
-                "GPU201", f"`{self.name}` has no value", 'add `value:` (`value: ""` for an empty one)', ("name",)
-            )
+            message = f"{self._called} has a {written[0]}, which has no key"
+            raise field_error("GPU213", message, "remove `key`", ("key",))
         return self
 
+    @property
+    def _called(self) -> str:
+        return "the variable"
 
-class SecretKey(Block):
-    """A key of a Secret, as the value of a variable in a mapping."""
+    def _no_value(self) -> PydanticCustomError:
+        hint = "add `secret: NAME` or `configMap: NAME` with `key: KEY`, or `fieldRef: FIELD`"
+        return field_error("GPU201", "the variable has no source", hint)
 
-    secret: ObjectName = Field(description="Name of a Secret in the job's namespace.", examples=["hf-token"])
-    key: DataKey = Field(description="Key within the Secret.", examples=["token"])
+
+class EnvVar(VariableSource, _NamedValue):
+    """One environment variable: a value, a key of a Secret or ConfigMap, or a field of the pod."""
+
+    @property
+    def _called(self) -> str:
+        return f"`{self.name}`"
+
+    def _no_value(self) -> PydanticCustomError:
+        hint = 'add `value:` (`value: ""` for an empty one)'
+        return field_error("GPU201", f"`{self.name}` has no value", hint, ("name",))
 
 
 class EnvSource(Block):
@@ -71,7 +114,7 @@ class EnvSource(Block):
         return self
 
 
-Variables = list[EnvVar] | dict[EnvName, Text | SecretKey]
+Variables = list[EnvVar] | dict[EnvName, Text | VariableSource]
 
 
 def as_entries(env: Variables) -> list[EnvVar]:
@@ -79,9 +122,7 @@ def as_entries(env: Variables) -> list[EnvVar]:
     if isinstance(env, list):
         return env
     return [
-        EnvVar(name=name, secret=value.secret, key=value.key)
-        if isinstance(value, SecretKey)
-        else EnvVar(name=name, value=value)
+        EnvVar(name=name, **dict(value)) if isinstance(value, VariableSource) else EnvVar(name=name, value=value)
         for name, value in env.items()
     ]
 
@@ -117,10 +158,10 @@ class Environment(Block):
         description="Arguments after the command, or after the image's entrypoint.",
         examples=[["--lr", "2e-5"]],
     )
-    env: list[EnvVar] | dict[EnvName, Text | SecretKey] = Field(
+    env: list[EnvVar] | dict[EnvName, Text | VariableSource] = Field(
         default_factory=empty_list,
-        description="Environment variables: a list of `{name, value}` or `{name, secret, key}`, or a mapping `NAME: "
-        "value` or `NAME: {secret, key}`.",
+        description="Environment variables: a mapping `NAME: value`, or a list of `{name, value}`. In place of the "
+        "value, `{secret, key}` and `{configMap, key}` read a key, and `{fieldRef}` reads a field of the pod.",
         examples=[[{"name": "NCCL_DEBUG", "value": "INFO"}]],
     )
     envFrom: list[EnvSource] = Field(  # noqa: N815

@@ -21,6 +21,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.gpu_cards import parse_share
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
+from gpuctl.language.spelling import nearest
 from gpuctl.objects.cron import CronProblem, parse_cron
 from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
@@ -435,7 +436,15 @@ def _gpu_profile(value: str) -> str:
 
 def _data_key(value: str) -> str:
     if not names.is_data_key(value):
-        raise _illegal("GPU212", value, "a key of a Secret: at most 253 letters, digits, `-`, `_` and `.`")
+        raise _illegal("GPU212", value, "a key of a Secret or ConfigMap: at most 253 letters, digits, `-`, `_` and `.`")
+    return value
+
+
+def _pod_field(value: str) -> str:
+    if not names.is_pod_field(value):
+        close = nearest(value, names.POD_FIELDS)
+        hint = f"did you mean `{close}`?" if close else f"write one of {', '.join(names.POD_FIELDS)}"
+        raise field_error("GPU211", f"`{shorten(value)}` is not a field of a pod that a variable can read", hint)
     return value
 
 
@@ -516,6 +525,7 @@ LabelValue = Annotated[str, Scalar.TEXT, Check(_label_value)]
 RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value)]
 Domain = Annotated[str, Scalar.TEXT, Check(_domain)]
 DataKey = Annotated[str, Scalar.TEXT, Check(_data_key)]
+PodField = Annotated[str, Scalar.TEXT, Check(_pod_field)]
 Server = Annotated[str, Scalar.TEXT, Check(_server)]
 ServerUrl = Annotated[str, Scalar.TEXT, Check(_server_url)]
 Uid = Annotated[str, Scalar.TEXT, Check(_uid)]

@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from gpuctl.language.environment_block import EnvVar, SecretKey, as_entries, refuse_repeated_names
+from gpuctl.language.environment_block import EnvVar, VariableSource, as_entries, refuse_repeated_names
 from gpuctl.language.fields import Block, DnsLabel, EnvName, Image, Memory, PositiveQuantity, Text, empty_list
 
 
@@ -32,7 +32,7 @@ class HelperContainer(Block):
         description="Arguments after the command, or after the image's entrypoint.",
         examples=[["--verbose"]],
     )
-    env: list[EnvVar] | dict[EnvName, Text | SecretKey] = Field(
+    env: list[EnvVar] | dict[EnvName, Text | VariableSource] = Field(
         default_factory=empty_list,
         description="Environment variables, as in `environment.env`. Those of the program are not set here.",
         examples=[{"RCLONE_CONFIG": "/etc/rclone/rclone.conf"}],

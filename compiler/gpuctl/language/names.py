@@ -22,6 +22,7 @@ _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z"
 _HOST = r"(?=.{1,253}\Z)[A-Za-z0-9](?:[-A-Za-z0-9_]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9_]*[A-Za-z0-9])?)*\Z"
 _IPV6 = r"(?=[^:]*:[^:]*:)[0-9a-fA-F:.]{2,45}\Z"
 _DATA_KEY = r"[-._a-zA-Z0-9]+\Z"
+_SUBSCRIPT = r"metadata\.(?:labels|annotations)\['(.*)'\]\Z"
 _PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
 DEFAULT_POOL = "default"
@@ -44,6 +45,12 @@ DEFAULT_DOMAIN = "runwhere.ai"
 """Prefix of labels if the platform sets none."""
 
 SUBDOMAIN_MAX = 253
+
+POD_FIELDS = (
+    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+"""Fields of a pod that a variable can read, besides single labels and annotations."""
 
 
 def is_dns_1035_label(name: str) -> bool:
@@ -77,6 +84,12 @@ def is_qualified_name(key: str) -> bool:
 def is_env_name(name: str) -> bool:
     """Return True for the name of an environment variable, by Kubernetes' rule before relaxed validation (1.30)."""
     return re.match(_ENV_NAME, name) is not None and name != "." and not name.startswith("..")
+
+
+def is_pod_field(path: str) -> bool:
+    """Return True for a field of a pod that Kubernetes can give to a variable (``fieldRef``)."""
+    subscript = re.match(_SUBSCRIPT, path)
+    return is_qualified_name(subscript[1]) if subscript else path in POD_FIELDS
 
 
 def is_data_key(key: str) -> bool:

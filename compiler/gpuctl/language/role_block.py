@@ -8,16 +8,18 @@ from pydantic import Field, model_validator
 from gpuctl.language.environment_block import (
     Environment,
     EnvVar,
-    SecretKey,
+    VariableSource,
     as_entries,
     refuse_repeated_names,
 )
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
+    Boolean,
     Count,
     DnsLabel,
     EnvName,
+    GpuProfile,
     Image,
     Memory,
     Port,
@@ -62,6 +64,16 @@ class RoleResources(Block):
         "preference. Default: `resources.gpu-type`.",
         examples=["L40S-48G"],
     )
+    gpu_profile: GpuProfile | None = Field(
+        None,
+        alias="gpu-profile",
+        description="MIG profile: each of the `gpu` is a slice of a card, and not a whole card. Default: "
+        "`resources.gpu-profile`.",
+        examples=["1g.10gb"],
+    )
+    gpu_vendor: DnsLabel | None = Field(
+        None, alias="gpu-vendor", description="GPU vendor. Default: `resources.gpu-vendor`.", examples=["amd"]
+    )
     cpu: PositiveQuantity | None = Field(
         None, description="CPU cores. Default: `resources.cpu`. Request and limit.", examples=["16"]
     )
@@ -69,6 +81,11 @@ class RoleResources(Block):
         None, description="Memory. Default: `resources.memory`. Request and limit.", examples=["64Gi"]
     )
     shm: Memory | None = Field(None, description="Size of /dev/shm. Default: `resources.shm`.", examples=["16Gi"])
+    spot: Boolean | None = Field(
+        None,
+        description="Run the role on the platform's spot nodes, or with `false` on others. Default: `resources.spot`.",
+        examples=[True],
+    )
     network: Network | None = Field(
         None, description="Network of each pod. Default: `resources.network`.", examples=[{"rdma": True}]
     )
@@ -110,7 +127,7 @@ class Role(Block):
         description="Arguments after the command. Default: `environment.args`, unless the role has a command.",
         examples=[["--role", "rollout"]],
     )
-    env: list[EnvVar] | dict[EnvName, Text | SecretKey] = Field(
+    env: list[EnvVar] | dict[EnvName, Text | VariableSource] = Field(
         default_factory=empty_list,
         description="Environment variables, as in `environment.env`. They replace those of the same name there.",
         examples=[{"RAY_memory_monitor_refresh_ms": "0"}],
@@ -181,7 +198,7 @@ class Role(Block):
         """Return the job's resources with what this role sets in their place."""
         own: dict[str, Any] = {name: value for name, value in self.resources if value is not None}
         if own.get("gpu") == 0:
-            own["gpu_profile"] = own["gpu_memory"] = None
+            own = {"gpu_profile": None, "gpu_memory": None, **own}
         return resources.model_copy(update={**own, "nodes": self.nodes})
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpuctl.language import code_block, fields, sweep_block
 from gpuctl.language.autoscaling_block import OwnMetric
-from gpuctl.language.environment_block import EnvSource, EnvVar
+from gpuctl.language.environment_block import EnvSource, EnvVar, VariableSource
 from gpuctl.language.fields import Block
 from gpuctl.language.platform_document import ClusterIdentity
 from gpuctl.language.pool_document import PoolDocument
@@ -267,11 +267,9 @@ TEXT_RULES: dict[Checks, TextRule] = {
                 "^(?:[0-9]{1,9}|(?:100|[0-9]{1,2})%)$", 9, _NUMBER, "Not a number or percentage such as `1` or `25%`."
             ),
         ),
-        (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
-        (
-            fields.Server,
-            TextRule(r"^[-A-Za-z0-9_.:\[\]]+$", 255, _ANY, "Not the name or address of a server."),
-        ),
+        (fields.PodField, TextRule(r"^(metadata|spec|status)\.", None, _TEXT, "Not a field such as `status.podIP`.")),
+        (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a legal key.")),
+        (fields.Server, TextRule(r"^[-A-Za-z0-9_.:\[\]]+$", 255, _ANY, "Not the name or address of a server.")),
         (
             fields.ServerUrl,
             TextRule(
@@ -343,14 +341,20 @@ class BlockRule(NamedTuple):
 
 
 _SOURCES = ("pvc", "nfs", "emptyDir")
+_ONE_SOURCE = "A variable has one source."
+_OF_VARIABLES = (
+    BlockRule(("secret",), wants=("key",), bars=("configMap", "fieldRef"), says=_ONE_SOURCE),
+    BlockRule(("configMap",), wants=("key",), bars=("fieldRef",), says=_ONE_SOURCE),
+    BlockRule(("key",), wants=("secret", "configMap")),
+)
 
 BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
     EnvVar: (
-        BlockRule((), wants=("value", "secret")),
-        BlockRule(("value",), bars=("secret", "key"), says="A variable has a value or a secret, not both."),
-        BlockRule(("secret",), wants=("key",)),
-        BlockRule(("key",), wants=("secret",)),
+        BlockRule((), wants=("value", "secret", "configMap", "fieldRef")),
+        *_OF_VARIABLES,
+        BlockRule(("value",), bars=("secret", "configMap", "fieldRef", "key"), says=_ONE_SOURCE),
     ),
+    VariableSource: (BlockRule((), wants=("secret", "configMap", "fieldRef")), *_OF_VARIABLES),
     Workdir: (
         *(
             BlockRule(
@@ -368,7 +372,9 @@ BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
     code_block.Code: (
         BlockRule((), wants=("git", "local")),
         BlockRule(("git",), wants=("ref",)),
-        BlockRule(("local",), bars=("git", "ref", "secret"), says="Code is in `git` or in `local`, not both."),
+        BlockRule(
+            ("local",), bars=("git", "ref", "secret", "submodules"), says="Code is in `git` or in `local`, not both."
+        ),
         BlockRule(("git",), bars=("sha256",), says="`sha256` is the hash of `local`."),
     ),
     EnvSource: (

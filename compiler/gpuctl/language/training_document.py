@@ -142,7 +142,7 @@ class TrainingDocument(Workload):
         environment, resources = role.environment_in(self.environment), role.resources_in(self.resources)
         if resources.gpu == 0 and any(other.resources.gpu for other in self.roles):
             # The job's fields are about the cards of the other roles.
-            resources = resources.model_copy(update={"gpu_profile": None, "gpu_memory": None})
+            resources = resources.model_copy(update={"gpu_profile": role.resources.gpu_profile, "gpu_memory": None})
         return self.model_copy(update={"environment": environment, "resources": resources})
 
     @property
