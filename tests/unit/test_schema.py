@@ -737,6 +737,7 @@ def _texts() -> Iterator[str]:
         for length in (14, 15, 16, 31, 32, 33, 62, 63, 64, 252, 253, 254, 316, 317, 318, 4096):
             yield (unit * length)[:length]
             yield (unit * length)[: length - 1] + "a"
+    yield from ("status.podIP", "metadata.name", "spec.nodeName", "metadata.labels['app']", "metadata.labels")
     prefix = ".".join(["a" * 63] * 4)[:253]
     yield from (
         f"{prefix}/{'a' * 63}",
