@@ -10,6 +10,7 @@ queue.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -44,6 +45,9 @@ from gpuctl.objects.workload_state import end_state
 
 _ADMITTED = "it starts when Kueue admits it"
 _ATTEMPTS = 10
+_KUEUE_CREATES = 5.0
+"""Seconds to wait for the Workload of a job that was just applied."""
+_POLL = 0.2
 
 
 class PauseResult(NamedTuple):
@@ -351,9 +355,14 @@ def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | No
     if kinds is None or is_held(live):
         return None
     resource = kinds["Workload"]
-    found = workload_of(session.list_objects(resource, live["metadata"]["namespace"])[0], live)
-    if found is not None:
-        return resource, found
+    end = time.monotonic() + _KUEUE_CREATES
+    while True:
+        found = workload_of(session.list_objects(resource, live["metadata"]["namespace"])[0], live)
+        if found is not None:
+            return resource, found
+        if time.monotonic() > end:
+            break
+        time.sleep(_POLL)
     raise NotPausable(
         f"{key_of(live)} names the queue {queue_of(live)} of Kueue, and Kueue has no Workload for it yet",
         "run it again in a moment; if this repeats, Kueue is not running",
