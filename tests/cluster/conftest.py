@@ -93,21 +93,23 @@ def queue_place(
 
 
 @pytest.fixture
-def writes_nothing(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+def queue_proxy(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A :func:`proxy` where Kueue and JobSet run."""
+    yield from _proxy_of(queue_plane, queue_place, monkeypatch)
+
+
+@pytest.fixture
+def writes_nothing(queue_place: Place, queue_proxy: Proxy) -> Judge:
     """Return a function that checks that applying documents again, and a diff, write nothing."""
-    upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
 
     def judge(*documents: Document) -> bool:
-        proxy.reset()
+        queue_proxy.reset()
         assert set(queue_place.plan(*documents).actions.values()) == {"unchanged"}
         queue_place.apply(*documents)
         queue_place.gpuctl("diff", "-f", queue_place.file(*documents))
-        return proxy.writes() == []
+        return queue_proxy.writes() == []
 
-    with Proxy(queue_plane, upstream) as proxy:
-        monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(queue_place.directory / "through-proxy")))
-        yield judge
-    upstream.close()
+    return judge
 
 
 @pytest.fixture
@@ -129,6 +131,10 @@ def away(place: Place, api: Api) -> Iterator[str]:
 @pytest.fixture
 def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A proxy that receives all requests of the test's commands."""
+    yield from _proxy_of(plane, place, monkeypatch)
+
+
+def _proxy_of(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
     with Proxy(plane, upstream) as running:
         monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))

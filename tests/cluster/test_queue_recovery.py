@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Request, Upstream, before, on, refuse
+from fault_tools.proxy import Proxy, Request, before, on, refuse
 from support.cluster_tools import PAUSED, Document, Place, image, training
 from support.command import Command
 from support.queues import Queues
@@ -18,13 +18,9 @@ FailReplacement = Callable[[Document], str]
 
 
 @pytest.fixture
-def proxy(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+def proxy(queue_proxy: Proxy) -> Proxy:
     """A proxy that all commands of the test go through."""
-    upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(queue_plane, upstream) as running:
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(queue_place.directory / "through-proxy")))
-        yield running
-    upstream.close()
+    return queue_proxy
 
 
 def makes_v2(request: Request) -> bool:

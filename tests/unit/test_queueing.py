@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.run.step_writes import is_unchanged
+from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, records
@@ -142,3 +144,82 @@ def test_recreated_ended_job_is_held() -> None:
     assert (again["spec"]["suspend"], is_held(again), was_admitted(again)) == (True, True, False)
     again = recreatable(training(suspend=False))
     assert (again["spec"]["suspend"], is_held(again), was_admitted(again)) == (False, False, False)
+
+
+def written(obj: dict[str, Any], manager: str, **spec: Any) -> dict[str, Any]:
+    """Return an object after a manager has set fields of its spec."""
+    result = copy.deepcopy(obj)
+    metadata = result["metadata"]
+    metadata["generation"] += 1
+    result["spec"] |= spec
+    held = [(entry["manager"], entry["fieldsV1"]["f:spec"]) for entry in metadata["managedFields"]]
+    left = [(name, {key: tree[key] for key in tree if key.removeprefix("f:") not in spec}) for name, tree in held]
+    metadata["managedFields"] = [managed(name, tree) for name, tree in (*left, (manager, fields_of(spec))) if tree]
+    return result
+
+
+def managed(manager: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": spec}}
+
+
+def submitted(**more: Any) -> dict[str, Any]:
+    """A job as gpuctl has created it in a queue."""
+    spec = {"suspend": True, "parallelism": 4, "template": {"spec": {"nodeSelector": {"pool": "a"}}}, **more}
+    metadata = {"uid": "1", "generation": 1, "labels": {QUEUE: "team"}}
+    return {
+        "kind": "Job",
+        "metadata": {**metadata, "managedFields": [managed("gpuctl", fields_of(spec))]},
+        "spec": spec,
+    }
+
+
+ADMITTED = {
+    "metadata": {"labels": {"kueue.x-k8s.io/podset": "main"}},
+    "spec": {"nodeSelector": {"pool": "a", "z": "b"}},
+}
+
+
+def test_admission_and_eviction_do_not_prevent_a_deletion() -> None:
+    waiting = submitted()
+    running = written(waiting, "kueue", suspend=False, parallelism=2, template=ADMITTED)
+    evicted = written(running, "kueue", suspend=True, parallelism=4, template=waiting["spec"]["template"])
+    for planned, now in ((waiting, running), (running, evicted), (waiting, evicted)):
+        assert is_unchanged(planned, now, KEYS, by_users=True)
+        # A replacement is planned again: it would end the pods that were started.
+        assert not is_unchanged(planned, now, KEYS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"suspend": False},
+        {"parallelism": 2},
+        {"template": ADMITTED},
+        {"template": {"spec": {"nodeSelector": {"pool": "b"}}}},
+        {"template": {"spec": {}}},
+        {"backoffLimit": 3},
+    ],
+)
+def test_change_by_a_user_prevents_a_deletion(change: dict[str, Any]) -> None:
+    waiting = submitted()
+    changed = written(waiting, "kubectl-edit", **change)
+    assert not is_unchanged(waiting, changed, KEYS, by_users=True)
+    assert not is_unchanged(waiting, written(changed, "kueue", activeDeadlineSeconds=9), KEYS, by_users=True)
+
+
+def test_replicas_prevent_a_deletion_unless_an_autoscaler_sets_them() -> None:
+    service = {**submitted(replicas=1), "kind": "Deployment"}
+    scaled = written(service, "kube-controller-manager", replicas=3)
+    assert is_unchanged(service, scaled, KEYS, by_users=True)
+    assert not is_unchanged(service, scaled, KEYS)
+    assert not is_unchanged(service, written(scaled, "kubectl", replicas=2), KEYS, by_users=True)
+
+
+def test_object_applied_since_the_plan_is_not_deleted() -> None:
+    waiting = submitted()
+    running = written(waiting, "kueue", suspend=False)
+    again = copy.deepcopy(running)
+    again["metadata"]["annotations"] = {KEYS.hash: "another"}
+    assert not is_unchanged(waiting, again, KEYS, by_users=True)
+    running["metadata"]["uid"] = "2"
+    assert not is_unchanged(waiting, running, KEYS, by_users=True)

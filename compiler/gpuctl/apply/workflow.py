@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpuctl.apply.plan.apply_request import ApplyRequest, CheckOptions, SetOptions
 from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.claim_steps import note_kept_claims
-from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.confirmations import unconfirmed
 from gpuctl.apply.plan.disruption import add_disruptions, annotate_applier, note_finished
 from gpuctl.apply.plan.evictions import add_fit_results
 from gpuctl.apply.plan.missing_namespaces import add_set_namespace
@@ -127,14 +127,17 @@ def _carry_out(
                 Execution(session, plan, keys, options, callbacks).run(held)
                 _record_deletions(session, plan, keys)
                 break
-            except Changed:
+            except Changed as change:
                 # The plan is made again once. It may continue if it deletes nothing that was not confirmed.
                 again, run = _whole_plan(
                     session, request, set_options, unfinished, server=True, checkpoint=options.checkpoint
                 )
                 raise_obstacles(again)
-                is_confirmed = all_confirmed(again.questions, plan.questions)
-                if attempt == 2 or not (is_confirmed and _deletions(again) <= _deletions(plan)):
+                asked = unconfirmed(again.questions, plan.questions)
+                if asked:
+                    more = f"{change.message}, and the plan now {'; '.join(asked)}"
+                    raise Changed(more, "nothing was changed; run it again to confirm this") from None
+                if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
                 if seen is not None:
                     _refuse_more_deletions(again, seen)

@@ -12,7 +12,13 @@ def all_confirmed(asked: Iterable[str], confirmed: Iterable[str]) -> bool:
     """Return True if every question was confirmed. Ages (``running for 3h``, ``finished 2d ago``) are ignored, because
     they grow while the user reads the question.
     """
-    return set(map(_ageless, asked)) <= set(map(_ageless, confirmed))
+    return not unconfirmed(asked, confirmed)
+
+
+def unconfirmed(asked: Iterable[str], confirmed: Iterable[str]) -> list[str]:
+    """Return the questions that were not confirmed, apart from ages."""
+    known = set(map(_ageless, confirmed))
+    return [question for question in asked if _ageless(question) not in known]
 
 
 def _ageless(question: str) -> str:

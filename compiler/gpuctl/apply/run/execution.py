@@ -23,7 +23,7 @@ from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.sequential_create import SequentialCreation
 from gpuctl.apply.run.step_stages import JobDeletions, stages_of
-from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_unchanged
+from gpuctl.apply.run.step_writes import StepWrites, change_of, is_outage, is_unchanged
 from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
@@ -187,6 +187,9 @@ class Execution:
     def _check_unchanged(self, deleting: list[Step], now: list[Object]) -> None:
         """Check that the objects to delete have not changed since the plan was made.
 
+        Changes by controllers do not prevent a deletion that the user requested: Kueue may admit the job at any time.
+        A replacement is planned again, because it may now end work.
+
         :raises Changed: one has.
         """
         current = {obj["metadata"]["uid"]: obj for obj in now}
@@ -195,8 +198,8 @@ class Execution:
             obj = current.get(step.live["metadata"]["uid"])
             if obj is None and step.action != "replace" and self.session.get(key_of(step.live)) is None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
-            elif obj is None or not is_unchanged(step.live, obj, self.keys):
-                raise Changed(f"{key_of(step.live)} was changed by another client", "check it, and run again")
+            elif obj is None or not is_unchanged(step.live, obj, self.keys, by_users=step.action == "delete"):
+                raise Changed(f"{key_of(step.live)} {change_of(step.live, obj, self.keys)}", "check it, and run again")
 
     def _run_stages(self) -> None:
         """Run the stages in order: shared objects, workloads, autoscalers, then deletions, workloads first."""

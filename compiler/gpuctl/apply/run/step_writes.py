@@ -10,6 +10,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.create_with_quota_retry import create_unless_exists
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.state.compare import compare, without_effect
+from gpuctl.apply.state.controller_changes import only_controllers_changed
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
@@ -20,6 +21,8 @@ from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
     RESOURCES,
+    SERVICES,
+    TRAININGS,
     WORKLOADS,
     Object,
     annotations_of,
@@ -41,7 +44,7 @@ _KUEUE_HEARS = 1.0
 of the same name, and start that job with the old admission, on the old nodes.
 Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads.
 """
-_MEANWHILE = "{} was changed by another client"
+_BY_ANOTHER = "was changed by another client"
 
 
 class _NameTaken(ClusterError):
@@ -159,7 +162,7 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(_MEANWHILE.format(step.key), "check it, and run again")
+        raise Changed(f"{step.key} {_BY_ANOTHER}", "check it, and run again")
 
     def _unchanged(self, step: Step) -> Object | None:
         """Return the live object; None if it has changed since the plan was made."""
@@ -186,12 +189,14 @@ class StepWrites:
         assert step.desired is not None
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (step.live, step.desired))
+        change = _BY_ANOTHER
         for _ in range(_ATTEMPTS):
             live = self.session.get(step.key)
             if live is None:
                 break
-            if not is_unchanged(step.live, live, self.keys):
+            if not is_unchanged(step.live, live, self.keys, by_users=_keeps_replicas(step)):
                 if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
+                    change = change_of(step.live, live, self.keys)
                     break
                 step.reason = "another run made the same change"
                 return None
@@ -200,7 +205,7 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(_MEANWHILE.format(step.key), "check it, and run again")
+        raise Changed(f"{step.key} {change}", "check it, and run again")
 
     def create_successor(self, step: Step) -> str:
         """Create the new object in place of the deleted one; if that fails, create the old one again."""
@@ -307,7 +312,7 @@ def _rolled(step: Step, live: Object) -> Object:
     assert step.desired is not None
     assert step.live is not None
     spec = dict(step.desired["spec"])
-    if "replicas" in live["spec"] and not any(change.path == "spec.replicas" for change in step.changes):
+    if "replicas" in live["spec"] and _keeps_replicas(step):
         spec["replicas"] = live["spec"]["replicas"]
     metadata = {**live["metadata"]}
     for part in ("labels", "annotations"):
@@ -317,11 +322,26 @@ def _rolled(step: Step, live: Object) -> Object:
     return {**live, "metadata": metadata, "spec": spec}
 
 
-def is_unchanged(planned: Object, now: Object, keys: Records) -> bool:
-    """Return True if an object is unchanged since the plan was made: same uid, generation, hash and spec."""
+def _keeps_replicas(step: Step) -> bool:
+    """Return True if a step changes a service and not its number of replicas, which an autoscaler may change."""
+    return step.key.kind in SERVICES and not any(change.path == "spec.replicas" for change in step.changes)
+
+
+def is_unchanged(planned: Object, now: Object, keys: Records, *, by_users: bool = False) -> bool:
+    """Return True if an object is unchanged since the plan was made: same uid, generation, hash and spec.
+
+    :param by_users: ignore changes of the spec by controllers.
+    """
     one, two = planned["metadata"], now["metadata"]
-    if one["uid"] != two["uid"] or one.get("generation") != two.get("generation"):
+    if one["uid"] != two["uid"] or annotations_of(planned).get(keys.hash) != annotations_of(now).get(keys.hash):
         return False
-    if annotations_of(planned).get(keys.hash) != annotations_of(now).get(keys.hash):
-        return False
-    return not compare(planned["kind"], planned, now).changes
+    if one.get("generation") == two.get("generation"):
+        return not compare(planned["kind"], planned, now).changes
+    return by_users and only_controllers_changed(planned, now)
+
+
+def change_of(planned: Object, now: Object | None, keys: Records) -> str:
+    """Return who has changed an object since the plan was made, as the end of a sentence."""
+    if now is None or not is_unchanged(planned, now, keys, by_users=True):
+        return _BY_ANOTHER
+    return "was changed by Kueue" if planned["kind"] in TRAININGS else "was scaled by its autoscaler"
