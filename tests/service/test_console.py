@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,6 +43,39 @@ def test_ended_session_says_so_and_the_next_login_returns_to_the_page(visit: Vis
     visit.troubles.clear()
 
 
+def test_tab_follows_a_login_of_another_tab(visit: Visit, served: Served) -> None:
+    page = visit.log_in("vera").page
+    other = page.context.new_page()
+    other.goto(served.url)
+    other.click("text=Log out")
+    other.fill("#token", served.tokens["viktor"])
+    other.press("#token", "Enter")
+    other.locator(".user").get_by_text("viktor").wait_for()
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    page.locator(".user").get_by_text("viktor").wait_for()
+    other.click("text=Log out")
+    other.wait_for_selector("#token")
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    visit.see("Your session has ended.")
+    visit.troubles.clear()
+
+
+def test_console_works_without_storage_and_with_a_wrong_clock(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training("fresh"))
+    served.until_running("fresh", place.namespace)
+    page = visit.page
+    page.add_init_script(
+        """Object.defineProperty(window, "localStorage", {get() { throw new DOMException("blocked", "SecurityError"); }});
+        const right = Date.now;
+        Date.now = () => right() + 7_200_000;"""
+    )
+    visit.log_in().open(f"/jobs?namespace={place.namespace}")
+    ages = page.locator("td[data-head=Age] time")
+    ages.filter(has_text=re.compile(r"^\d+ (s|min)$")).wait_for()
+    page.click("text=中文")
+    page.get_by_role("heading", name="任务").wait_for()
+
+
 def test_wrong_token_is_an_error_beside_the_field(visit: Visit) -> None:
     visit.page.goto(visit.served.url)
     visit.page.fill("#token", "wrong")
@@ -70,6 +104,12 @@ def test_job_list_has_its_filters_in_the_address(visit: Visit, place: Place, ser
     assert page.locator("tbody tr").count() == 1
     page.select_option("select[name=status]", "failed")
     visit.see("No job matches.")
+    page.go_back()
+    visit.see("two")
+    assert page.locator("select[name=status]").input_value() == ""
+    page.go_back()
+    visit.see("one")
+    assert page.locator("input[name=name]").input_value() == ""
 
 
 def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Served) -> None:
@@ -98,6 +138,15 @@ def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served
     visit.see("Following")
     place.plane.write_log(place.namespace, pods[0], f"first of {pods[0]}\nnow <b>this</b>\n")
     visit.see("now <b>this</b>", ".log")
+    place.plane.write_log(
+        place.namespace, pods[0], "\x1b[1;31mERROR\x1b[0m \x1b]0;title\x07of \x1b[38;5;9m256\x1b[m\n 1%\r100%\n"
+    )
+    visit.see("ERROR of 256", ".log")
+    assert page.locator(".log .sgr-31.bold").all_inner_texts() == ["ERROR"]
+    assert page.locator(".log .line").filter(has_text="100%").inner_text().endswith(" 100%")
+    page.locator(".log .line").filter(has_text=" 1%").wait_for(state="detached")
+    page.fill("input[name=search]", "error of")
+    page.locator(".log mark").wait_for()
     page.fill("input[name=search]", "THIS")
     page.locator(".log .line").nth(1).wait_for(state="detached")
     assert page.locator(".log mark").all_inner_texts() == ["this"]

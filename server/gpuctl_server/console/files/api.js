@@ -6,6 +6,19 @@ import { signal } from "./vendor/signals.js";
 const BASE = "api/v1";
 const SESSION = "console/session";
 const PATIENCE = 60_000;
+/** Difference between the clocks of the browser and the service that is not corrected, ms: answers take their time. */
+const NEAR = 60_000;
+
+let ahead = 0;
+
+/** Return how far the service's clock is ahead of this browser's, in ms: ages are about times of the service. */
+export const clockLead = () => ahead;
+
+/** @param {Response} response */
+function setClockLead(response) {
+  const difference = Date.parse(response.headers.get("Date") || "") - Date.now();
+  ahead = Math.abs(difference) > NEAR ? difference : 0;
+}
 
 /** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
 
@@ -87,6 +100,7 @@ async function received(method, url, body, ended) {
       redirect: "error",
       signal: ended ? AbortSignal.any([ended, limit]) : limit,
     });
+    setClockLead(response);
     text = await response.text();
   } catch (error) {
     if (ended?.aborted) throw error;
@@ -103,6 +117,15 @@ async function received(method, url, body, ended) {
 /** Find the session of this browser. */
 export async function findSession() {
   session.value = await sent("GET", SESSION, undefined);
+}
+
+/** Take over the session if another tab has logged in as another user: all tabs share the cookie. */
+export async function followSession() {
+  if (!session.value?.name) return;
+  const found = await sent("GET", SESSION, undefined);
+  if (!session.value?.name || found.csrf === session.value.csrf) return;
+  rights.clear();
+  session.value = found.name ? found : { ...session.value, name: null, hasEnded: true };
 }
 
 /** @param {string} token */

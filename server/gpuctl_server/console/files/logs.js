@@ -1,8 +1,9 @@
 /** The logs of a job's pods: followed, searched, of all pods or one. */
 import { ApiError, get } from "./api.js";
+import { Coloured, plain } from "./log-text.js";
 import { Command, Problem, html, quoted } from "./parts.js";
 import { route, setQuery } from "./route.js";
-import { number, t } from "./texts.js";
+import { counted, number, t } from "./texts.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
 const KEPT = 10_000;
@@ -145,7 +146,7 @@ function Lines({ log, search, times, several }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   const [atEnd, setAtEnd] = useState(true);
   const wanted = search.toLowerCase();
-  const found = /** @type {Line[]} */ (wanted ? log.lines.filter((line) => line.text.toLowerCase().includes(wanted)) : log.lines);
+  const found = /** @type {Line[]} */ (wanted ? log.lines.filter((line) => plain(line.text).toLowerCase().includes(wanted)) : log.lines);
   const shown = found.slice(-AT_ONCE);
   const end = () => place.current?.scrollTo({ top: place.current.scrollHeight });
   useEffect(() => {
@@ -153,7 +154,7 @@ function Lines({ log, search, times, several }) {
   }, [log.version, search, times]);
   const pods = several ? [...new Set(log.lines.map((line) => line.pod))].sort() : [];
   return html`<p class="log-state" role="status">
-      ${t(STATES[log.state])} · ${t("{count} lines", { count: number(found.length) })}
+      ${t(STATES[log.state])} · ${counted(found.length, "{count} line", "{count} lines")}
       ${found.length > shown.length && html` · ${t("the last {count} are shown", { count: number(shown.length) })}`}
       ${!atEnd && html` <button class="link" onClick=${() => { setAtEnd(true); end(); }}>${t("To the end")}</button>`}
     </p>
@@ -176,9 +177,10 @@ function Lines({ log, search, times, several }) {
     </div>`;
 }
 
-/** A line with the searched words marked. @param {{text: string, search: string}} props */
-function Marked({ text, search }) {
-  if (!search) return text;
+/** A line with the searched words marked, or with its own colours. @param {{text: string, search: string}} props */
+function Marked({ text: written, search }) {
+  if (!search) return html`<${Coloured} text=${written} />`;
+  const text = plain(written);
   const parts = [];
   const lower = text.toLowerCase();
   let from = 0;

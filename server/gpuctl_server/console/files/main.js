@@ -1,5 +1,5 @@
 /** The console: log in, then the page of the address. */
-import { findSession, logOut, session } from "./api.js";
+import { findSession, followSession, logOut, session } from "./api.js";
 import { Problem, html } from "./parts.js";
 import { language, nextTheme, theme } from "./prefs.js";
 import { address, route } from "./route.js";
@@ -102,6 +102,15 @@ function Console() {
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const find = () => { setFailure(null); findSession().catch(setFailure); };
   useEffect(find, []);
+  useEffect(() => {
+    const follow = () => { if (!document.hidden) followSession().catch(() => undefined); };
+    addEventListener("focus", follow);
+    document.addEventListener("visibilitychange", follow);
+    return () => {
+      removeEventListener("focus", follow);
+      document.removeEventListener("visibilitychange", follow);
+    };
+  }, []);
   const inside = session.value?.name;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("h1")?.focus(); }}>${t("Skip to the content")}</a>
     <header class="top">
@@ -111,7 +120,7 @@ function Console() {
     </header>
     ${failure
       ? html`<main><h1 class="hidden">gpuctl</h1><${Problem} error=${failure} retry=${find} /></main>`
-      : session.value && (inside ? html`<${Page} />` : html`<${Login} />`)}
+      : session.value && (inside ? html`<${Page} key=${inside} />` : html`<${Login} />`)}
     <footer class="quiet"><a href="api/v1/docs/">${t("REST API")}</a></footer>`;
 }
 

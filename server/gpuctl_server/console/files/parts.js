@@ -1,4 +1,5 @@
 /** Parts that several pages show. */
+import { clockLead } from "./api.js";
 import { now } from "./load.js";
 import { address, setQuery } from "./route.js";
 import { counted, duration, moment, number, t } from "./texts.js";
@@ -29,15 +30,18 @@ export function Status({ word }) {
   return html`<span class="status ${COLOURS[word.toLowerCase()] || "plain"}">${word}</span>`;
 }
 
+/** Return the age of a time of the service, in seconds. @param {string} time */
+const ageOf = (time) => (now.value + clockLead() - Date.parse(time)) / 1000;
+
 /** The age of a time; the time itself as its title. @param {{time: string | null | undefined}} props */
 export function Age({ time }) {
   if (!time) return html`<span class="quiet">–</span>`;
-  return html`<time datetime=${time} title=${moment(time)}>${duration((now.value - Date.parse(time)) / 1000)}</time>`;
+  return html`<time datetime=${time} title=${moment(time)}>${duration(ageOf(time))}</time>`;
 }
 
 /** A time in the past, as "3 min ago". @param {{time: string}} props */
 export function Ago({ time }) {
-  return html`<time datetime=${time} title=${moment(time)}>${t("{age} ago", { age: duration((now.value - Date.parse(time)) / 1000) })}</time>`;
+  return html`<time datetime=${time} title=${moment(time)}>${t("{age} ago", { age: duration(ageOf(time)) })}</time>`;
 }
 
 /** A text with `code` in backquotes. @param {{text: string}} props */
@@ -126,7 +130,7 @@ export function Pages({ total, page, size }) {
   if (!total) return null;
   const first = (page - 1) * size + 1;
   return html`<nav class="pages" aria-label=${t("Pages")}>
-    <span>${page > last ? t("There are {last} pages only.", { last: number(last) }) : t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
+    <span>${page > last ? counted(last, "There is {count} page only.", "There are {count} pages only.") : t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
     ${(last > 1 || page > last) &&
     html`<button disabled=${page <= 1} onClick=${() => setQuery({ page: Math.min(page - 1, last) })}>${t("Previous")}</button>
       <button disabled=${page >= last} onClick=${() => setQuery({ page: page + 1 })}>${t("Next")}</button>`}

@@ -37,10 +37,12 @@ export function address(parts, query = {}) {
   return `#/${parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-/** Change the query of this page. @param {Record<string, string | number | null | undefined>} changes */
+/** Change the query of this page; "back" in the browser undoes it. @param {Record<string, string | number | null | undefined>} changes */
 export function setQuery(changes) {
   const { parts, query } = route.value;
-  history.replaceState(null, "", address(parts, { ...query, ...changes }));
+  const target = address(parts, { ...query, ...changes });
+  if (target === location.hash) return;
+  history.pushState(null, "", target);
   route.value = parsed();
 }
 

@@ -25,7 +25,13 @@ export function number(value, digits = 1) {
 /** @param {string | null | undefined} time RFC 3339 */
 export function moment(time) {
   if (!time) return "";
-  return new Date(time).toLocaleString(language.value === "zh" ? "zh-CN" : "en-GB", { hour12: false });
+  // Swedish writes years first, and no order of day and month is to be guessed.
+  return new Date(time).toLocaleString(language.value === "zh" ? "zh-CN" : "sv-SE", { hour12: false });
+}
+
+/** Return the day of a time in the browser's time zone. @param {string} time RFC 3339 */
+export function day(time) {
+  return new Date(time).toLocaleDateString(language.value === "zh" ? "zh-CN" : "sv-SE");
 }
 
 /** @type {[number, string][]} */

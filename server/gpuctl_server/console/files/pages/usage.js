@@ -2,9 +2,9 @@
 import { get, session } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
-import { Absent, Choice, Command, Data, Heading, PagedTable, html, quoted } from "../parts.js";
+import { Absent, Choice, Command, Data, Facts, Heading, PagedTable, html, quoted } from "../parts.js";
 import { route, setQuery } from "../route.js";
-import { number, t } from "../texts.js";
+import { day, moment, number, t } from "../texts.js";
 import { CsvButton, hasCosts } from "../usage/csv.js";
 import { OWN, RANGES, ZONE, optionsOf, periodOf } from "../usage/periods.js";
 
@@ -60,14 +60,14 @@ function Known() {
   const most = { ...rows, ...order, step: "total", page: 1 };
   const loaded = useLoaded(
     async (ended) => {
-      if (!isReady || !start) return { curve: [], rows: [], total: 0 };
-      if (by === "label" && !key) return { curve: [], rows: [], total: 0 };
+      if (!isReady || !start) return { curve: [], rows: [], total: 0, most: 0 };
+      if (by === "label" && !key) return { curve: [], rows: [], total: 0, most: 0 };
       const [curve, now, earlier] = await Promise.all([
         get(LEDGER, { by: namespace ? "namespace" : "cluster", namespace, start_time: start, end_time: end, step, tz: ZONE }, ended),
         get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST }, ended),
         get(LEDGER, { ...most, start_time: before.start, end_time: before.end, page_size: MOST_BEFORE }, ended),
       ]);
-      return { curve: curve.data, rows: compared(now.data, earlier.data), total: now.data.total };
+      return { curve: curve.data, rows: compared(now.data, earlier.data), total: now.data.total, most: Math.max(now.data.total, earlier.data.total) };
     },
     [by, key, namespace, start, end, step, before.start, Boolean(isReady)],
     120,
@@ -85,9 +85,11 @@ function Known() {
   const change = (/** @type {string} */ name) => (/** @type {any} */ event) => setQuery({ [name]: event.target.value.trim() });
   const name = `gpu-usage-${by}-${period.name}`;
   const csv = { ...rows, start_time: start, end_time: end };
+  const table = (/** @type {number | undefined} */ count) => ({ ...csv, ...order, step: "total", costs: hasCosts(by, count ?? Infinity) || "" });
   return html`<${Heading} title=${t("Usage")} loaded=${loaded}>
-      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} query=${{ ...csv, ...order, step: "total", costs: hasCosts(by, loaded.data?.total ?? Infinity) || "" }} />
-      <${CsvButton} title=${t("CSV over time")} name=${`${name}-over-time.csv`} query=${{ ...csv, step, tz: ZONE }} />
+      <${CsvButton} title=${t("CSV of the table")} name=${`${name}.csv`} queries=${[table(loaded.data?.total)]} />
+      <${CsvButton} title=${t("CSV of both periods")} name=${`${name}-compared.csv`} queries=${[table(loaded.data?.most), { ...table(loaded.data?.most), start_time: before.start, end_time: before.end }]} />
+      <${CsvButton} title=${t("CSV over time")} name=${`${name}-over-time.csv`} queries=${[{ ...csv, step, tz: ZONE }]} />
     <//>
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
       <label>${t("Period")}<select name="range" value=${period.name} onChange=${change("range")}>${Object.keys(RANGES).map((item) => html`<option value=${item} selected=${item === period.name}>${RANGES[item].title()}</option>`)}</select></label>
@@ -103,7 +105,7 @@ function Known() {
     </form>
     ${start
       ? html`<${Data} loaded=${loaded}>
-          ${(data) => html`<${Curve} rows=${data.curve} start=${start} end=${end} namespace=${namespace} />
+          ${(data) => html`<${Curve} rows=${data.curve} step=${step} start=${start} end=${end} namespace=${namespace} />
             ${namespace && !ofNamespaces && html`<p class="quiet">${t("The table is of all namespaces: this unit is not recorded by namespace.")}</p>`}
             <${Groups} rows=${data.rows} costs=${priced} total=${data.total} unit=${by === "label" && key ? key : t(UNITS[by])} compare=${period.compare} />`}
         <//>`
@@ -174,8 +176,34 @@ function Difference({ now, before }) {
   return `${percent > 0 ? "+" : ""}${number(percent, 0)} %`;
 }
 
-/** GPUs over time, by what they do. The table below has the same as numbers. @param {{rows: any[], start: string, end: string, namespace: string}} props */
-function Curve({ rows, start, end, namespace }) {
+/** Step of the curve -> title of its highest value. @type {Record<string, string>} */
+const PEAKS = /* texts */ {
+  hour: "Most GPUs held, mean of an hour",
+  day: "Most GPUs held, mean of a day",
+  week: "Most GPUs held, mean of a week",
+  month: "Most GPUs held, mean of a month",
+};
+
+/** The mean of a period, and its peak. @param {{rows: any[], step: string}} props */
+function Peak({ rows, step }) {
+  const known = rows.filter((row) => row.known_seconds);
+  if (!known.length) return null;
+  const sum = (/** @type {string} */ name) => known.reduce((total, row) => total + (row[name] ?? 0), 0);
+  const held = (/** @type {any} */ row) => row.allocated_gpu_seconds / row.known_seconds;
+  const peak = known.reduce((most, row) => (held(row) > held(most) ? row : most));
+  const [busy, seen] = [sum("busy_gpu_seconds"), sum("busy_gpu_seconds") + sum("held_idle_gpu_seconds")];
+  return html`<${Facts}
+    items=${[
+      [t(PEAKS[step]), html`${number(held(peak))} <span class="quiet">${step === "hour" ? moment(peak.time) : day(peak.time)}</span>`],
+      [t("GPUs held on average"), number(sum("allocated_gpu_seconds") / sum("known_seconds"))],
+      [t("GPUs there were on average"), known[0].capacity_gpu_seconds != null && number(sum("capacity_gpu_seconds") / sum("known_seconds"))],
+      [t("Utilization of the measured GPUs"), seen > 0 && `${number((busy / seen) * 100)} %`],
+    ]}
+  />`;
+}
+
+/** GPUs over time, by what they do. The table below has the same as numbers. @param {{rows: any[], step: string, start: string, end: string, namespace: string}} props */
+function Curve({ rows, step, start, end, namespace }) {
   const titles = [t("Busy"), t("Idle"), t("Unobserved"), t("Free")];
   const colours = ["--good", "--bad", "--wait", "--quiet"];
   // A namespace has no GPUs of its own that could be free.
@@ -187,6 +215,7 @@ function Curve({ rows, start, end, namespace }) {
   }));
   const seconds = (/** @type {string} */ time) => Date.parse(time) / 1000;
   return html`<h2>${namespace ? t("GPUs of {namespace} over time", { namespace }) : t("GPUs over time")}</h2>
+    <${Peak} rows=${rows} step=${step} />
     ${rows[rows.length - 1]?.provisional && html`<p class="quiet">${t("The last step is not over; its numbers change.")}</p>`}
     ${rows.length
       ? html`<${Chart} label=${t("Busy, idle, unobserved and free GPUs over time")} unit="GPU" times=${rows.map((row) => seconds(row.time))} series=${series} from=${seconds(start)} to=${seconds(end)} />`

@@ -12,8 +12,8 @@ const LINE = "\r\n";
 /** Return true if a file of so many rows has costs. @param {string} by @param {number} rows */
 export const hasCosts = (by, rows) => by !== "node" && rows <= WHOLE;
 
-/** @param {{title: string, name: string, query: Record<string, unknown>}} props `name`: that of the file */
-export function CsvButton({ title, name, query }) {
+/** @param {{title: string, name: string, queries: Record<string, unknown>[]}} props `name`: that of the file, which has the rows of all queries */
+export function CsvButton({ title, name, queries }) {
   const [rows, setRows] = useState(/** @type {number | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   async function download() {
@@ -21,15 +21,19 @@ export function CsvButton({ title, name, query }) {
     setRows(0);
     try {
       const parts = [];
-      for (let page = 1, length = PAGE; length === PAGE; page += 1) {
-        const part = query.costs ? {} : { page, page_size: PAGE };
-        const text = await getText("/gpu-aggregation/ledger", { ...query, ...part, format: "csv" });
-        const start = text.indexOf(LINE) + LINE.length;
-        // Texts of cells have no line breaks: names and labels of Kubernetes.
-        length = text.split(LINE).length - 2;
-        parts.push(page === 1 ? text : text.slice(start));
-        setRows((page - 1) * PAGE + length);
-        if (query.costs) break;
+      let count = 0;
+      for (const query of queries) {
+        for (let page = 1, length = PAGE; length === PAGE; page += 1) {
+          const part = query.costs ? {} : { page, page_size: PAGE };
+          const text = await getText("/gpu-aggregation/ledger", { ...query, ...part, format: "csv" });
+          const start = text.indexOf(LINE) + LINE.length;
+          // Texts of cells have no line breaks: names and labels of Kubernetes.
+          length = text.split(LINE).length - 2;
+          parts.push(parts.length ? text.slice(start) : text);
+          count += length;
+          setRows(count);
+          if (query.costs) break;
+        }
       }
       save(name, parts);
     } catch (problem) {
