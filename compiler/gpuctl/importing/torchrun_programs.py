@@ -30,6 +30,9 @@ def as_torchrun(words: list[str], nodes: int, gpus: int, *, is_pytorch: bool = T
         return TorchrunProgram(kept, "gpuctl sets the options of torchrun for the rendezvous as variables", ours.port)
     if nodes == 1 or launcher_arguments(words) is not None:
         return TorchrunProgram(words)
-    if (at := python_script(words)) is not None and gpus <= 1 and is_pytorch:
-        return TorchrunProgram(["torchrun", *words[at:]], "torchrun sets RANK and WORLD_SIZE, as PyTorchJob does")
+    if (found := python_script(words)) is not None and gpus <= 1 and is_pytorch:
+        return TorchrunProgram(
+            [*words[: found[0]], "torchrun", *words[found[1] :]],
+            "torchrun sets RANK and WORLD_SIZE, as PyTorchJob does",
+        )
     return TorchrunProgram(words, BY_TORCHRUN)

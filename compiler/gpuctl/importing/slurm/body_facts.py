@@ -45,6 +45,8 @@ class BodyState:
         self.edits = ScriptEdits(text)
         self.remarks = BodyRemarks(body, facts.first_line)
         self.values: dict[str, Value] = {}
+        self.assigned: dict[str, list[str]] = {}
+        """All values that the script gives to a variable, as written but for quotation marks."""
         self.arrays: dict[str, BodyWord] = {}
         self.images: dict[str, str] = {}
         """A file of an image -> the reference that the script made it from."""
@@ -90,7 +92,8 @@ class BodyState:
         if array is not None and array[1] in self.arrays and not nested:
             items = self.arrays[array[1]].items or ()
             return [text for start, end in items for text in self.expanded(BodyWord("", start, end), nested=True)]
-        return words_of(self.text, [word], self.values) or [raw]
+        found = words_of(self.text, [word], self.values)
+        return [raw] if found is None else found
 
     def name(self, command: BodyCommand) -> str:
         """Return the base name of a command's program, also of one in a variable."""

@@ -20,6 +20,9 @@ from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported,
 _START = 6
 """Words of a command that show whether it starts torchrun."""
 _MOST_WORDS = 1000
+_PYTHON = r"(?:\S*/)?python[\d.]*\Z"
+_VARIABLE = r"\"?\$\{?(\w+)(?:\[[@*]\])?\}?\"?"
+_RUNNERS = r"(?:\S*/)?(?:uv|poetry|pixi|pdm) run\Z"
 _SHELL = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK"}
 _LAUNCHERS = (
@@ -32,9 +35,8 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     """Replace an `srun` by its program, and add its options to the document."""
     line, last = body.line(command.start), body.line(command.end - 1)
     words, owners = body.known_words(command.program)
-    split = read_options(words[1:], line, srun=True)
-    step = srun.take(split.options)
-    at = split.words + 1
+    options, at = _step_options(body, words, (line, last))
+    step = srun.take(options)
     if at >= len(words):
         body.edits.replace(command.start, command.end, ":")
         body.remarks.dropped(line, last, "it starts no program")
@@ -75,8 +77,8 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
             body.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         _start_processes(body, step, program, (line, last))
     if srun.role is None:
-        _note_gpus(body, command, split.options, step)
-        _note_queue(body, command, split.options)
+        _note_gpus(body, command, options, step)
+        _note_queue(body, command, options)
     body.step_variables = exports
     if exports:
         prefix += f"env {' '.join(f'{name}={value}' for name, value in exports)} "
@@ -84,14 +86,33 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     remove_launcher_options(body, program)
 
 
+def _step_options(body: BodyState, words: Sequence[str], lines: tuple[int, int]) -> tuple[list[SlurmOption], int]:
+    """Return the options of a step, and the index of its program. Variables with unknown options are dropped."""
+    options: list[SlurmOption] = []
+    at = 1
+    while at < len(words):
+        split = read_options(words[at:], lines[0], srun=True)
+        options += split.options
+        at += split.words
+        variable = re.fullmatch(_VARIABLE, words[at]) if at < len(words) else None
+        if variable is None:
+            break
+        values = body.assigned.get(variable[1], [])
+        if not values or any(value and not value.startswith("-") for value in values):
+            break
+        body.remarks.dropped(*lines, f"`{words[at]}` has options of srun that are not known: write them out")
+        at += 1
+    return options, at
+
+
 def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
     """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
     tasks = step.tasks_per_node or (step.tasks // body.facts.nodes if step.tasks else 0) or body.facts.tasks
     if tasks <= 1 or _has_launcher(program):
         return
-    at = python_script([word.text for word in program])
-    if at is not None and tasks == body.facts.gpus:
-        body.edits.replace(program[0].start, program[at].start, "torchrun ")
+    found = python_script([word.text for word in program])
+    if found is not None and tasks == body.facts.gpus:
+        body.edits.replace(program[found[0]].start, program[found[1]].start, "torchrun ")
         note = "torchrun starts a process for each GPU, with RANK and LOCAL_RANK for SLURM_PROCID and SLURM_LOCALID"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return
@@ -156,12 +177,18 @@ def _note_gpus(body: BodyState, command: BodyCommand, options: Sequence[SlurmOpt
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
 
 
-def python_script(words: list[str]) -> int | None:
-    """Return the place of a Python program's script, or of its `-m`; None if the command is another."""
-    at = 2 if words[1:2] == ["-u"] else 1
-    if not re.match(r"(?:\S*/)?python[\d.]*\Z", words[0]) or len(words) <= at:
+def python_script(words: list[str]) -> tuple[int, int] | None:
+    """Return the places of a Python interpreter and of its script, or of its `-m`; None if the command is another.
+
+    The interpreter may be started by a runner such as ``uv run``.
+    """
+    first = 0
+    if re.match(_RUNNERS, " ".join(words[:2])) is not None:
+        first = next((place for place, word in enumerate(words[:_START]) if re.match(_PYTHON, word)), 0)
+    at = first + (2 if words[first + 1 : first + 2] == ["-u"] else 1)
+    if not re.match(_PYTHON, words[first]) or len(words) <= at:
         return None
-    return at if words[at] == "-m" or words[at].endswith(".py") else None
+    return (first, at) if words[at] == "-m" or words[at].endswith(".py") else None
 
 
 def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> None:

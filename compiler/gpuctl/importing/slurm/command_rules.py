@@ -8,11 +8,25 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand
 
 _SOFTWARE = "the software comes from `environment.image`"
 _IMAGES = "the cluster pulls the image: it is `environment.image`"
-_CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "nerdctl", "enroot"})
+_CONTAINERS = frozenset(["apptainer", "singularity", "docker", "podman", "podman-hpc", "nerdctl", "enroot", "sarus"])
 _IMAGE_ACTIONS = frozenset(
-    ["build", "cache", "create", "images", "import", "inspect", "load", "login", "pull", "remote", "rmi", "verify"]
+    [
+        "build",
+        "cache",
+        "create",
+        "images",
+        "import",
+        "inspect",
+        "load",
+        "login",
+        "pull",
+        "remote",
+        "remove",
+        "rmi",
+        "verify",
+    ]
 )
-_SLURM = {
+SLURM_COMMANDS = {
     "sbatch": "a pod submits no jobs: the next one is a document with `job.after: [NAME]`",
     "salloc": "a pod submits no jobs: `gpuctl apply -f FILE`",
     "scancel": "use `gpuctl delete job NAME`",
@@ -25,7 +39,7 @@ _SLURM = {
     "sattach": "use `gpuctl logs NAME -f`",
     "seff": "use `gpuctl usage workloads`",
 }
-_OF_SLURM = rf"(?<![\w./-])(?:{'|'.join(_SLURM)})\b"
+_OF_SLURM = rf"(?<![\w./-])(?:{'|'.join(SLURM_COMMANDS)})\b"
 _ENVIRONMENTS = frozenset({"module", "ml", "conda", "mamba", "micromamba", "deactivate", "spack", "pyenv"})
 _SETUP_FILE = (
     r"(?:^|/)(?:activate|conda\.sh|mamba\.sh|\.bashrc|\.bash_profile|\.profile|profile|bashrc|modules?\.sh|setvars\.sh|"
@@ -53,10 +67,10 @@ def reason_to_drop(command: BodyCommand) -> str | None:
     """Return why a command is left out; None if it stays."""
     name = command.name
     words = [word.text for word in command.program]
-    if name in _SLURM:
-        return _SLURM[name]
+    if name in SLURM_COMMANDS:
+        return SLURM_COMMANDS[name]
     if name == "trap" and (called := re.search(_OF_SLURM, " ".join(words[1:2]))) is not None:
-        return _SLURM[called[0]]
+        return SLURM_COMMANDS[called[0]]
     if name in _CONTAINERS and words[1:2] and words[1] in _IMAGE_ACTIONS:
         return _IMAGES
     if name in _ENVIRONMENTS and words[1:2] not in (["run"], ["install"]):

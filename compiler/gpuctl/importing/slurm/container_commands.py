@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
@@ -14,7 +14,7 @@ from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import is_env_name
 
-_STARTER = r"(?:\S*/)?(?:(apptainer|singularity)|docker|podman|nerdctl)\Z"
+_STARTER = r"(?:\S*/)?(apptainer|singularity|docker|podman|podman-hpc|nerdctl|enroot|sarus|ch-run|udocker|shifter)\Z"
 # Options with a value; others have none, or one after `=`.
 _OF_APPTAINER = """
 -B --bind -H --home -S --scratch -W --workdir -o --overlay --add-caps --app --apply-cgroups --cpus --cwd --dns
@@ -27,22 +27,48 @@ _OF_DOCKER = """
 --log-driver --log-opt --memory --memory-swap --mount --name --net --network --pid --platform --publish --pull
 --restart --runtime --security-opt --shm-size --stop-signal --stop-timeout --tmpfs --ulimit --user --volume --workdir
 """
-_VALUED = {True: frozenset(_OF_APPTAINER.split()), False: frozenset(_OF_DOCKER.split())}
-"""Is it Apptainer -> options with a value."""
-_FIELDS = {
-    True: {"-B": "mounts", "--bind": "mounts", "--pwd": "workdir", "--cwd": "workdir", "--env": "envs"},
-    False: {
-        "-v": "mounts",
-        "--volume": "mounts",
-        "-w": "workdir",
-        "--workdir": "workdir",
-        "-e": "env",
-        "--env": "env",
-    },
-}
+_MOUNTED = {"-v": "mounts", "--volume": "mounts", "-w": "workdir", "--workdir": "workdir", "-e": "env", "--env": "env"}
+
+
+class _Tool(NamedTuple):
+    """A tool that starts containers.
+
+    ``actions``: the words that start a program, [] if none is needed. ``valued``: options with a value. ``fields``: an
+    option -> what it sets. ``has_files``: its images are files, but for those of a registry with ``docker://``.
+    ``names_image``: the first word behind the options is the image.
+    """
+
+    actions: Collection[str]
+    valued: frozenset[str]
+    fields: Mapping[str, str]
+    has_files: bool = False
+    names_image: bool = True
+
+
+_APPTAINER = _Tool(
+    ("exec", "run"),
+    frozenset(_OF_APPTAINER.split()),
+    {"-B": "mounts", "--bind": "mounts", "--pwd": "workdir", "--cwd": "workdir", "--env": "envs"},
+    has_files=True,
+)
+_DOCKER = _Tool(("run",), frozenset(_OF_DOCKER.split()), _MOUNTED)
+_ENROOT = _Tool(
+    ("start",),
+    frozenset(["-m", "--mount", "-e", "--env", "-c", "--conf"]),
+    {"-m": "mounts", "--mount": "mounts", "-e": "env", "--env": "env"},
+    has_files=True,
+)
+_SHIFTER = _Tool(
+    (),
+    frozenset(["-V", "--volume", "-v", "-i", "--image", "-m", "--module", "-e", "--env", "-w", "--workdir"]),
+    {**_MOUNTED, "-V": "mounts", "-i": "image", "--image": "image"},
+    names_image=False,
+)
+_TOOLS = {"apptainer": _APPTAINER, "singularity": _APPTAINER, "enroot": _ENROOT, "shifter": _SHIFTER}
+"""Other tools have the options of Docker."""
 _SUPERFLUOUS = {
     **dict.fromkeys(("--nv", "--nvccli", "--rocm", "--gpus", "--runtime"), "a pod has the GPUs of `resources.gpu`"),
-    **dict.fromkeys(("-w", "--writable", "--writable-tmpfs"), "the file system of a container is writable"),
+    **dict.fromkeys(("-w", "--writable", "--writable-tmpfs", "--rw"), "the file system of a container is writable"),
     **dict.fromkeys(("--ipc", "--shm-size"), "shared memory is `resources.shm`"),
     **dict.fromkeys(
         ("--no-home", "-c", "--contain", "-C", "--containall"), "only the mounts of the document are mounted"
@@ -61,6 +87,7 @@ _NO_EQUAL = {
     **dict.fromkeys(("-d", "--detach"), "the script waits for the program: write `&` behind it"),
     "--privileged": "write `podPatch`",
     "--entrypoint": "write the program into `environment.command`",
+    **dict.fromkeys(("-m", "--module"), "what a module of the host adds has to be in the image"),
 }
 _NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
 _MOST_WORDS = 20
@@ -102,22 +129,24 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     match = re.match(_STARTER, known[0]) if known else None
     if match is None:
         return 0
-    is_apptainer = match[1] is not None
+    tool = _TOOLS.get(match[1], _DOCKER)
     lines = body.line(words[0].start), body.line(words[-1].end - 1)
-    start = _parse(known, is_apptainer)
+    start = _parse(known, tool)
     if start is None or start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
         body.remarks.dropped(*lines, _NO_CONTAINERS)
         return 0
-    if re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
+    if tool.names_image and re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
         body.remarks.dropped(*lines, "a variable has options of the container that are not known: write them out")
         return 0
     for at, name, value in start.options:
-        _option(srun, body.line(words[owners[at]].start), _FIELDS[is_apptainer].get(name), name, value)
+        _option(srun, body.line(words[owners[at]].start), tool.fields.get(name), name, value)
+    if not tool.names_image:
+        return owners[start.program]
     image = body.images.get(known[start.image], known[start.image])
     line = body.line(words[owners[start.image]].start)
-    is_file = is_apptainer and not image.startswith("docker://")
+    is_file = tool.has_files and not image.startswith("docker://")
     srun.take_image(SlurmOption("container-image", image, image, line), is_file=is_file)
-    if is_apptainer and "run" in known[: start.image]:
+    if tool is _APPTAINER and "run" in known[: start.image]:
         note = "`run` also starts the entrypoint of the image: `environment.args` in place of `command` does that"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
     return owners[start.program]
@@ -132,16 +161,16 @@ def remember_pulled_image(body: BodyState, words: Sequence[BodyWord]) -> None:
         body.images[known[-2]] = known[-1]
 
 
-def _parse(words: Sequence[str], is_apptainer: bool) -> _Container | None:
+def _parse(words: Sequence[str], tool: _Tool) -> _Container | None:
     """Return the parts of a command; None if it does another thing than to run a program."""
     at = 1
-    while at < len(words) and words[at].startswith("-"):
+    while tool.actions and at < len(words) and words[at].startswith("-"):
         at += 1
-    if words[at : at + 1] not in ([["exec"], ["run"]] if is_apptainer else [["run"]]):
+    if tool.actions and (at == len(words) or words[at] not in tool.actions):
         return None
     options: list[tuple[int, str, str | None]] = []
-    at += 1
-    valued = _VALUED[is_apptainer]
+    at += 1 if tool.actions else 0
+    valued = tool.valued
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         *switches, (name, value) = _split(words[at], valued)
         options += [(at, switch, None) for switch, _ in switches]
@@ -149,7 +178,7 @@ def _parse(words: Sequence[str], is_apptainer: bool) -> _Container | None:
         options.append((at, name, words[at + 1] if is_next and at + 1 < len(words) else value))
         at += 2 if is_next else 1
     at += words[at : at + 1] == ["--"]
-    return _Container(options, at, at + 1) if at < len(words) else None
+    return _Container(options, at, at + tool.names_image) if at < len(words) else None
 
 
 def _split(word: str, valued: Collection[str]) -> list[tuple[str, str | None]]:
@@ -173,6 +202,8 @@ def _option(srun: SrunOptions, line: int, field: str | None, name: str, value: s
     text = name if value is None else f"{name} {value}"
     if field in ("mounts", "workdir") and value is not None:
         srun.take([SlurmOption(f"container-{field}", value, text, line)])
+    elif field == "image" and value is not None:
+        srun.take([SlurmOption("image", value, text, line)])
     elif field in ("env", "envs") and value is not None:
         _variables(srun, text, line, value.split(",") if field == "envs" else [value])
     elif name in _SUPERFLUOUS:

@@ -18,7 +18,7 @@ from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, 
 from gpuctl.importing.slurm.host_files import with_our_host_file
 from gpuctl.importing.slurm.job_options import JobOptions, missing_pool
 from gpuctl.importing.slurm.role_bodies import import_roles
-from gpuctl.importing.slurm.sbatch_options import OF_PYXIS
+from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import as_argument
 from gpuctl.importing.slurm.slurm_values import ArrayRange
@@ -27,6 +27,7 @@ from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import nearest_dns_label
 
 TOOL = "Slurm"
+_LONGEST_NAME = 52
 _LONGEST = 64 * 1024
 _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
@@ -60,7 +61,7 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     job.take_array(batch.options.get("array"), nodes)
     missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
-    srun.take([batch.options[name] for name in sorted(OF_PYXIS & set(batch.options))])
+    srun.take([batch.options[name] for name in sorted(OF_CONTAINERS & set(batch.options))])
     _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun)
     if given.workdir is not None:
         draft.set("environment.workdir", given.workdir)
@@ -74,9 +75,10 @@ def import_batch_script(source: Source, given: Given) -> Imported:
 def _name(batch: BatchFile, source: Source, given: Given, draft: Draft, ledger: LineLedger) -> list[Missing]:
     """Set the name of the job. Return it as missing if no valid name is known."""
     option = batch.options.get("job-name")
-    file = "" if source.name == STDIN else source.name.replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0]
+    file = "" if source.name == STDIN else source.name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     written = option.value or "" if option is not None else file
-    name = given.name or nearest_dns_label(written, letter_first=True)
+    nearest = nearest_dns_label(written, letter_first=True)
+    name = given.name or (nearest[:_LONGEST_NAME].rstrip("-") if nearest is not None else None)
     line = option.line if option is not None else 1
     if name is None:
         reason = f"`{written}` has no letters for a name" if written else "no line names the job"
@@ -86,6 +88,8 @@ def _name(batch: BatchFile, source: Source, given: Given, draft: Draft, ledger: 
         ledger.mapped(line, option.text, "job.name")
     elif option is not None:
         note = "--name replaces it" if given.name else "a name has lower-case letters, digits and `-`"
+        if nearest is not None and len(nearest) > _LONGEST_NAME and not given.name:
+            note += f", {_LONGEST_NAME} at most"
         ledger.changed(line, option.text, "job.name", note)
     return []
 

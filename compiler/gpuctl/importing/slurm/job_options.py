@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.sbatch_options import OF_PYXIS, SlurmOption
+from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
 from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, whole_number
 from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.settings import DEFAULT_PRIORITIES
@@ -102,7 +102,7 @@ class JobOptions:
     def take(self, options: Mapping[str, SlurmOption]) -> None:
         """Take the options of a job, without those of the allocation, of containers, the name and the array."""
         for option in options.values():
-            if option.name in ALLOCATION or option.name in OF_PYXIS or option.name in ("job-name", "array"):
+            if option.name in ALLOCATION or option.name in OF_CONTAINERS or option.name in ("job-name", "array"):
                 continue
             action = self._actions.get(option.name)
             if action is not None:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Long names with a value. The second part are options of srun and of its plugin pyxis.
+# Long names with a value. The second part are options of the plugin Shifter, the third those of srun and of pyxis.
 _VALUED = """
 acctg-freq bb bbf begin burst-buffer cluster-constraint comment container container-id core-spec cores-per-socket
 cpu-freq cpus-per-gpu deadline delay-boot export export-file gid gpu-bind gpu-freq gpus-per-node gpus-per-socket
@@ -14,6 +14,8 @@ gpus-per-task gres gres-flags hint mail-type mail-user mcs-label mem mem-bind me
 ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode power prefer priority profile reservation
 segment signal sockets-per-node switches thread-spec threads-per-core time-min tmp tres-bind tres-per-job tres-per-task
 uid wait-all-nodes wckey wrap
+
+image module volume
 
 bcast compress container-env container-image container-mounts container-name container-save container-workdir cpu-bind
 epilog het-group jobid mpi msg-timeout prolog relative resv-ports task-epilog task-prolog threads
@@ -74,7 +76,10 @@ _LETTERS = {letter: name for table in (_WITH_LETTER, _FLAG_LETTERS) for name, le
 _LETTERS["b"] = "begin"
 _OLD_NAMES = {"share": "oversubscribe", "workdir": "chdir", "tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
 _NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
-OF_PYXIS = frozenset(name for name in _NAMES if name.startswith(("container-", "no-container-"))) - {"container-id"}
+OF_CONTAINERS = frozenset(
+    ["image", "module", "volume", *(name for name in _NAMES if name.startswith(("container-", "no-container-")))]
+) - {"container-id"}
+"""Options of the plugins pyxis and Shifter."""
 # `srun --wait 60` and `-K` differ from those of sbatch.
 _OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status", "r": "relative"}
 

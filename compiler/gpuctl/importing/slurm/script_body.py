@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Unreadable
@@ -39,6 +39,7 @@ from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.importing.slurm.text_places import VariableUses
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
+_SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 _SHELL_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _OF_ONE_NODE = r"=.*(?:\$\([ \t]*|`[ \t]*)(?:date|mktemp|uuidgen|shuf)\b|=.*\$\{?RANDOM\b"
 
@@ -89,6 +90,10 @@ class ScriptBody:
         """Set the command, the variables and the directory of the document. Return what there is to note."""
         for command in self._commands():
             self.assigned.update(assigned_names(command))
+            for word in command.words:
+                name, equals, value = self.body.raw(word).partition("=")
+                if equals and word.is_assignment:
+                    self.body.assigned.setdefault(name, []).append(value.strip("\"' "))
         self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
         self.assigned.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", self.text))
         for index, statement in enumerate(self.statements):
@@ -101,6 +106,7 @@ class ScriptBody:
         self._host_files()
         lines.note_uses(self.host_files.names if self.facts.nodes > 1 and not self.body.starts_deepspeed else ())
         lines.note_arguments()
+        lines.note_slurm_commands()
         lines.note_foreign_variables(self.known.union(self.assigned, self.replaced.hosts))
         words = self._single_program()
         result = self.body.edits.result() if words is None else " ".join(words)
@@ -149,6 +155,8 @@ class ScriptBody:
                 self._take_out(statement, None, reason, dropped=True)
                 return
             if self._assignment(statement, single) or self._directory(statement, single):
+                return
+            if single.name == ":" and self._defaults(statement, single):
                 return
             if single.name in ("set", "shopt"):
                 self.settings.append(statement)
@@ -239,6 +247,8 @@ class ScriptBody:
                 return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
             self.body.set_master_port(port, self._line(word.start))
             return "job.master_port", None
+        if name == VISIBLE_DEVICES and once:
+            return None, f"the device plugin sets `{name}`"
         if value is None or not once:
             return None
         is_own = value.text == f"$({name})" or (name, value.text) == ("NNODES", str(self.facts.nodes))
@@ -256,6 +266,22 @@ class ScriptBody:
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}", None
+
+    def _defaults(self, statement: Statement, command: BodyCommand) -> bool:
+        """Take `: ${NAME:=value}`, which sets variables that are not set. Return True if the command does only that."""
+        found = [re.fullmatch(_SETS_DEFAULT, self.body.raw(word)) for word in command.program[1:]]
+        if not found or None in found:
+            return False
+        notes = []
+        for match in found:
+            name, written = (match["name"], match["value"]) if match is not None else ("", "")
+            value = word_value(f'"{written}"', self.body.values)
+            if value is not None and not self.assigned[name]:
+                self.body.values[name] = Value(value)
+            notes.append(f"`{name}` of the shell that submits is not passed on: its default `{written}` is used")
+        self._note(statement, COMMAND, "; ".join(notes))
+        self.kept.append(statement)
+        return True
 
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a `cd` before the first program as the directory of the container."""
@@ -292,9 +318,10 @@ class ScriptBody:
 
     def _replacements(self, result: str) -> None:
         """Note the lines with replaced variables, if the result has the new ones."""
+        lines = self.text.split("\n")
         for number, changes in lines_with(self.replaced.changes):
             line = self.facts.first_line + number
-            if line in self.removed:
+            if line in self.removed or lines[number].lstrip().startswith("#"):
                 continue
             for change in changes:
                 if (line, change.name) in self.body.renamed:

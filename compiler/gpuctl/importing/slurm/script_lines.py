@@ -9,6 +9,7 @@ from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import Statement
+from gpuctl.importing.slurm.command_rules import SLURM_COMMANDS
 from gpuctl.importing.slurm.container_commands import MOUNTS, unknown_mounts
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.text_places import single_quoted_parts
@@ -24,7 +25,11 @@ _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _HOME = r"(?:^|[\s=:\"(<>])~/"
+_ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
+_NO_STEP = "a pod has no srun: write the program alone, or the value"
 _PRINTS = r"[ \t]*(?:echo|printf)\b"
+_PRINTS_OR_COMMENT = rf"{_PRINTS}|[ \t]*#"
+_HAS_DEFAULT = r"(?<!\\)\$\{([A-Za-z_]\w*):?-([^{}\n]*)\}"
 _NAME = r"\$\{?#?!?([A-Za-z_]\w*)"
 
 
@@ -50,7 +55,7 @@ class ScriptLines:
             lines = [line for line in result.split("\n") if not re.match(_PRINTS, line)]
             names = set(names).intersection(re.findall(_NAME, "\n".join(lines)))
         for number, text in enumerate(self.body.text.split("\n"), self.first_line) if names else ():
-            if number not in self.removed and not re.match(_PRINTS, text):
+            if number not in self.removed and not re.match(_PRINTS_OR_COMMENT, text):
                 for name in sorted(set(names).intersection(re.findall(_NAME, text))):
                     self.remarks.lost(number, f"${name}", NO_HOSTS)
 
@@ -81,18 +86,29 @@ class ScriptLines:
                 note = "it is an argument of sbatch, which is not in the file: write its value into the script"
                 self.remarks.lost(number, match[0], note)
 
+    def note_slurm_commands(self) -> None:
+        """Note commands of Slurm whose output a line uses."""
+        for number, text in self.unquoted():
+            for name in dict.fromkeys(re.findall(_ASKS_SLURM, text)):
+                self.remarks.lost(number, name, SLURM_COMMANDS.get(name, _NO_STEP))
+
     def note_foreign_variables(self, known: Collection[str]) -> None:
         """Note variables of the shell that submits, which a container does not have, and mounts that are not known.
 
         :param known: further variables that are not the submitting shell's.
         """
         known = _SET_IN_SHELL.union(known, self.body.draft.get("environment.env") or ())
-        known |= set(re.findall(r"(?:^|[\s;(])([A-Za-z_]\w*)\+?=", self.body.text))
+        known |= set(re.findall(r"(?:(?:^|[\s;(])|\$\{)([A-Za-z_]\w*)(?:\+?|:?)=", self.body.text))
         for number, text in self.unquoted():
             if re.search(_HOME, text) is not None:
                 self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
             if (mounts := unknown_mounts(text)) is not None:
                 self.remarks.lost(number, mounts, MOUNTS)
+            for name, default in dict.fromkeys(re.findall(_HAS_DEFAULT, text)):
+                if name not in known and not name.startswith("SLURM"):
+                    value = f"its default `{default}` is used" if default else "it is empty"
+                    note = f"`{name}` of the shell that submits is not passed on: {value}"
+                    self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
             for name in dict.fromkeys(re.findall(_USED, text)):
                 if name not in known and not name.startswith("SLURM"):
                     note = "a container does not have this variable of the shell that submits: write its value"

@@ -58,15 +58,24 @@ _HOSTS = (
     rf"(?m)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)=\(?[ \t]*\"?(?:{_ALL_HOSTS})\"?[ \t]*\)?",
     rf"(?m)^[ \t]*(?:mapfile|readarray)[ \t]+-t[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+<[ \t]*<\([ \t]*{_SHOWN}\)",
 )
+_COPY = (
+    r"(?m)^[ \t]*(?:(?:export|declare[ \t]+-a)[ \t]+)?([A-Za-z_]\w*)="
+    r"\([ \t]*\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?[ \t]*\)"
+)
 _HOST_NAME = (
     r"(?<!\\)\$\([ \t]*hostname(?:[ \t]+-[-a-zA-Z]+)?[ \t]*\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`"
     r"|(?<!\\)\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b\}?"
 )
-_ASKED = r"\$\([ \t]*srun\b(?P<options>[^\n()]*)\bhostname\b[^\n()]*\)"
+_ASKED = (
+    r"\$\([ \t]*srun\b(?P<options>[^\n()]*)(?:\bhostname\b|[ \t](?:ip|ifconfig)[ \t])"
+    r"(?:[^\n()']|'[^'\n]*'|\([^\n()]*\))*\)"
+)
 _LOOKED_UP = r"\$\([ \t]*(?:getent|dig|host|nslookup|ping)\b(?P<options>[^\n()]*(?:\([^\n()]*\)[^\n()]*)*)\)"
 _FIRST_ADDRESS = r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=\"?\$MASTER_ADDR\"?[ \t]*(?:#.*)?$"
 _NAME = r"SLURMD?_\w+"
-_VARIABLE = rf"\$\{{(?P<braced>{_NAME})(?::?[-=?+][^{{}}\n]*)?\}}|\$(?P<plain>{_NAME})|\b(?P<bare>{_NAME})"
+_VARIABLE = (
+    rf"\\?\$\{{(?P<braced>{_NAME})(?::?(?P<default>[-=?+][^{{}}\n]*))?\}}|\\?\$(?P<plain>{_NAME})|\b(?P<bare>{_NAME})"
+)
 # `APPTAINERENV_X=$X` stays: the value comes from another line, or is not known.
 _OF_CONTAINER = (
     r"\b(?:APPTAINER|SINGULARITY)ENV_(?!(?:PREPEND|APPEND)_PATH=)(?P<name>[A-Za-z_]\w*)"
@@ -127,9 +136,7 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
 def _hosts(body: str) -> set[str]:
     """Return the names of variables with all hosts, also those copied from others."""
     hosts = {match["name"] for pattern in _HOSTS for match in re.finditer(pattern, body)}
-    for match in re.finditer(
-        r"(?m)^[ \t]*([A-Za-z_]\w*)=\([ \t]*\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?[ \t]*\)", body
-    ):
+    for match in re.finditer(_COPY, body):
         if match[2] in hosts:
             hosts.add(match[1])
     return hosts
@@ -172,6 +179,10 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
             changes.append(VariableChange(line, f"`{name}` is {literal[name]}", literal[name]))
             return literal[name]
         if name == "SLURM_ARRAY_TASK_ID" and facts.array is not None:
+            return match[0]
+        if (match["default"] or "").startswith("-"):
+            note = f"a pod does not have `{name}`: its default `{match['default'][1:]}` is used"
+            changes.append(VariableChange(line, note, match[0]))
             return match[0]
         advice = _ADVICE.get(name, _OTHER_ADVICE if "HET_GROUP" not in name else _PART_ADVICE)
         changes.append(VariableChange(line, f"it has no equal: {advice}", "", name))

@@ -39,6 +39,7 @@ _DROPPED = {
     "multi-prog": "each program of the file is a role: write `roles`",
     "pty": "use `gpuctl exec -it` in a running job",
     "container-mount-home": "mount the directory in `storage.workdirs`",
+    "module": "what a module of the host adds has to be in the image",
     "container-save": "images are built outside of the cluster",
 }
 _ITEM = r"(?:[^,\"']|\"[^\"]*\"|'[^']*')+"
@@ -120,6 +121,8 @@ class SrunOptions:
             "container-image": self._image,
             "container-mounts": self._mounts,
             "container-workdir": self._workdir,
+            "image": self._image,
+            "volume": self._mounts,
             "chdir": self._workdir,
             "export": self._export,
         }
@@ -172,7 +175,7 @@ class SrunOptions:
         :param is_file: the value is a file, not an image of a registry.
         """
         # enroot writes `registry#name`; without a registry it is Docker Hub.
-        image = (option.value or "").removeprefix("docker://").replace("#", "/", 1)
+        image = (option.value or "").removeprefix("docker://").removeprefix("docker:").replace("#", "/", 1)
         field = "environment.image"
         if self.keeps_image:
             self.ledger.changed(option.line, option.text, field, "--image replaces it")
@@ -195,7 +198,7 @@ class SrunOptions:
     def _mounts(self, option: SlurmOption, value: str) -> None:
         taken = {item["mountPath"] if "mountPath" in item else item["path"] for item in self._workdirs()}
         bad = []
-        for item in filter(None, value.split(",")):
+        for item in filter(None, re.split("[,;]", value)):
             source, _, rest = item.partition(":")
             target, _, flags = rest.partition(":")
             target = target or source
