@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuctl.api.node_answers import GpusOfNode, HoldingPod, NodeDetail, NodeGpu, NodeReport
-from gpuctl.api.pool_answers import PoolDetail, fields_without_jobs
+from gpuctl.api.node_answers import GpusOfNode, NodeDetail, NodeGpu, NodeReport
+from gpuctl.api.pool_answers import PoolDetail, PoolReport
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import NodeDetails
 from gpuctl.reading.pool_rows import PoolState
@@ -18,16 +18,13 @@ from gpuctl_server.service_context import Service
 
 def pool_detail(service: Service, caller: Caller, pool: PoolState, *, with_jobs: bool) -> PoolDetail:
     """Return a pool, with or without the jobs and pods that the caller may see."""
-    fields = fields_without_jobs(pool.row)
-    if not with_jobs:
-        return PoolDetail(**fields, jobs=None, waiting_jobs=None, pods=None, waiting_pods=None)
-    pods, waiting = visible_pods(caller, pool.jobs), visible_pods(caller, pool.waiting)
+    pods, waiting = (visible_pods(caller, found if with_jobs else None) for found in (pool.jobs, pool.waiting))
     return PoolDetail(
-        **fields,
+        **PoolReport.model_validate(pool).model_dump(exclude={"jobs", "waiting"}),
         jobs=jobs_of(service, pods),
-        waiting_jobs=jobs_of(service, waiting),
-        pods=HoldingPod.all_of(pods),
-        waiting_pods=HoldingPod.all_of(waiting),
+        waiting=jobs_of(service, waiting),
+        pods=pods,
+        waiting_pods=waiting,
     )
 
 
@@ -35,15 +32,15 @@ def node_detail(service: Service, caller: Caller, node: NodeDetails) -> NodeDeta
     """Return a node with the jobs and pods that the caller may see."""
     pods = visible_pods(caller, node.holders)
     fields = NodeReport.of(node, PlatformGpus(service.platform)).model_dump(exclude={"running_jobs"})
-    detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=HoldingPod.all_of(pods))
+    detail = NodeDetail(**fields, running_jobs=jobs_of(service, pods), pods=pods)
     _measure(service, {node.name: detail.gpu_detail})
     return detail
 
 
 def gpus_of_nodes(service: Service, nodes: Sequence[NodeDetails]) -> list[GpusOfNode]:
     """Return the GPUs of nodes one by one."""
-    found = [GpusOfNode.of(node.gpus_one_by_one) for node in nodes]
-    _measure(service, {item.node_name: item.gpus for item in found})
+    found = list(map(GpusOfNode.model_validate, nodes))
+    _measure(service, {item.name: item.gpus for item in found})
     return found
 
 
@@ -51,6 +48,6 @@ def _measure(service: Service, nodes: dict[str, list[NodeGpu]]) -> None:
     use = measure_gpus(service, nodes)
     for name, gpus in nodes.items():
         for gpu in gpus:
-            found = use.get(name, {}).get(gpu.gpu_id)
+            found = use.get(name, {}).get(gpu.name)
             if found is not None:
-                gpu.utilization, gpu.memory_usage = found.utilization, found.memory
+                gpu.utilization, gpu.memory = found.utilization, found.memory

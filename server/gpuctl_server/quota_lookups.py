@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuctl.api.quota_answers import Quota
 from gpuctl.kube.not_found import no_such
 from gpuctl.reading.quota_rows import QuotaState, select_quotas
 from gpuctl.usecases.quota_queries import list_quotas
@@ -10,14 +11,14 @@ from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.service_context import Service
 
 
-def visible_quotas(service: Service, caller: Caller) -> list[QuotaState]:
+def visible_quotas(service: Service, caller: Caller) -> list[QuotaState | Quota]:
     """Return the quotas of the namespaces that the caller may see."""
     with service.read_context(caller) as reader:
         found = list_quotas(reader)
     return [quota for quota in found if caller.may(AccessRequest("get", "quotas", quota.namespace)).allowed]
 
 
-def find_quotas(service: Service, caller: Caller, name: str) -> list[QuotaState]:
+def find_quotas(service: Service, caller: Caller, name: str) -> list[QuotaState | Quota]:
     """Return the quota of a user, else the quotas of a document with this name.
 
     :raises NotThere: the caller sees no quota with the name.

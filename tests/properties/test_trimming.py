@@ -28,7 +28,6 @@ from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.job_facts import job_facts
 from gpuctl.reading.job_objects import group_by_job
 from gpuctl.reading.job_rows import platform_keys, rows_of_jobs
-from gpuctl.reading.label_rows import gpu_label_row
 from gpuctl.reading.namespace_rows import NamespaceLists, read_namespaces
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.node_rows import read_nodes
@@ -253,10 +252,10 @@ def of_nodes(objects: list[Object]) -> list[Any]:
     inventory = Inventory(nodes, pods, of_kind(objects, "ConfigMap"))
     contents = NamespaceLists(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
     return [
-        node_list(state.row for state in states),
-        gpu_list(state.gpus_one_by_one for state in states),
-        gpu_label_list(map(gpu_label_row, states)),
-        [PoolReport.of(pool.row).as_json() for pool in read_pools(inventory, SETTINGS, KEYS)],
+        node_list(states),
+        gpu_list(states),
+        gpu_label_list(states),
+        [PoolReport.model_validate(pool).as_json() for pool in read_pools(inventory, SETTINGS, KEYS)],
         QuotaList.of(read_quotas(quotas, ranges, SETTINGS, foreign=True)).as_json(),
         NamespaceList.of(item.row for item in read_namespaces(contents, SETTINGS, KEYS)).as_json(),
     ]

@@ -228,7 +228,7 @@ def test_node_status(obj: Object, status: str) -> None:
 def test_amounts_are_exact_in_json() -> None:
     obj = node()
     obj["status"]["allocatable"] |= {"cpu": "63920m", "memory": "527966564Ki"}
-    value = NodeItem.of(one(obj).row).as_json()
+    value = NodeItem.model_validate(one(obj)).as_json()
     assert (value["cpu"], value["memory"]) == ("63920m", "527966564Ki")
     assert NodeReport.of(one(obj), GPUS).as_json()["resources"]["cpuTotal"] == 63.92
 
@@ -319,12 +319,12 @@ def test_pools_come_from_definitions_and_labels() -> None:
     nodes = [node("a", {POOL: "defined"}), node("b", {POOL: "labelled"}), node("c"), node("d", {POOL: "default"})]
     waits = pod("waits", None, container(8), app="big", **{POOL: "defined"})
     found = read_pools(Inventory(nodes, [waits], [definition("defined", text)]), SETTINGS, KEYS)
-    assert [(pool.name, [item.name for item in pool.nodes], pool.is_defined) for pool in found] == [
+    assert [(pool.name, pool.nodes, pool.is_defined) for pool in found] == [
         ("defined", ["a"], True),
         ("labelled", ["b"], False),
         ("default", ["c", "d"], False),
     ]
-    assert (found[0].missing, found[0].max_jobs, found[0].max_gpu_per_job) == (("gone",), 3, None)
+    assert (found[0].missing, *found[0].quota) == (("gone",), 3, None)
     assert found[0].description == "说明"
     assert [item.name for item in found[0].waiting or ()] == ["big"]
 
@@ -332,7 +332,7 @@ def test_pools_come_from_definitions_and_labels() -> None:
 def test_damaged_pool_definition_is_still_listed() -> None:
     for text in ("{", "[]", "nodes: 3", "quota: x"):
         (found, _) = read_pools(Inventory([], [], [definition("p", text)]), SETTINGS, KEYS)
-        assert (found.name, found.missing, found.max_jobs, found.status) == ("p", (), None, "empty")
+        assert (found.name, found.missing, found.quota.max_jobs, found.status) == ("p", (), None, "empty")
 
 
 def test_pool_status_and_unavailable_gpus() -> None:

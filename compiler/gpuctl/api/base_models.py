@@ -1,17 +1,30 @@
-"""Base classes of the models of the REST API. JSON fields are in camelCase."""
+"""Base classes and types of fields of the models of the REST API. JSON fields are in camelCase."""
 
 from __future__ import annotations
 
-from typing import Any
+from fractions import Fraction
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
+
+from gpuctl.api.json_values import number
+
+Amount = Annotated[
+    Fraction,
+    PlainValidator(lambda value: value if isinstance(value, Fraction) else Fraction(str(value))),
+    PlainSerializer(number, return_type=int | float),
+]
+"""An amount: exact in Python, a number in JSON."""
 
 
 class ApiModel(BaseModel):
-    """A response. Clients ignore unknown fields, because the service may be newer."""
+    """A response. Clients ignore unknown fields, because the service may be newer.
 
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    ``model_validate`` takes JSON, or an object whose attributes have the names of the fields.
+    """
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
     def as_json(self) -> dict[str, Any]:
         """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""

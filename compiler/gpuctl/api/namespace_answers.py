@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import Field
 
-from gpuctl.api.base_models import ApiModel
+from gpuctl.api.base_models import SharedModel
 from gpuctl.api.node_answers import HoldingPod
 from gpuctl.api.quota_answers import Quota
-from gpuctl.reading.namespace_rows import Namespace, NamespaceRow
-from gpuctl.reading.quota_rows import QuotaState
+from gpuctl.reading.namespace_rows import NamespaceRow
 
 QuotaForm = TypeVar("QuotaForm")
 """A quota: its name, or the quota itself."""
 
 
-class NamespaceFields(ApiModel, Generic[QuotaForm]):
+class NamespaceFields(SharedModel, Generic[QuotaForm]):
     """Fields of every response about a namespace."""
 
     name: str = Field(examples=["team-a"])
@@ -34,22 +33,17 @@ class NamespaceItem(NamespaceFields[str]):
 
     quotas: list[str] = Field(examples=[["team-resource-quota"]])
 
-    @classmethod
-    def of(cls, row: NamespaceRow) -> NamespaceItem:
-        """Return the JSON model of a row of a list."""
-        return cls(**_fields(row), quotas=list(row.quotas))
 
-
-class NamespaceList(ApiModel):
+class NamespaceList(SharedModel):
     """The list of namespaces."""
 
     items: list[NamespaceItem]
     total: int = Field(examples=[2])
 
     @classmethod
-    def of(cls, rows: Iterable[NamespaceRow]) -> NamespaceList:
+    def of(cls, rows: Iterable[NamespaceRow | NamespaceItem]) -> NamespaceList:
         """Return the JSON model of a list of namespaces."""
-        items = list(map(NamespaceItem.of, rows))
+        items = list(map(NamespaceItem.model_validate, rows))
         return cls(items=items, total=len(items))
 
 
@@ -64,50 +58,19 @@ class NamespaceContents(NamespaceFields[QuotaForm], Generic[QuotaForm]):
 class NamespaceAnswer(NamespaceContents[Quota]):
     """``gpuctl describe namespace -o json``."""
 
-    @classmethod
-    def of(cls, namespace: Namespace) -> NamespaceAnswer:
-        """Return the JSON model of a namespace."""
-        return cls(**_contents(namespace), quotas=list(map(Quota.of, namespace.quotas)))
-
 
 class NamespaceQuota(Quota):
     """A quota of a namespace."""
 
     is_managed: bool = Field(description="False for a ResourceQuota that gpuctl has not created.", examples=[True])
 
-    @classmethod
-    def of(cls, quota: QuotaState) -> NamespaceQuota:
-        """Return the JSON model of a quota."""
-        return cls(**dict(Quota.of(quota)), is_managed=quota.is_ours)
+    @property
+    def is_ours(self) -> bool:
+        """Return True if gpuctl has created it."""
+        return self.is_managed
 
 
 class NamespaceDetail(NamespaceContents[NamespaceQuota]):
     """A namespace with its quotas and pods."""
 
     all_jobs: int = Field(description="Number of jobs, including finished ones.", examples=[4])
-
-    @classmethod
-    def of(cls, namespace: Namespace) -> NamespaceDetail:
-        """Return the REST model of a namespace."""
-        quotas = list(map(NamespaceQuota.of, namespace.quotas))
-        return cls(**_contents(namespace), quotas=quotas, all_jobs=namespace.all_jobs)
-
-
-def _fields(row: NamespaceRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "status": row.status,
-        "jobs": row.jobs,
-        "pods": row.pods,
-        "gpu_used": row.gpu_used,
-        "created_at": row.created_at,
-    }
-
-
-def _contents(namespace: Namespace) -> dict[str, Any]:
-    return {
-        **_fields(namespace.row),
-        "labels": namespace.labels,
-        "running_jobs": [HoldingPod.of(item) for item in namespace.holders if item.node],
-        "waiting_jobs": [HoldingPod.of(item) for item in namespace.holders if not item.node],
-    }

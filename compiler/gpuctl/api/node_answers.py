@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed, number
@@ -14,7 +14,7 @@ from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.label_rows import GpuType
 from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import GpuOnNode, GpuStatus, NodeDetails, NodeGpus, NodeRow, NodeStatus, PodOnNode
+from gpuctl.reading.node_rows import GpuStatus, NodeDetails, NodeStatus
 
 
 class HoldingPod(ApiModel):
@@ -26,16 +26,6 @@ class HoldingPod(ApiModel):
     kind: str | None = Field(description="Null for a pod that gpuctl does not manage.", examples=["training"])
     gpu: int = Field(examples=[4])
     node: str | None = Field(alias="nodeName", examples=["node-1"])
-
-    @classmethod
-    def of(cls, pod: PodOnNode) -> HoldingPod:
-        """Return the JSON model of a pod."""
-        return cls(pod=pod.pod, name=pod.name, namespace=pod.namespace, kind=pod.kind, gpu=pod.gpu, node=pod.node)
-
-    @classmethod
-    def all_of(cls, pods: Iterable[PodOnNode] | None) -> list[HoldingPod] | None:
-        """Return pods as JSON has them; None if pods may not be read."""
-        return None if pods is None else [cls.of(pod) for pod in pods]
 
 
 class JobOnNodes(ApiModel):
@@ -54,7 +44,7 @@ Holder = TypeVar("Holder", HoldingPod, JobOnNodes)
 class NodeItem(ApiModel):
     """A node of a list."""
 
-    node_name: str = Field(examples=["node-1"])
+    name: str = Field(alias="nodeName", examples=["node-1"])
     status: NodeStatus = Field(examples=["active"])
     gpu_total: int = Field(examples=[8])
     gpu_used: int | None = Field(examples=[4])
@@ -65,27 +55,14 @@ class NodeItem(ApiModel):
     gpu_type: str | None = Field(examples=["a100-80g"])
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
     address: str | None = Field(None, description="Internal address of the node.", examples=["10.0.0.7"])
-    k8s_state: str | None = Field(
+    kubernetes: str | None = Field(
         None, alias="k8sState", description="Its state in kubectl's words.", examples=["Ready,SchedulingDisabled"]
     )
 
-    @classmethod
-    def of(cls, node: NodeRow) -> NodeItem:
-        """Return the list item of a node."""
-        return cls(
-            node_name=node.name,
-            status=node.status,
-            gpu_total=node.gpu_total,
-            gpu_used=node.gpu_used,
-            gpu_free=node.gpu_free,
-            bound_pools=[node.pool],
-            cpu=node.cpu,
-            memory=node.memory,
-            gpu_type=node.gpu_type,
-            created_at=node.created_at,
-            address=node.address,
-            k8s_state=node.kubernetes,
-        )
+    @property
+    def pool(self) -> str:
+        """Return the pool of the node."""
+        return self.bound_pools[0]
 
 
 class NodePage(ApiModel):
@@ -192,25 +169,11 @@ class NodeAmount(ApiModel):
 class NodeGpu(ApiModel):
     """A GPU of a node. `utilization` (percent) and `memoryUsage` are null if not measured."""
 
-    gpu_id: str = Field(examples=["gpu-0"])
+    name: str = Field(alias="gpuId", examples=["gpu-0"])
     type: str | None = Field(examples=["a100-80g"])
     status: GpuStatus = Field(examples=["used"])
     utilization: float | None = Field(None, examples=[89.2])
-    memory_usage: str | None = Field(None, examples=["72Gi/80Gi"])
-
-    @classmethod
-    def of(cls, gpus: Iterable[GpuOnNode]) -> list[NodeGpu]:
-        """Return the JSON models of GPUs."""
-        return [
-            cls(
-                gpu_id=gpu.name,
-                type=gpu.type,
-                status=gpu.status,
-                utilization=gpu.utilization,
-                memory_usage=gpu.memory,
-            )
-            for gpu in gpus
-        ]
+    memory: str | None = Field(None, alias="memoryUsage", examples=["72Gi/80Gi"])
 
 
 class LabelPair(ApiModel):
@@ -219,10 +182,19 @@ class LabelPair(ApiModel):
     key: str = Field(examples=["nvidia.com/gpu-type"])
     value: str = Field(examples=["a100-80g"])
 
-    @classmethod
-    def of(cls, labels: Mapping[str, str]) -> list[LabelPair]:
-        """Return labels in the order of the mapping."""
-        return [cls(key=key, value=value) for key, value in labels.items()]
+
+def _label_mapping(labels: Mapping[str, str] | list[dict[str, str]]) -> Mapping[str, str]:
+    return labels if isinstance(labels, Mapping) else {item["key"]: item["value"] for item in labels}
+
+
+def _label_pairs(labels: Mapping[str, str]) -> list[LabelPair]:
+    return [LabelPair(key=key, value=value) for key, value in labels.items()]
+
+
+Labels = Annotated[
+    dict[str, str], BeforeValidator(_label_mapping), PlainSerializer(_label_pairs, return_type=list[LabelPair])
+]
+"""Labels: a mapping in Python, a list of pairs in JSON."""
 
 
 class NodeFields(ApiModel, Generic[Holder]):
@@ -234,14 +206,12 @@ class NodeFields(ApiModel, Generic[Holder]):
     k8s_status: NodeConditions = Field(alias="k8sStatus")
     resources: NodeResources
     gpu_detail: list[NodeGpu]
-    labels: list[LabelPair]
+    labels: Labels
     bound_pools: list[str] = Field(examples=[["training-pool"]])
     running_jobs: list[Holder] | None = Field(description="Jobs on it that the caller may see.")
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
     last_updated_at: str | None = Field(examples=["2024-06-02T14:30:00Z"])
-    gpu_labels: list[LabelPair] = Field(
-        [], description="Labels of the node that name a GPU type; jobs select by the first one."
-    )
+    gpu_labels: Labels = Field({}, description="Labels of the node that name a GPU type; jobs select by the first one.")
     amounts: list[NodeAmount] = Field([], description="All resources for pods: GPUs, cores, memory, other devices.")
 
 
@@ -265,13 +235,13 @@ class NodeReport(NodeFields[HoldingPod]):
             gpu_type=node.gpu_type,
             k8s_status=NodeConditions.of(node),
             resources=NodeResources.of(node),
-            gpu_detail=NodeGpu.of(node.gpus),
-            labels=LabelPair.of(dict(sorted(labels_of(node.object).items()))),
-            bound_pools=[node.pool],
-            running_jobs=HoldingPod.all_of(node.holders),
+            gpu_detail=node.gpus,
+            labels=dict(sorted(labels_of(node.object).items())),
+            bound_pools=node.bound_pools,
+            running_jobs=node.holders,
             created_at=node.created_at,
             last_updated_at=max(heartbeats, default=None),
-            gpu_labels=LabelPair.of(node.gpu_labels),
+            gpu_labels=node.gpu_labels,
             amounts=NodeAmount.of(node, gpus),
         )
 
@@ -291,14 +261,9 @@ class NodeReport(NodeFields[HoldingPod]):
 class GpusOfNode(ApiModel):
     """The GPUs of a node."""
 
-    node_name: str = Field(examples=["node-1"])
+    name: str = Field(alias="nodeName", examples=["node-1"])
     gpu_count: int = Field(examples=[8])
     gpus: list[NodeGpu]
-
-    @classmethod
-    def of(cls, node: NodeGpus) -> GpusOfNode:
-        """Return the GPUs of a node, healthy or not."""
-        return cls(node_name=node.node, gpu_count=node.total, gpus=NodeGpu.of(node.gpus))
 
 
 class GpuPage(ApiModel):
@@ -311,26 +276,15 @@ class GpuPage(ApiModel):
 class GpuTypeItem(ApiModel):
     """A GPU type: the number of GPUs, and their nodes and pools. Use is null if pods may not be read."""
 
-    gpu_type: str = Field(description="`unknown` for GPUs of nodes without a label for it.", examples=["a100-80g"])
+    name: str = Field(
+        alias="gpuType", description="`unknown` for GPUs of nodes without a label for it.", examples=["a100-80g"]
+    )
     vendors: list[str] = Field(examples=[["nvidia"]])
-    gpu_total: int = Field(examples=[24])
-    gpu_used: int | None = Field(description="GPUs that pods request.", examples=[16])
-    gpu_free: int | None = Field(description="GPUs that no pod requests.", examples=[8])
+    total: int = Field(alias="gpuTotal", examples=[24])
+    used: int | None = Field(alias="gpuUsed", description="GPUs that pods request.", examples=[16])
+    free: int | None = Field(alias="gpuFree", description="GPUs that no pod requests.", examples=[8])
     nodes: list[str] = Field(examples=[["node-1", "node-2"]])
-    bound_pools: list[str] = Field(examples=[["training-pool"]])
-
-    @classmethod
-    def of(cls, item: GpuType) -> GpuTypeItem:
-        """Return the list item of a type."""
-        return cls(
-            gpu_type=item.name,
-            vendors=list(item.vendors),
-            gpu_total=item.total,
-            gpu_used=item.used,
-            gpu_free=item.free,
-            nodes=list(item.nodes),
-            bound_pools=list(item.pools),
-        )
+    pools: list[str] = Field(alias="boundPools", examples=[["training-pool"]])
 
 
 class GpuTypeList(ApiModel):
@@ -340,16 +294,16 @@ class GpuTypeList(ApiModel):
     items: list[GpuTypeItem]
 
 
-def node_list(nodes: Iterable[NodeRow]) -> dict[str, Any]:
+def node_list(nodes: Iterable[NodeDetails | NodeItem]) -> dict[str, Any]:
     """Return the JSON of ``get nodes``."""
-    return listed(NodeItem.of(node).as_json() for node in nodes)
+    return listed(NodeItem.model_validate(node).as_json() for node in nodes)
 
 
-def gpu_list(nodes: Iterable[NodeGpus]) -> dict[str, Any]:
+def gpu_list(nodes: Iterable[NodeDetails | GpusOfNode]) -> dict[str, Any]:
     """Return the JSON of ``get nodes --gpu-detail``."""
-    return listed(GpusOfNode.of(node).as_json() for node in nodes)
+    return listed(GpusOfNode.model_validate(node).as_json() for node in nodes)
 
 
-def gpu_type_list(types: Iterable[GpuType]) -> dict[str, Any]:
+def gpu_type_list(types: Iterable[GpuType | GpuTypeItem]) -> dict[str, Any]:
     """Return the JSON of ``get gpu-types``."""
-    return listed(GpuTypeItem.of(item).as_json() for item in types)
+    return listed(GpuTypeItem.model_validate(item).as_json() for item in types)

@@ -10,8 +10,9 @@ from pydantic import Field
 from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
-from gpuctl.api.node_answers import LabelPair
-from gpuctl.reading.label_rows import GpuLabelRow, LabelRow
+from gpuctl.api.node_answers import LabelPair, Labels
+from gpuctl.reading.label_rows import LabelRow
+from gpuctl.reading.node_rows import NodeDetails
 
 MOST_NODES = 500
 """Maximum number of nodes in one request."""
@@ -136,14 +137,9 @@ class DeletedLabel(ApiModel):
 class NodeLabel(ApiModel):
     """A label of a node."""
 
-    node_name: str = Field(examples=["node-1"])
-    label_key: str = Field(examples=["nvidia.com/gpu-type"])
-    label_value: str = Field(examples=["a100-80g"])
-
-    @classmethod
-    def of(cls, label: LabelRow) -> NodeLabel:
-        """Return the list item of a label."""
-        return cls(node_name=label.node, label_key=label.key, label_value=label.value)
+    node: str = Field(alias="nodeName", examples=["node-1"])
+    key: str = Field(alias="labelKey", examples=["nvidia.com/gpu-type"])
+    value: str = Field(alias="labelValue", examples=["a100-80g"])
 
 
 class LabelPage(ApiModel):
@@ -157,7 +153,7 @@ class DatedLabel(LabelPair):
     """A label, and the latest time since which it has had this value."""
 
     created_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
-    last_updated_at: str | None = Field(examples=["2024-06-01T09:30:00Z"])
+    updated_at: str | None = Field(alias="lastUpdatedAt", examples=["2024-06-01T09:30:00Z"])
 
 
 class KeptLabel(ApiModel):
@@ -169,29 +165,16 @@ class KeptLabel(ApiModel):
     @classmethod
     def of(cls, label: LabelRow) -> KeptLabel:
         """Return a label with its times."""
-        dated = DatedLabel(
-            key=label.key, value=label.value, created_at=label.created_at, last_updated_at=label.updated_at
-        )
-        return cls(node_name=label.node, label=dated)
+        return cls(node_name=label.node, label=DatedLabel.model_validate(label))
 
 
 class GpuLabels(ApiModel):
     """The GPU type labels of a node, those that jobs select on first."""
 
-    node_name: str = Field(examples=["node-1"])
-    gpu_labels: list[LabelPair]
+    name: str = Field(alias="nodeName", examples=["node-1"])
+    gpu_labels: Labels
     gpu_type: str | None = Field(examples=["a100-80g"])
     bound_pools: list[str] = Field(examples=[["training-pool"]])
-
-    @classmethod
-    def of(cls, node: GpuLabelRow) -> GpuLabels:
-        """Return the GPU type labels of a node."""
-        return cls(
-            node_name=node.node,
-            gpu_labels=LabelPair.of(node.labels),
-            gpu_type=node.gpu_type,
-            bound_pools=[node.pool],
-        )
 
 
 class GpuLabelPage(ApiModel):
@@ -201,11 +184,11 @@ class GpuLabelPage(ApiModel):
     items: list[GpuLabels]
 
 
-def label_list(labels: Iterable[LabelRow]) -> dict[str, Any]:
+def label_list(labels: Iterable[LabelRow | NodeLabel]) -> dict[str, Any]:
     """Return the JSON of ``get labels NODE``, and of all labels of a node in the REST API."""
-    return listed(NodeLabel.of(label).as_json() for label in labels)
+    return listed(NodeLabel.model_validate(label).as_json() for label in labels)
 
 
-def gpu_label_list(nodes: Iterable[GpuLabelRow]) -> dict[str, Any]:
+def gpu_label_list(nodes: Iterable[NodeDetails | GpuLabels]) -> dict[str, Any]:
     """Return the JSON of ``get labels --all``."""
-    return listed(GpuLabels.of(node).as_json() for node in nodes)
+    return listed(GpuLabels.model_validate(node).as_json() for node in nodes)

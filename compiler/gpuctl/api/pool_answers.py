@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic
+from typing import Annotated, Any, Generic
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import Holder, HoldingPod, JobOnNodes
-from gpuctl.reading.pool_rows import PoolFacts, PoolStatus
+from gpuctl.reading.pool_rows import PoolState, PoolStatus
 
 
 class PoolQuota(ApiModel):
@@ -34,13 +34,8 @@ class PoolCounts(ApiModel):
 class PoolItem(PoolCounts):
     """A pool of a list. GPUs are null if pods may not be read."""
 
-    gpu_type: list[str] = Field(examples=[["a100-80g", "a100-40g"]])
+    gpu_types: Annotated[list[str], BeforeValidator(list)] = Field(alias="gpuType", examples=[["a100-80g", "a100-40g"]])
     status: PoolStatus = Field(examples=["active"])
-
-    @classmethod
-    def of(cls, pool: PoolFacts) -> PoolItem:
-        """Return the list item of a pool in the REST API."""
-        return cls(**_counts(pool), gpu_type=list(pool.gpu_types), status=pool.status)
 
 
 class PoolList(ApiModel):
@@ -53,17 +48,19 @@ class PoolList(ApiModel):
 class PoolFields(PoolCounts, Generic[Holder]):
     """The fields of one pool that the command line and the REST API share."""
 
-    gpu_type: dict[str, int] = Field(
-        description="GPU type -> number of GPUs.", examples=[{"a100-80g": 24, "a100-40g": 8}]
+    gpu_types: dict[str, int] = Field(
+        alias="gpuType", description="GPU type -> number of GPUs.", examples=[{"a100-80g": 24, "a100-40g": 8}]
     )
     status: PoolStatus = Field(examples=["active"])
     nodes: list[str] = Field(examples=[["node-1", "node-2", "node-3"]])
     quota: PoolQuota
     jobs: list[Holder] | None = Field(description="Jobs in it that the caller may see.")
-    missing_nodes: list[str] = Field(
-        description="Nodes of its definition that are not in the pool.", examples=[["node-9"]]
+    missing: list[str] = Field(
+        alias="missingNodes",
+        description="Nodes of its definition that are not in the pool.",
+        examples=[["node-9"]],
     )
-    waiting_jobs: list[Holder] | None = Field(description="Jobs of the pool that wait.")
+    waiting: list[Holder] | None = Field(alias="waitingJobs", description="Jobs of the pool that wait.")
     is_defined: bool = Field(description="True if it has a definition; false if it only has nodes.", examples=[True])
 
 
@@ -77,25 +74,6 @@ class PoolDetail(PoolFields[JobOnNodes]):
 class PoolReport(PoolFields[HoldingPod]):
     """A pool in ``gpuctl describe pool``; its jobs are listed as pods."""
 
-    @classmethod
-    def of(cls, pool: PoolFacts) -> PoolReport:
-        """Return a pool with its pods."""
-        jobs, waiting = HoldingPod.all_of(pool.jobs), HoldingPod.all_of(pool.waiting)
-        return cls(**fields_without_jobs(pool), jobs=jobs, waiting_jobs=waiting)
-
-
-def fields_without_jobs(pool: PoolFacts) -> dict[str, Any]:
-    """Return the fields of a pool, except the jobs in it."""
-    return {
-        **_counts(pool),
-        "gpu_type": dict(pool.gpu_types),
-        "status": pool.status,
-        "nodes": pool.nodes,
-        "quota": PoolQuota(max_jobs=pool.max_jobs, max_gpu_per_job=pool.max_gpu_per_job),
-        "missing_nodes": list(pool.missing),
-        "is_defined": pool.is_defined,
-    }
-
 
 class ListedPool(PoolItem):
     """A pool of ``gpuctl get pools -o json``."""
@@ -105,27 +83,6 @@ class ListedPool(PoolItem):
     jobs: list[HoldingPod] | None
 
 
-def pool_list(pools: Iterable[PoolFacts]) -> dict[str, Any]:
+def pool_list(pools: Iterable[PoolState | PoolReport]) -> dict[str, Any]:
     """Return the JSON of ``get pools``; GPU types without their counts."""
-    return listed(
-        ListedPool(
-            **_counts(pool),
-            gpu_type=list(pool.gpu_types),
-            status=pool.status,
-            nodes=pool.nodes,
-            quota=PoolQuota(max_jobs=pool.max_jobs, max_gpu_per_job=pool.max_gpu_per_job),
-            jobs=HoldingPod.all_of(pool.jobs),
-        ).as_json()
-        for pool in pools
-    )
-
-
-def _counts(pool: PoolFacts) -> dict[str, Any]:
-    return {
-        "name": pool.name,
-        "description": pool.description,
-        "gpu_total": pool.gpu_total,
-        "gpu_used": pool.gpu_used,
-        "gpu_free": pool.gpu_free,
-        "gpu_unavailable": pool.gpu_unavailable,
-    }
+    return listed(ListedPool.model_validate(pool, from_attributes=True).as_json() for pool in pools)

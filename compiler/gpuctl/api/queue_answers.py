@@ -7,29 +7,28 @@ from typing import Any
 
 from pydantic import Field
 
-from gpuctl.api.base_models import ApiModel
-from gpuctl.api.json_values import number
+from gpuctl.api.base_models import Amount, SharedModel
 from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.queue_position import QueueClaim, QueueQuota
 from gpuctl.reading.queue_rows import LocalQueue, Queue, QueueRow
 
 
-class QueueResource(ApiModel):
+class QueueResource(SharedModel):
     """The quota of a queue for one resource in one flavor. `name`: cpu, memory, gpu, or Kubernetes' name."""
 
     resource: str = Field(examples=["nvidia.com/gpu"])
     name: str = Field(examples=["gpu"])
     flavor: str = Field(description="The ResourceFlavor of Kueue.", examples=["a100"])
-    total: int | float = Field(description="The queue's own quota.", examples=[16])
-    used: int | float = Field(description="Held by admitted jobs.", examples=[20])
-    borrowed: int | float = Field(description="The used amount above the own quota.", examples=[4])
-    borrowing_limit: int | float | None = Field(description="Null for no limit of its own.", examples=[8])
-    free: int | float | None = Field(
+    total: Amount = Field(description="The queue's own quota.", examples=[16])
+    used: Amount = Field(description="Held by admitted jobs.", examples=[20])
+    borrowed: Amount = Field(description="The used amount above the own quota.", examples=[4])
+    borrowing_limit: Amount | None = Field(description="Null for no limit of its own.", examples=[8])
+    free: Amount | None = Field(
         description="Available without preemption, with what the cohort lends; null if the cohort may not be read.",
         examples=[0],
     )
-    most: int | float | None = Field(description="Available if nothing else runs; null as `free`.", examples=[24])
+    most: Amount | None = Field(description="Available if nothing else runs; null as `free`.", examples=[24])
 
     @classmethod
     def of(cls, quota: QueueQuota, gpus: PlatformGpus) -> QueueResource:
@@ -39,25 +38,25 @@ class QueueResource(ApiModel):
             resource=resource,
             name=_name(resource, gpus),
             flavor=quota.slot.flavor,
-            total=number(quota.nominal),
-            used=number(quota.used),
-            borrowed=number(quota.borrowed),
-            borrowing_limit=number(quota.borrowing_limit),
-            free=number(quota.free),
-            most=number(quota.most),
+            total=quota.nominal,
+            used=quota.used,
+            borrowed=quota.borrowed,
+            borrowing_limit=quota.borrowing_limit,
+            free=quota.free,
+            most=quota.most,
         )
 
 
-class QueueUse(ApiModel):
+class QueueUse(SharedModel):
     """The quota that jobs of a LocalQueue hold of one flavor."""
 
     resource: str = Field(examples=["nvidia.com/gpu"])
     name: str = Field(description="cpu, memory, gpu, or Kubernetes' name.", examples=["gpu"])
     flavor: str = Field(description="The ResourceFlavor of Kueue.", examples=["a100"])
-    used: int | float = Field(examples=[8])
+    used: Amount = Field(examples=[8])
 
 
-class QueueEntrance(ApiModel):
+class QueueEntrance(SharedModel):
     """A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other tools; numbers
     are null before it has counted them.
     """
@@ -83,15 +82,13 @@ class QueueEntrance(ApiModel):
             reserving_workloads=place.reserving,
             admitted_workloads=place.admitted,
             resources=[
-                QueueUse(
-                    resource=slot.resource, name=_name(slot.resource, gpus), flavor=slot.flavor, used=number(amount)
-                )
+                QueueUse(resource=slot.resource, name=_name(slot.resource, gpus), flavor=slot.flavor, used=amount)
                 for slot, amount in place.used
             ],
         )
 
 
-class QueueFields(ApiModel):
+class QueueFields(SharedModel):
     """Fields of every response about a ClusterQueue."""
 
     name: str = Field(examples=["research"])
@@ -119,7 +116,7 @@ class QueueItem(QueueFields):
         return cls(**_fields(row, gpus))
 
 
-class QueueList(ApiModel):
+class QueueList(SharedModel):
     """The list of queues."""
 
     items: list[QueueItem]
@@ -127,13 +124,13 @@ class QueueList(ApiModel):
     notes: list[str] = Field(description="Notes about objects that could not be read.", examples=[[]])
 
     @classmethod
-    def of(cls, rows: Iterable[QueueRow], gpus: PlatformGpus, notes: Sequence[str]) -> QueueList:
+    def of(cls, items: Iterable[QueueItem], notes: Sequence[str]) -> QueueList:
         """Return the JSON model of a list of queues."""
-        items = [QueueItem.of(row, gpus) for row in rows]
-        return cls(items=items, total=len(items), notes=list(notes))
+        found = list(items)
+        return cls(items=found, total=len(found), notes=list(notes))
 
 
-class QueueJob(ApiModel):
+class QueueJob(SharedModel):
     """A job of a queue. The kind is that of the object for jobs that gpuctl does not manage."""
 
     kind: str = Field(examples=["training"])

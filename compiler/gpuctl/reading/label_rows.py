@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
@@ -24,20 +23,6 @@ class LabelRow:
     value: str
     created_at: str | None
     updated_at: str | None
-
-
-class GpuLabelRow(NamedTuple):
-    """The labels of a node that name a GPU type, those that jobs select on first."""
-
-    node: str
-    labels: Mapping[str, str]
-    gpu_type: str | None
-    pool: str
-
-
-def gpu_label_row(node: NodeDetails) -> GpuLabelRow:
-    """Return the GPU labels of a node."""
-    return GpuLabelRow(node.name, node.gpu_labels, node.gpu_type, node.pool)
 
 
 def labels_with(nodes: Iterable[Object], key: str) -> list[LabelRow]:

@@ -80,12 +80,25 @@ class Namespace:
         return sum(item.gpu for item in self.holders if item.node)
 
     @property
+    def pods(self) -> int:
+        """Return the number of pods that hold or wait for resources."""
+        return len(self.holders)
+
+    @property
+    def running_jobs(self) -> list[PodOnNode]:
+        """Return the pods on nodes."""
+        return [item for item in self.holders if item.node]
+
+    @property
+    def waiting_jobs(self) -> list[PodOnNode]:
+        """Return the pods that wait for a node."""
+        return [item for item in self.holders if not item.node]
+
+    @property
     def row(self) -> NamespaceRow:
         """Return the namespace as a list shows it."""
         quotas = tuple(quota.name for quota in self.quotas if quota.is_ours)
-        return NamespaceRow(
-            self.name, self.status, self.created_at, self.jobs, len(self.holders), self.gpu_used, quotas
-        )
+        return NamespaceRow(self.name, self.status, self.created_at, self.jobs, self.pods, self.gpu_used, quotas)
 
     @property
     def is_of_interest(self) -> bool:

@@ -53,31 +53,6 @@ class GpuOnNode(NamedTuple):
     memory: str | None = None
 
 
-class NodeGpus(NamedTuple):
-    """The GPUs of a node. ``total`` includes faulty ones and may exceed the number of listed GPUs."""
-
-    node: str
-    total: int
-    gpus: list[GpuOnNode]
-
-
-class NodeRow(NamedTuple):
-    """A node in a list. ``cpu`` and ``memory`` are allocatable, ``kubernetes`` is the status that kubectl prints."""
-
-    name: str
-    status: NodeStatus
-    pool: str
-    gpu_type: str | None
-    gpu_total: int
-    gpu_used: int | None
-    gpu_free: int | None
-    cpu: str
-    memory: str
-    created_at: str | None
-    address: str | None
-    kubernetes: str
-
-
 @dataclass(frozen=True)
 class NodeDetails:
     """A node.
@@ -132,7 +107,7 @@ class NodeDetails:
     @property
     def has_gpus(self) -> bool:
         """Return True if the node has GPUs, working or not."""
-        return bool(self.gpu_total or self.broken_gpus)
+        return self.gpu_count > 0
 
     @property
     def gpus(self) -> list[GpuOnNode]:
@@ -146,27 +121,24 @@ class NodeDetails:
         return [GpuOnNode(f"gpu-{index}", self.gpu_type, state) for index, state in enumerate(states)]
 
     @property
-    def gpus_one_by_one(self) -> NodeGpus:
-        """Return the GPUs one by one, with their total number."""
-        return NodeGpus(self.name, self.gpu_total + self.broken_gpus, self.gpus)
+    def gpu_count(self) -> int:
+        """Return the number of GPUs, working or not. It may exceed the number of listed GPUs."""
+        return self.gpu_total + self.broken_gpus
 
     @property
-    def row(self) -> NodeRow:
-        """Return the node as a list shows it."""
-        return NodeRow(
-            self.name,
-            self.status,
-            self.pool,
-            self.gpu_type,
-            self.gpu_total,
-            self.gpu_used,
-            self.gpu_free,
-            format_amount("cpu", self.amount("cpu")[0]),
-            format_amount("memory", self.amount("memory")[0]),
-            self.created_at,
-            self.address,
-            self.kubernetes,
-        )
+    def cpu(self) -> str:
+        """Return the allocatable cores."""
+        return format_amount("cpu", self.amount("cpu")[0])
+
+    @property
+    def memory(self) -> str:
+        """Return the allocatable memory."""
+        return format_amount("memory", self.amount("memory")[0])
+
+    @property
+    def bound_pools(self) -> list[str]:
+        """Return the pool of the node, as a list."""
+        return [self.pool]
 
     def amount(self, resource: str) -> tuple[Fraction, Fraction | None]:
         """Return the allocatable and the requested amount of a resource."""

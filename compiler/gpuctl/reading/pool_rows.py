@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -22,24 +22,11 @@ PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
 DEFAULT_DESCRIPTION = "nodes that are in no pool"
 
 
-class PoolFacts(NamedTuple):
-    """A pool as lists and descriptions show it. ``jobs`` are the pods on its nodes."""
+class PoolBounds(NamedTuple):
+    """The limits of a pool: unfinished jobs in it, and GPUs of one job; None for no limit."""
 
-    name: str
-    description: str | None
-    status: PoolStatus
-    gpu_total: int
-    gpu_used: int | None
-    gpu_free: int | None
-    gpu_unavailable: int | None
-    gpu_types: Mapping[str, int]
-    nodes: list[str]
     max_jobs: int | None
     max_gpu_per_job: int | None
-    jobs: Sequence[PodOnNode] | None
-    missing: Sequence[str]
-    waiting: Sequence[PodOnNode] | None
-    is_defined: bool
 
 
 @dataclass(frozen=True)
@@ -53,17 +40,16 @@ class PoolState:
 
     name: str
     description: str | None
-    nodes: tuple[NodeDetails, ...]
+    members: tuple[NodeDetails, ...]
     missing: tuple[str, ...]
-    max_jobs: int | None
-    max_gpu_per_job: int | None
+    quota: PoolBounds
     waiting: tuple[PodOnNode, ...] | None
     is_defined: bool
 
     @property
     def status(self) -> PoolStatus:
         """Return ``active`` if a node is active, otherwise the best status of its nodes; ``empty`` without nodes."""
-        found = {node.status for node in self.nodes}
+        found = {node.status for node in self.members}
         for status in STATUSES:
             if status in found:
                 return status
@@ -72,30 +58,30 @@ class PoolState:
     @property
     def gpu_total(self) -> int:
         """Return the number of GPUs on its nodes."""
-        return sum(node.gpu_total for node in self.nodes)
+        return sum(node.gpu_total for node in self.members)
 
     @property
     def gpu_used(self) -> int | None:
         """Return the number of GPUs that pods on its nodes request; None if pods may not be read."""
-        return None if self.waiting is None else sum(node.gpu_used or 0 for node in self.nodes)
+        return None if self.waiting is None else sum(node.gpu_used or 0 for node in self.members)
 
     @property
     def gpu_free(self) -> int | None:
         """Return the number of GPUs that no pod requests; None if pods may not be read."""
-        return None if self.waiting is None else sum(node.gpu_free or 0 for node in self.nodes)
+        return None if self.waiting is None else sum(node.gpu_free or 0 for node in self.members)
 
     @property
     def gpu_unavailable(self) -> int | None:
         """Return the number of free GPUs on nodes that are cordoned or not ready; None if pods may not be read."""
         if self.waiting is None:
             return None
-        return sum(node.gpu_free or 0 for node in self.nodes if node.status != "active")
+        return sum(node.gpu_free or 0 for node in self.members if node.status != "active")
 
     @property
     def gpu_types(self) -> dict[str, int]:
         """Return GPU type -> number of GPUs."""
         found: dict[str, int] = {}
-        for node in self.nodes:
+        for node in self.members:
             if node.gpu_total or node.gpu_type:
                 kind = node.gpu_type or UNKNOWN
                 found[kind] = found.get(kind, 0) + node.gpu_total
@@ -104,28 +90,12 @@ class PoolState:
     @property
     def jobs(self) -> list[PodOnNode] | None:
         """Return the pods on its nodes; None if pods may not be read."""
-        return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
+        return None if self.waiting is None else [found for node in self.members for found in node.holders or ()]
 
     @property
-    def row(self) -> PoolFacts:
-        """Return the pool as lists and descriptions show it."""
-        return PoolFacts(
-            self.name,
-            self.description,
-            self.status,
-            self.gpu_total,
-            self.gpu_used,
-            self.gpu_free,
-            self.gpu_unavailable,
-            self.gpu_types,
-            [node.name for node in self.nodes],
-            self.max_jobs,
-            self.max_gpu_per_job,
-            self.jobs,
-            self.missing,
-            self.waiting,
-            self.is_defined,
-        )
+    def nodes(self) -> list[str]:
+        """Return the names of its nodes."""
+        return [node.name for node in self.members]
 
 
 def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
@@ -171,7 +141,7 @@ def _pool(
 ) -> PoolState:
     definition = definition_of(definition_map) if definition_map is not None else {}
     quota, named = definition.get("quota"), definition.get("nodes")
-    quota = quota if isinstance(quota, dict) else {}
+    limits = quota if isinstance(quota, dict) else {}
     here = {node.name for node in nodes}
     description = DEFAULT_DESCRIPTION if name == DEFAULT_POOL else None
     if definition_map is not None:
@@ -181,8 +151,7 @@ def _pool(
         description,
         tuple(nodes),
         tuple(sorted(str(node) for node in named if node not in here)) if isinstance(named, dict) else (),
-        quota.get("maxJobs"),
-        quota.get("maxGpuPerJob"),
+        PoolBounds(limits.get("maxJobs"), limits.get("maxGpuPerJob")),
         None if waiting is None else tuple(item for item in waiting if (item.pool or DEFAULT_POOL) == name),
         definition_map is not None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Protocol, TypeVar
 
 from gpuctl.capacity.queue_limits import queue_amounts
 from gpuctl.language.device_drivers import class_limit
@@ -26,6 +27,33 @@ _PLAIN = {
     "count/pods": "pods",
 }
 _UNITS = {"cpu": "cores", "memory": "bytes"}
+TotalAndUsed = tuple[Fraction | None, Fraction | None]
+
+
+class NamedQuota(Protocol):
+    """The name and the namespace of a quota."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=NamedQuota)
+
+
+class LimitAmounts(Protocol):
+    """The name and the amounts of a limit."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def total(self) -> Fraction: ...
+
+    @property
+    def used(self) -> Fraction | None: ...
 
 
 @dataclass(frozen=True)
@@ -94,15 +122,20 @@ class QuotaState:
         """Return ``full`` if one limit is used up, otherwise ``ok``."""
         return "full" if any(limit.is_full for limit in self.limits) else "ok"
 
-    def amount(self, name: str) -> tuple[Fraction | None, Fraction | None]:
+    def amount(self, name: str) -> TotalAndUsed:
         """Return total and use of all limits with a name; (None, None) without such a limit."""
-        found = [limit for limit in self.limits if limit.name == name]
-        if not found:
-            return None, None
-        used = [limit.used for limit in found if limit.used is not None]
-        return sum((limit.total for limit in found), Fraction(0)), (
-            sum(used, Fraction(0)) if len(used) == len(found) else None
-        )
+        return limit_sums(self.limits, name)
+
+
+def limit_sums(limits: Iterable[LimitAmounts], name: str) -> TotalAndUsed:
+    """Return total and use of all limits with a name; (None, None) without such a limit."""
+    found = [limit for limit in limits if limit.name == name]
+    if not found:
+        return None, None
+    used = [limit.used for limit in found if limit.used is not None]
+    return sum((limit.total for limit in found), Fraction(0)), (
+        sum(used, Fraction(0)) if len(used) == len(found) else None
+    )
 
 
 def read_quotas(
@@ -142,7 +175,7 @@ def read_quotas(
     return sorted(found.values(), key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
 
 
-def select_quotas(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
+def select_quotas(quotas: Iterable[Named], name: str) -> list[Named]:
     """Return the quotas of a namespace; if it has none, those of a quota document with this name."""
     quotas = list(quotas)
     return [quota for quota in quotas if quota.namespace == name] or [quota for quota in quotas if quota.name == name]

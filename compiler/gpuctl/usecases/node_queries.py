@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuctl.hints import NodeLabelsHint
 from gpuctl.kube.api_errors import NotThere
@@ -11,9 +12,9 @@ from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.reading import inventory
-from gpuctl.reading.label_rows import GpuLabelRow, GpuType, LabelRow, gpu_label_row, gpu_types, labels_with, node_labels
+from gpuctl.reading.label_rows import GpuType, LabelRow, gpu_types, labels_with, node_labels
 from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import NodeDetails, NodeGpus, NodeRow, read_nodes
+from gpuctl.reading.node_rows import NodeDetails, read_nodes
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_nodes import (
@@ -25,6 +26,10 @@ from gpuctl.usecases.service_nodes import (
     labels_of_service,
     nodes_of_service,
 )
+
+if TYPE_CHECKING:
+    from gpuctl.api.node_answers import GpusOfNode, GpuTypeItem, NodeItem
+    from gpuctl.api.node_label_answers import GpuLabels, NodeLabel
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,11 @@ class NodeListing:
     :param gpus: the GPUs of the nodes, if the query includes them.
     """
 
-    nodes: list[NodeRow]
-    others: list[NodeRow]
+    nodes: Sequence[NodeDetails | NodeItem]
+    others: Sequence[NodeDetails | NodeItem]
     query: NodeQuery
-    labels: list[LabelRow]
-    gpus: list[NodeGpus]
+    labels: Sequence[LabelRow | NodeLabel]
+    gpus: Sequence[NodeDetails | GpusOfNode]
 
 
 def list_nodes(reader: ReadContext, query: NodeQuery) -> NodeListing:
@@ -82,16 +87,16 @@ def list_nodes(reader: ReadContext, query: NodeQuery) -> NodeListing:
     chosen = select_nodes(states, query, gpus)
     rows = labels_with((node.object for node in chosen), query.label) if query.label is not None else ()
     return NodeListing(
-        [node.row for node in chosen],
-        [node.row for node in states],
+        chosen,
+        states,
         query,
         list(rows),
-        [node.gpus_one_by_one for node in chosen if node.has_gpus] if query.gpus else [],
+        [node for node in chosen if node.has_gpus] if query.gpus else [],
     )
 
 
 def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: PlatformGpus) -> NodeListing:
-    labels = []
+    labels: list[NodeLabel] = []
     if query.label is None and query.gpu_type and "/" in query.gpu_type and "=" not in query.gpu_type:
         labels = label_of_service(service, query.gpu_type)
         if labels or gpus.is_label(query.gpu_type):
@@ -111,7 +116,7 @@ def _list_by_service(service: ServiceClient, query: NodeQuery, gpus: PlatformGpu
         others,
         query,
         [row for row in labels if row.node in chosen],
-        [item for item in gpus_of_service(service) if item.node in chosen] if query.gpus else [],
+        [item for item in gpus_of_service(service) if item.name in chosen] if query.gpus else [],
     )
 
 
@@ -136,7 +141,7 @@ def _takes(wanted: NodeQuery, node: NodeDetails, gpus: PlatformGpus) -> bool:
     )
 
 
-def list_labels(reader: ReadContext, names: Sequence[str], key: str | None = None) -> list[LabelRow]:
+def list_labels(reader: ReadContext, names: Sequence[str], key: str | None = None) -> Sequence[LabelRow | NodeLabel]:
     """Return the labels of nodes, or one label of them; without names those of all nodes.
 
     :raises NotThere: a node does not exist, or a named node lacks the label.
@@ -198,19 +203,20 @@ def labels_of_node(session: Session, name: str) -> list[LabelRow] | None:
     return None if node is None else node_labels(node)
 
 
-def list_gpu_labels(reader: ReadContext) -> list[GpuLabelRow]:
+def list_gpu_labels(reader: ReadContext) -> Sequence[NodeDetails | GpuLabels]:
     """Return the GPU labels and pools of all nodes. Pods are not read."""
     if reader.service is not None:
         return gpu_labels_of_service(reader.service)
     found = inventory.read_inventory(reader.scope, reader.keys, pods=False)
-    return [gpu_label_row(node) for node in read_nodes(found.nodes, None, reader.keys, PlatformGpus(reader.settings))]
+    return read_nodes(found.nodes, None, reader.keys, PlatformGpus(reader.settings))
 
 
-def list_gpu_types(reader: ReadContext, names: Sequence[str] = ()) -> list[GpuType]:
+def list_gpu_types(reader: ReadContext, names: Sequence[str] = ()) -> Sequence[GpuType | GpuTypeItem]:
     """Return the GPU types of nodes, or those with the given names, ignoring case.
 
     :raises NotThere: one of the names does not exist.
     """
+    types: Sequence[GpuType | GpuTypeItem]
     if reader.service is not None:
         types = gpu_types_of_service(reader.service)
     else:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.reading import inventory
-from gpuctl.reading.node_rows import NodeRow
-from gpuctl.reading.pool_rows import PoolFacts, PoolState, read_pools
+from gpuctl.reading.node_rows import NodeDetails
+from gpuctl.reading.pool_rows import PoolState, read_pools
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_nodes import nodes_of_service, pool_names_of_service, pools_of_service
+
+if TYPE_CHECKING:
+    from gpuctl.api.node_answers import NodeItem
+    from gpuctl.api.pool_answers import PoolReport
 
 
 class PoolView(NamedTuple):
     """A pool and its nodes. In a list from a service, only pools with GPUs on unschedulable nodes have ``nodes``."""
 
-    pool: PoolFacts
-    nodes: list[NodeRow]
+    pool: PoolState | PoolReport
+    nodes: Sequence[NodeDetails | NodeItem]
 
 
 def list_pools(reader: ReadContext, names: Sequence[str] = ()) -> list[PoolView]:
@@ -55,7 +59,7 @@ def _views(reader: ReadContext, names: Sequence[str], *, with_nodes: bool) -> li
         ]
     pools = pool_states(reader)
     check_names("pool", names, [pool.name for pool in pools])
-    return [PoolView(pool.row, [node.row for node in pool.nodes]) for pool in pools if not names or pool.name in names]
+    return [PoolView(pool, pool.members) for pool in pools if not names or pool.name in names]
 
 
 def pool_states(reader: ReadContext) -> list[PoolState]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuctl.apply.plan import admin_deletion
 from gpuctl.capacity.pod_requests import pod_requests
@@ -20,16 +21,22 @@ from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceRefusal
 from gpuctl.usecases.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service
 
+if TYPE_CHECKING:
+    from gpuctl.api.namespace_answers import NamespaceDetail, NamespaceItem
+    from gpuctl.api.node_answers import HoldingPod
+    from gpuctl.api.quota_answers import Quota
 
-def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> list[QuotaState]:
+AnyQuota = TypeVar("AnyQuota", "QuotaState", "Quota")
+
+
+def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> Sequence[QuotaState | Quota]:
     """Return the quotas of users (namespaces) or quota documents; all without names.
 
     :raises NotThere: a name has no quota.
     :raises ClusterError: quotas may not be listed.
     """
     if reader.service is not None:
-        there = quotas_of_service(reader.service, reader.scope.namespace)
-        return _named_quotas(there, names)
+        return _named_quotas(quotas_of_service(reader.service, reader.scope.namespace), names)
     label = reader.settings.label("quota")
     try:
         if names and reader.scope.namespace is None:
@@ -53,28 +60,29 @@ def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> list[QuotaSta
     return _named_quotas([quota for quota in there if within in (None, quota.namespace)], names)
 
 
-def _named_quotas(there: list[QuotaState], names: Sequence[str]) -> list[QuotaState]:
+def _named_quotas(there: list[AnyQuota], names: Sequence[str]) -> list[AnyQuota]:
     """Return the quotas of users or of quota documents with these names; all without names.
 
     :raises NotThere: a name has no quota.
     """
     if not names:
         return there
-    found: dict[tuple[str, str], QuotaState] = {}
+    found: list[AnyQuota] = []
     for name in names:
         own = select_quotas(there, name)
         if not own:
             known = {quota.namespace for quota in there} | {quota.name for quota in there}
             raise no_such("quota", name, known)
-        found.update({(quota.namespace, quota.object_name): quota for quota in own})
-    return list(found.values())
+        found += [quota for quota in own if quota not in found]
+    return found
 
 
-def quota_holders(reader: ReadContext, namespace: str) -> list[PodOnNode] | None:
+def quota_holders(reader: ReadContext, namespace: str) -> Sequence[PodOnNode | HoldingPod] | None:
     """Return the pods that a namespace's quota counts; None if they may not be read."""
     if reader.service is not None:
         try:
-            return list(namespace_of_service(reader.service, namespace).holders)
+            found = namespace_of_service(reader.service, namespace)
+            return [*found.running_jobs, *found.waiting_jobs]
         except ServiceRefusal as error:
             if error.status != 403:
                 raise
@@ -86,12 +94,15 @@ def quota_holders(reader: ReadContext, namespace: str) -> list[PodOnNode] | None
     return [pod_on_node(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
 
 
-def list_namespaces(reader: ReadContext, names: Sequence[str] = (), *, everything: bool = False) -> list[NamespaceRow]:
+def list_namespaces(
+    reader: ReadContext, names: Sequence[str] = (), *, everything: bool = False
+) -> Sequence[NamespaceRow | NamespaceItem]:
     """Return the namespaces that gpuctl created or that have its jobs or quotas, or only those with the given names.
 
     :param everything: return all namespaces.
     :raises NotThere: one of the names does not exist.
     """
+    rows: Sequence[NamespaceRow | NamespaceItem]
     if reader.service is not None:
         rows = namespaces_of_service(reader.service, everything=everything or bool(names))
     else:
@@ -105,7 +116,7 @@ def list_namespaces(reader: ReadContext, names: Sequence[str] = (), *, everythin
     return [item for item in rows if not names or item.name in names]
 
 
-def describe_namespace(reader: ReadContext, name: str) -> Namespace:
+def describe_namespace(reader: ReadContext, name: str) -> Namespace | NamespaceDetail:
     """Return one namespace with its quotas and pods.
 
     :raises NotThere: it does not exist.

@@ -69,5 +69,5 @@ class FleetBoard:
     def _made(self, version: int) -> Fleet:
         with mirrored(self._connection, self._mirror, self._platform) as reader:
             pools = pool_states(reader)
-        nodes = sorted((node for pool in pools for node in pool.nodes), key=lambda node: node.name)
+        nodes = sorted((node for pool in pools for node in pool.members), key=lambda node: node.name)
         return Fleet(version, pools, {node.name: node for node in nodes})

@@ -22,7 +22,7 @@ from gpuctl.api.node_label_answers import (
     SetLabel,
     label_list,
 )
-from gpuctl.reading.label_rows import gpu_label_row, labels_with, node_labels
+from gpuctl.reading.label_rows import labels_with, node_labels
 from gpuctl.usecases.label_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
@@ -71,7 +71,7 @@ def label_of_nodes(
     """List the nodes that have a label, with its value."""
     check_labels({key: None})
     found = labels_with((node.object for node in visible_nodes(service, caller, "labels")), key)
-    return paged(found, page, size, lambda label: NodeLabel.of(label).as_json())
+    return paged(found, page, size, lambda label: NodeLabel.model_validate(label).as_json())
 
 
 @router.get("/nodes/labels/all", tags=["labels"], responses={200: {"model": GpuLabelPage}})
@@ -79,7 +79,7 @@ def label_of_nodes(
 def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
     """List the GPU type labels and the pool of each node."""
     found = visible_nodes(service, caller, "labels")
-    return paged(found, page, size, lambda node: GpuLabels.of(gpu_label_row(node)).as_json())
+    return paged(found, page, size, lambda node: GpuLabels.model_validate(node).as_json())
 
 
 @writes.post(

@@ -34,4 +34,4 @@ def namespace(
 ) -> dict[str, Any]:
     """Return a namespace: its limits, and its running and waiting jobs."""
     with service.read_context(caller) as reader:
-        return NamespaceDetail.of(describe_namespace(reader, name)).as_json()
+        return NamespaceDetail.model_validate(describe_namespace(reader, name)).as_json()

@@ -74,7 +74,7 @@ def list_of_nodes(
         require_access(caller, AccessRequest("get", "nodes", None, pool))
     query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)
     found = chosen_nodes(service, caller, query)
-    return paged(found, page, size, lambda node: NodeItem.of(node.row).as_json())
+    return paged(found, page, size, lambda node: NodeItem.model_validate(node).as_json())
 
 
 @router.get("/nodes/gpu-detail", tags=["nodes"], responses={200: {"model": GpuPage}})
@@ -94,7 +94,7 @@ def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageS
 def types_of_gpus(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """List the GPU types of the nodes, with their number of GPUs and their nodes."""
     types = gpu_types(visible_nodes(service, caller), PlatformGpus(service.platform))
-    return {"total": len(types), "items": [GpuTypeItem.of(item).as_json() for item in types]}
+    return {"total": len(types), "items": [GpuTypeItem.model_validate(item).as_json() for item in types]}
 
 
 @router.get("/nodes/{nodeName}", tags=["nodes"], responses={200: {"model": NodeDetail}})

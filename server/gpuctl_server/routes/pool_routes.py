@@ -21,7 +21,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
 def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """List the visible pools, by name. `default` has the nodes that are in no other pool."""
     pools = visible_pools(service, caller)
-    return {"total": len(pools), "items": [PoolItem.of(pool.row).as_json() for pool in pools]}
+    return {"total": len(pools), "items": [PoolItem.model_validate(pool).as_json() for pool in pools]}
 
 
 @router.get("/pools/{poolName}", tags=["pools"], responses={200: {"model": PoolDetail}})

@@ -9,13 +9,12 @@ from fastapi import Depends, Path
 
 from gpuctl.api.queue_answers import QueueDetail, QueueList
 from gpuctl.objects.api_resources import RESOURCES
-from gpuctl.reading.node_gpus import PlatformGpus
 from gpuctl.reading.queue_position import ReaderLimits
 from gpuctl.reading.queue_rows import QueueRow
 from gpuctl.usecases.queue_queries import describe_queue, list_queues
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.kubernetes import ClusterCaller
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router
 
 router = api_router()
 _WITHOUT_NAMESPACE = ("ClusterQueue", "Cohort")
@@ -26,8 +25,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 def list_of_queues(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
     with service.queue_context(caller) as reader:
-        rows = list_queues(reader, sees=_visible_to(caller), limits=_limits(caller))
-        return QueueList.of(rows, PlatformGpus(service.platform), reader.scope.notes).as_json()
+        return list_queues(reader, sees=_visible_to(caller), limits=_limits(caller)).as_json()
 
 
 @router.get("/queues/{queueName}", tags=["queues"], responses={200: {"model": QueueDetail}})
@@ -42,11 +40,8 @@ def one_queue(
     see.
     """
     with service.queue_context(caller) as reader:
-        queue = describe_queue(reader, name, sees=_visible_to(caller), limits=_limits(caller))
-        shown = queue._replace(
-            waiting=list(page_of(queue.waiting, page, pageSize)), admitted=list(page_of(queue.admitted, page, pageSize))
-        )
-        return QueueDetail.of(shown, PlatformGpus(service.platform), reader.scope.notes).as_json()
+        part = slice((page - 1) * pageSize, page * pageSize)
+        return describe_queue(reader, name, sees=_visible_to(caller), limits=_limits(caller), page=part).as_json()
 
 
 def _visible_to(caller: Caller) -> Callable[[QueueRow], bool]:

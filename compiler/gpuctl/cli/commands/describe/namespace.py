@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.api.namespace_answers import NamespaceAnswer
+from gpuctl.api.namespace_answers import NamespaceAnswer, NamespaceDetail
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota
@@ -30,11 +30,11 @@ def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     return show_named(name, "json" if as_json else output, where, describe_namespace, _answer, _show)
 
 
-def _answer(namespace: Namespace) -> dict[str, Any]:
-    return NamespaceAnswer.of(namespace).as_json()
+def _answer(namespace: Namespace | NamespaceDetail) -> dict[str, Any]:
+    return NamespaceAnswer.model_validate(namespace).as_json()
 
 
-def _show(_: ReadContext, namespace: Namespace) -> None:
+def _show(_: ReadContext, namespace: Namespace | NamespaceDetail) -> None:
     sections.show_facts(
         [
             ("Name", namespace.name),
@@ -48,7 +48,6 @@ def _show(_: ReadContext, namespace: Namespace) -> None:
     for quota in namespace.quotas:
         click.echo()
         show_quota(quota)
-    sections.show_holders("Running", [item for item in namespace.holders if item.node])
-    waiting = [item for item in namespace.holders if not item.node]
-    if waiting:
-        sections.show_holders("Waiting", waiting, where=False)
+    sections.show_holders("Running", namespace.running_jobs)
+    if namespace.waiting_jobs:
+        sections.show_holders("Waiting", namespace.waiting_jobs, where=False)

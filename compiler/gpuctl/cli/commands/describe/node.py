@@ -46,7 +46,7 @@ def _show(_: ReadContext, node: NodeReport) -> None:
     )
     sections.show_amounts("Resources", _amounts(node))
     sections.show_holders("Jobs", node.running_jobs, where=False)
-    sections.show_lines("Labels", (f"{label.key}={label.value}" for label in node.labels))
+    sections.show_lines("Labels", (f"{key}={value}" for key, value in node.labels.items()))
     sections.show_lines("Taints", map(_taint, k8s.taints))
     headers = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
     sections.show_section("Conditions", headers, map(_condition, k8s.conditions))
@@ -70,7 +70,7 @@ def _amounts(node: NodeReport) -> Iterator[tuple[str, Fraction, Fraction | None]
 
 
 def _gpu_type(node: NodeReport) -> str:
-    labels = [label.key for label in node.gpu_labels if label.value == node.gpu_type]
+    labels = [key for key, value in node.gpu_labels.items() if value == node.gpu_type]
     return f"{node.gpu_type} (label {labels[0]})" if labels else node.gpu_type or ""
 
 

@@ -30,7 +30,7 @@ def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
 
 
 def _answer(view: PoolView) -> dict[str, Any]:
-    return PoolReport.of(view.pool).as_json()
+    return PoolReport.model_validate(view.pool).as_json()
 
 
 def _show(_: ReadContext, view: PoolView) -> None:
@@ -46,8 +46,8 @@ def _show(_: ReadContext, view: PoolView) -> None:
         ("Status", sections.state(pool.status)),
         ("GPUs", gpus),
         ("GPU types", ", ".join(f"{name}: {number}" for name, number in pool.gpu_types.items())),
-        ("Job limit", format_count(pool.max_jobs) or "none"),
-        ("GPU limit per job", format_count(pool.max_gpu_per_job) or "none"),
+        ("Job limit", format_count(pool.quota.max_jobs) or "none"),
+        ("GPU limit per job", format_count(pool.quota.max_gpu_per_job) or "none"),
     ]
     if pool.missing:
         facts.append(("Missing nodes", ", ".join(pool.missing) + " (in its definition, but not in the pool)"))

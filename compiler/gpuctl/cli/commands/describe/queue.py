@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.api.queue_answers import QueueDetail
+from gpuctl.api.queue_answers import QueueDetail, QueueEntrance, QueueJob
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_queue
 from gpuctl.cli.options.document_options import namespace_option
@@ -12,9 +12,6 @@ from gpuctl.cli.options.reading_options import detail_options, open_context, rea
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.cli.output.printing import show_value
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.queue_position import QueueClaim
-from gpuctl.reading.queue_rows import LocalQueue, Queue
 from gpuctl.usecases.queue_queries import describe_queue
 
 _LOCAL = ("NAME", "NAMESPACE", "STATUS", "PENDING", "RESERVING", "ADMITTED", "USED", "REASON")
@@ -43,53 +40,47 @@ def command(
     output = "json" if as_json else output
     with open_context(kubeconfig, context, platform, namespace, as_json=output != "text") as read_context:
         queue = describe_queue(read_context, name.rpartition("/")[2])
-        gpus = PlatformGpus(read_context.settings)
         if output == "text":
-            _show(queue, gpus)
+            _show(queue)
         else:
-            show_value(QueueDetail.of(queue, gpus, read_context.scope.notes).as_json(), output)
+            show_value(queue.as_json(), output)
     return 0
 
 
-def _show(queue: Queue, gpus: PlatformGpus) -> None:
-    row = queue.row
+def _show(queue: QueueDetail) -> None:
     sections.show_facts(
         [
-            ("Name", row.name),
-            ("Status", sections.state(row.status) + (f": {row.reason}" if row.reason else "")),
-            ("Cohort", "not known" if row.quotas is None else row.cohort or "none"),
-            ("Strategy", row.strategy),
-            ("Created", sections.when(row.created_at)),
+            ("Name", queue.name),
+            ("Status", sections.state(queue.status) + (f": {queue.reason}" if queue.reason else "")),
+            ("Cohort", "not known" if queue.resources is None else queue.cohort or "none"),
+            ("Strategy", queue.strategy or ""),
+            ("Created", sections.when(queue.created_at)),
         ]
     )
     amounts = [
         (
-            quota.slot.resource,
-            quota.slot.flavor,
-            *(
-                format_amount(quota.slot.resource, value)
-                for value in (quota.nominal, quota.used, quota.borrowed, quota.free)
-            ),
+            quota.resource,
+            quota.flavor,
+            *(format_amount(quota.resource, value) for value in (quota.total, quota.used, quota.borrowed, quota.free)),
         )
-        for quota in row.quotas or ()
+        for quota in queue.resources or ()
     ]
-    unknown = "not known: Kueue's clusterqueues may not be read" if row.quotas is None else "none"
+    unknown = "not known: Kueue's clusterqueues may not be read" if queue.resources is None else "none"
     sections.show_section("Quota", ("RESOURCE", "FLAVOR", "QUOTA", "USED", "BORROWED", "FREE"), amounts, unknown)
-    sections.show_section("Local queues", _LOCAL, map(_local_cells, row.local_queues), "none")
-    unknown = "not known: Kueue's workloads may not be read" if row.waiting_jobs is None else "none"
-    waiting = [(str(item.position), *_cells(item.claim, gpus)) for item in queue.waiting]
+    sections.show_section("Local queues", _LOCAL, map(_local_cells, queue.local_queues), "none")
+    unknown = "not known: Kueue's workloads may not be read" if queue.waiting_jobs is None else "none"
+    waiting = [(str(job.position), *_cells(job)) for job in queue.waiting]
     sections.show_section("Waiting, in the order in which Kueue tries them", ("POSITION", *_JOB), waiting, unknown)
-    admitted = [_cells(claim, gpus) for claim in queue.admitted]
+    admitted = map(_cells, queue.admitted)
     sections.show_section("Admitted, the oldest first", _JOB, admitted, unknown)
 
 
-def _local_cells(place: LocalQueue) -> tuple[str, ...]:
-    counts = map(format_count, (place.pending, place.reserving, place.admitted))
-    used = ", ".join(f"{slot.resource} {format_amount(slot.resource, amount)}" for slot, amount in place.used)
-    return place.name, place.namespace, place.status, *counts, used, place.reason
+def _local_cells(place: QueueEntrance) -> tuple[str, ...]:
+    counts = map(format_count, (place.pending_workloads, place.reserving_workloads, place.admitted_workloads))
+    used = ", ".join(f"{use.resource} {format_amount(use.resource, use.used)}" for use in place.resources)
+    return place.name, place.namespace, place.status, *counts, used, place.reason or ""
 
 
-def _cells(claim: QueueClaim, gpus: PlatformGpus) -> tuple[str, ...]:
-    kind, _, name = claim.name.partition("/")
-    gpu = str(gpus.count(claim.amounts))
-    return name, claim.namespace, kind, str(claim.priority), gpu, age(claim.since) if claim.since else ""
+def _cells(job: QueueJob) -> tuple[str, ...]:
+    since = age(job.created_at) if job.created_at else ""
+    return job.name, job.namespace, job.kind, str(job.priority), str(job.gpu), since

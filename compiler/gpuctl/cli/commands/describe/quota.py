@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.api.quota_answers import quota_answer
+from gpuctl.api.quota_answers import Quota, QuotaLimit, quota_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
@@ -52,7 +52,7 @@ def command(
     return 0
 
 
-def show_quota(quota: QuotaState) -> None:
+def show_quota(quota: QuotaState | Quota) -> None:
     """Print a quota and its use."""
     defaults = ", ".join(f"{name} {value}" for name, value in sorted(quota.defaults.items()))
     facts = [
@@ -72,7 +72,7 @@ def show_quota(quota: QuotaState) -> None:
     )
 
 
-def _limit_name(limit: ResourceLimit, *, named: bool) -> str:
+def _limit_name(limit: ResourceLimit | QuotaLimit, *, named: bool) -> str:
     """Return the name of a limit.
 
     :param named: several limits are of GPUs: add the type or vendor.

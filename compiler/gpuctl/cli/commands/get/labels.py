@@ -73,9 +73,9 @@ def show_gpu_labels(read_context: ReadContext, output_form: ListOptions) -> None
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []
     for node in nodes:
-        labels = ",".join(f"{key}={value}" for key, value in node.labels.items())
-        cells = (node.node, node.gpu_type or "", node.pool, labels)
-        entries.append(ListEntry(f"node/{node.node}", cells))
+        labels = ",".join(f"{key}={value}" for key, value in node.gpu_labels.items())
+        cells = (node.name, node.gpu_type or "", node.bound_pools[0], labels)
+        entries.append(ListEntry(f"node/{node.name}", cells))
 
     def answer() -> dict[str, Any]:
         from gpuctl.api.node_label_answers import gpu_label_list

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,9 @@ from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.namespace_rows import NamespaceRow
+
+if TYPE_CHECKING:
+    from gpuctl.api.namespace_answers import NamespaceItem
 
 HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
 
@@ -54,7 +58,7 @@ def command(
     return 0
 
 
-def _answer(found: list[NamespaceRow]) -> dict[str, Any]:
+def _answer(found: Sequence[NamespaceRow | NamespaceItem]) -> dict[str, Any]:
     # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
     from gpuctl.api.namespace_answers import NamespaceList
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,9 +15,13 @@ from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.label_rows import LabelRow
-from gpuctl.reading.node_rows import NodeGpus, NodeRow
+from gpuctl.reading.node_rows import NodeDetails
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes
 from gpuctl.usecases.read_context import ReadContext
+
+if TYPE_CHECKING:
+    from gpuctl.api.node_answers import GpusOfNode, NodeItem
+    from gpuctl.api.node_label_answers import NodeLabel
 
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
@@ -87,13 +91,13 @@ def command(
     return 0
 
 
-def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str) -> None:
+def show_nodes(nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions, nothing: str) -> None:
     """Print nodes as a list."""
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), format_count(node.gpu_used), format_count(node.gpu_free)]
         wide = [format_amount("cpu", parse_quantity(node.cpu)), format_amount("memory", parse_quantity(node.memory))]
-        wide += [node.address or "", age(node.created_at), node.kubernetes]
+        wide += [node.address or "", age(node.created_at), node.kubernetes or ""]
         entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
 
     def answer() -> dict[str, Any]:
@@ -105,7 +109,7 @@ def show_nodes(nodes: Sequence[NodeRow], output_form: ListOptions, nothing: str)
     show_list(output_form, answer, HEADERS, WIDE, entries, nothing)
 
 
-def _nothing(wanted: NodeQuery, nodes: Sequence[NodeRow]) -> str:
+def _nothing(wanted: NodeQuery, nodes: Sequence[NodeDetails | NodeItem]) -> str:
     """Return the message for an empty list, with values that would match some nodes."""
     if not nodes:
         return f"No nodes with the labels {wanted.selector}." if wanted.selector else "There are no nodes."
@@ -128,7 +132,7 @@ def _show_label(read_context: ReadContext, key: str, found: NodeListing, output_
     show_labels(found.labels, output_form, f"No node has the label {key}.")
 
 
-def show_labels(labels: Sequence[LabelRow], output_form: ListOptions, nothing: str) -> None:
+def show_labels(labels: Sequence[LabelRow | NodeLabel], output_form: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints only their values."""
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
@@ -141,7 +145,7 @@ def show_labels(labels: Sequence[LabelRow], output_form: ListOptions, nothing: s
     show_list(output_form, answer, headers, (), entries, nothing)
 
 
-def _show_gpus(read_context: ReadContext, nodes: Sequence[NodeGpus], output_form: ListOptions) -> None:
+def _show_gpus(read_context: ReadContext, nodes: Sequence[NodeDetails | GpusOfNode], output_form: ListOptions) -> None:
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not output_form.is_machine:
         read_context.scope.note(
@@ -149,7 +153,7 @@ def _show_gpus(read_context: ReadContext, nodes: Sequence[NodeGpus], output_form
             "GPU ID is a number, not a device"
         )
     entries = [
-        ListEntry(f"{node.node}/{gpu.name}", (node.node, gpu.name, gpu.type or "", gpu.status))
+        ListEntry(f"{node.name}/{gpu.name}", (node.name, gpu.name, gpu.type or "", gpu.status))
         for node in nodes
         for gpu in node.gpus
     ]

@@ -53,7 +53,11 @@ def command(
                 format_count(pool.gpu_free),
             ]
             types = ",".join(f"{name}:{number}" for name, number in pool.gpu_types.items())
-            wide = [types, format_count(pool.max_jobs), format_count(pool.max_gpu_per_job), pool.description or ""]
+            wide = [
+                types,
+                *map(format_count, (pool.quota.max_jobs, pool.quota.max_gpu_per_job)),
+                pool.description or "",
+            ]
             entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide))
 
         def answer() -> dict[str, Any]:

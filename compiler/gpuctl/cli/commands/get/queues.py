@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,10 @@ from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, s
 from gpuctl.cli.options.cluster_completion import complete_queue
 from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
-from gpuctl.language.settings import Settings
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.queue_rows import QueueRow
+
+if TYPE_CHECKING:
+    from gpuctl.api.queue_answers import QueueItem
 
 HEADERS = ("NAME", "COHORT", "STATUS", "WAITING", "ADMITTED", "CPU", "MEMORY", "GPU")
 WIDE = ("LOCAL QUEUES", "AGE", "REASON")
@@ -52,44 +52,36 @@ def command(
     with open_context(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output_form.is_machine
     ) as read_context:
-        rows = list_queues(read_context, strip_kinds(names))
-        gpus = PlatformGpus(read_context.settings)
+        queues = list_queues(read_context, strip_kinds(names))
         entries = []
-        for row in rows:
-            cells = [row.name, row.cohort, row.status]
-            cells += [_count(row.waiting_jobs, row, "pending"), _count(row.admitted_jobs, row, "reserving")]
-            cells += [_cell(row, {name}) for name in ("cpu", "memory")]
+        for row in queues.items:
+            waiting = [place.pending_workloads for place in row.local_queues]
+            admitted = [place.reserving_workloads for place in row.local_queues]
+            cells = [row.name, row.cohort or "", row.status]
+            cells += [_count(row.waiting_jobs, waiting), _count(row.admitted_jobs, admitted)]
             local = ",".join(f"{place.namespace}/{place.name}" for place in row.local_queues)
-            wide = (local, age(row.created_at) if row.created_at else "", row.reason)
-            entries.append(ListEntry(f"queue/{row.name}", [*cells, _cell(row, gpus.cards)], wide))
+            wide = (local, age(row.created_at) if row.created_at else "", row.reason or "")
+            cells += [_cell(row, name) for name in ("cpu", "memory", "gpu")]
+            entries.append(ListEntry(f"queue/{row.name}", cells, wide))
         where = f" for namespace {read_context.scope.namespace}" if read_context.scope.namespace else ""
-        answer = partial(_answer, rows, read_context.settings, read_context.scope.notes)
-        show_list(output_form, answer, HEADERS, WIDE, entries, f"There are no queues{where}.")
+        show_list(output_form, queues.as_json, HEADERS, WIDE, entries, f"There are no queues{where}.")
     return 0
 
 
-def _answer(rows: list[QueueRow], settings: Settings, notes: list[str]) -> dict[str, Any]:
-    # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
-    from gpuctl.api.queue_answers import QueueList
-
-    return QueueList.of(rows, PlatformGpus(settings), notes).as_json()
-
-
-def _count(jobs: int | None, row: QueueRow, which: Literal["pending", "reserving"]) -> str:
-    """Return a number of jobs; if they may not be read, what Kueue counts in the LocalQueues."""
-    counts = [getattr(place, which) for place in row.local_queues]
-    return format_count(jobs if jobs is not None or not counts or None in counts else sum(counts))
+def _count(jobs: int | None, counts: Sequence[int | None]) -> str:
+    """Return a number of jobs; if they may not be read, the sum of what Kueue counts in the LocalQueues."""
+    known = [number for number in counts if number is not None]
+    return format_count(sum(known) if jobs is None and counts and len(known) == len(counts) else jobs)
 
 
-def _cell(row: QueueRow, resources: frozenset[str] | set[str]) -> str:
-    """Return ``used/quota`` of resources in all flavors; "" without a quota."""
-    if row.quotas is None:
-        amounts = [(slot.resource, used, Fraction(0)) for place in row.local_queues for slot, used in place.used]
-    else:
-        amounts = [(quota.slot.resource, quota.used, quota.nominal) for quota in row.quotas]
-    found = [item for item in amounts if item[0] in resources]
+def _cell(row: QueueItem, name: str) -> str:
+    """Return ``used/quota`` of a resource in all flavors; "" without a quota."""
+    uses = [use for place in row.local_queues for use in place.resources] if row.resources is None else row.resources
+    found = [use for use in uses if use.name == name]
     if not found:
         return ""
-    resource = found[0][0]
-    used, total = (sum(values, Fraction(0)) for values in zip(*((use, quota) for _, use, quota in found), strict=True))
-    return f"{format_amount(resource, used)}/{'?' if row.quotas is None else format_amount(resource, total)}"
+    used = format_amount(found[0].resource, sum((use.used for use in found), Fraction(0)))
+    if row.resources is None:
+        return f"{used}/?"
+    total = sum((quota.total for quota in row.resources if quota.name == name), Fraction(0))
+    return f"{used}/{format_amount(found[0].resource, total)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from gpuctl.cli.options.reading_options import list_options, namespace_options, 
 from gpuctl.cli.output.amounts import format_amount
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.quota_rows import QuotaState
+
+if TYPE_CHECKING:
+    from gpuctl.api.quota_answers import Quota
 
 HEADERS = ("USER", "QUOTA", "STATUS", "CPU", "MEMORY", "GPU", "JOBS")
 WIDE = ("AGE", "DESCRIPTION")
@@ -61,20 +65,20 @@ def command(
     return 0
 
 
-def _answer(quotas: list[QuotaState]) -> dict[str, Any]:
+def _answer(quotas: Sequence[QuotaState | Quota]) -> dict[str, Any]:
     # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
     from gpuctl.api.quota_answers import QuotaList
 
     return QuotaList.of(quotas).as_json()
 
 
-def cell(quota: QuotaState, name: str) -> str:
+def cell(quota: QuotaState | Quota, name: str) -> str:
     """Return ``used/total`` of a resource; "" without a limit."""
     total, used = quota.amount(name)
     return "" if total is None else f"{format_amount(name, used) or '?'}/{format_amount(name, total)}"
 
 
-def gpu_cell(quota: QuotaState) -> str:
+def gpu_cell(quota: QuotaState | Quota) -> str:
     """Return ``used/total`` of the GPUs, with the GPU type, or the vendor if several vendors have a limit or a use."""
     limits = [limit for limit in quota.limits if limit.name == "gpu"]
     open_ones = [limit for limit in limits if limit.total or limit.used]
