@@ -16,7 +16,7 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
-from gpuctl_server.timestamps import parse_time
+from gpuctl_server.time_parameters import parse_time
 from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 
 MOST_POINTS = 500

@@ -20,7 +20,7 @@ from gpuctl_server.logs.follower import HAS_ENDED
 from gpuctl_server.logs.log_channel import AWAY, FAILED
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
-from gpuctl_server.timestamps import InvalidTime, parse_time
+from gpuctl_server.time_parameters import InvalidTime, parse_time
 
 DEFAULT_TAIL = 100
 LONGEST_TAIL = 100_000

@@ -29,7 +29,7 @@ from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.routes.query_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import body_of, parsed, parsed_body
-from gpuctl_server.timestamps import InvalidTime, parse_time
+from gpuctl_server.time_parameters import InvalidTime, parse_time
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000

@@ -18,7 +18,7 @@ from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.masking import redact
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.drift_report import documents_at, drift_of
-from gpuctl.usecases.webhook import post
+from gpuctl.usecases.webhook_request import post
 
 if TYPE_CHECKING:
     from gpuctl.usecases.drift_report import DriftReport

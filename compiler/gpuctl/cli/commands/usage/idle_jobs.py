@@ -19,7 +19,7 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.idle_policy import judge_idle_jobs, warn_or_pause
 from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.webhook import post
+from gpuctl.usecases.webhook_request import post
 
 if TYPE_CHECKING:
     from gpuctl_usage.store.database import Database
