@@ -42,3 +42,12 @@ def test_named_files_and_functions_exist(what: str, where: str, begin: str) -> N
     wanted = re.findall(r"`(\w+)`", begin)
     assert wanted
     assert set(wanted) <= there, what
+
+
+def test_paths_outside_the_table_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", "\n".join(lines)))
+    assert {"apply/workflow.py", "usecases/applying.py"} <= named
+    places = (ROOT, ROOT / "compiler" / "gpuctl", ROOT / "server")
+    assert not [name for name in named if not any((place / name).exists() for place in places)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
@@ -397,9 +397,3 @@ def _owner(pod: Object, keys: Records) -> str:
     identity, metadata = identity_of(pod, keys), pod["metadata"]
     name = prefixed(f"{identity.kind}/", identity.name) if identity else prefixed("pod/", metadata["name"])
     return in_namespace(name, metadata["namespace"])
-
-
-def soon(evidence: Evidence, time: str | None, limit: timedelta) -> bool:
-    """Return True if a time is less than ``limit`` ago."""
-    seconds = evidence.seconds_since(time)
-    return seconds is not None and seconds < limit.total_seconds()
