@@ -10,12 +10,13 @@ from pathlib import Path
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.planning import preview
 from gpuctl.apply.run.background_history import BackgroundHistory
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
 from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, work_tree
-from gpuctl.apply.workflow import apply, preview
+from gpuctl.apply.workflow import apply
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document_variant import OPTION
 from gpuctl.frontend.source import Source

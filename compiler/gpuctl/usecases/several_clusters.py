@@ -10,8 +10,8 @@ from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.job_deletion import plan_document_deletion
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.planning import preview_deletion
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.apply.workflow import preview_deletion
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records, records

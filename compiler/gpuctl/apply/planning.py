@@ -1,0 +1,137 @@
+"""The complete plan of an apply or a deletion: the steps, recovery of interrupted runs, and all checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuctl.apply.plan.apply_request import ApplyRequest, CheckOptions, SetOptions
+from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
+from gpuctl.apply.plan.claim_steps import note_kept_claims
+from gpuctl.apply.plan.disruption import add_disruptions, note_finished
+from gpuctl.apply.plan.evictions import add_fit_results
+from gpuctl.apply.plan.missing_namespaces import add_set_namespace
+from gpuctl.apply.plan.plan import Plan, Refused, Step
+from gpuctl.apply.plan.planner import make_plan
+from gpuctl.apply.plan.prerequisite_checks import (
+    check_admission_gates,
+    check_prerequisites,
+    order_by_prerequisites,
+)
+from gpuctl.apply.plan.server_checks import check
+from gpuctl.apply.plan.set_run import SetRun, plan_prune
+from gpuctl.apply.plan.sweep_notes import note_changed_sweeps
+from gpuctl.apply.run import unfinished_runs
+from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
+from gpuctl.kube.api_errors import Changed
+from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import running_description
+
+
+def preview(
+    session: Session,
+    request: ApplyRequest,
+    set_options: SetOptions | None = None,
+    *,
+    server: bool = True,
+    checkpoint: bool = True,
+) -> Plan:
+    """Return the plan, checked by the server unless ``server`` is False. Nothing is written.
+
+    :param checkpoint: see :class:`RunOptions`.
+    """
+    unfinished = UnfinishedRuns.read(session, request.keys, journal_namespaces(session, request, set_options))
+    return complete_plan(session, request, set_options, unfinished, server=server, checkpoint=checkpoint)[0]
+
+
+def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
+    """Complete a plan for :func:`execute` by the work that it ends and its obstacles. Nothing is written."""
+    add_disruptions(session, plan, keys)
+    if checkpoint:
+        note_checkpoints(plan, keys)
+    check(session, plan)
+
+
+def complete_plan(
+    session: Session,
+    request: ApplyRequest,
+    set_options: SetOptions | None,
+    unfinished: UnfinishedRuns,
+    *,
+    server: bool,
+    checkpoint: bool = True,
+) -> tuple[Plan, SetRun | None]:
+    """Return the complete plan, and the run of its set.
+
+    In this order: the action on each object, the set's Secret and its prunes, recovery of interrupted runs, disruption
+    of running work, checkpoints, the server's checks, evictions and waits.
+    """
+    run = None
+    if set_options is not None:
+        if set_options.prune and not set_options.allow_empty and all(item.shared for item in request.lowered):
+            raise Refused(
+                f"there is no document left, and --prune would delete all that the set {set_options.name} contains: "
+                "--allow-empty if this is intended"
+            )
+        run = SetRun.read(session, set_options)
+        request = replace(request, part_of=run.id)
+    absent: int | None = None
+    while True:
+        plan = make_plan(session, request)
+        if plan.writes:
+            plan.confirm[:0] = request.confirm
+        for step in plan.steps:
+            if step.key in request.instead:
+                _restore_former(step, request.instead[step.key])
+        unwanted = {}
+        if run is not None and set_options is not None:
+            plan.set_name = set_options.name
+            plan.notes += run.notes
+            run.include_members(request, plan)
+            add_set_namespace(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
+            if set_options.prune:
+                plan.steps += plan_prune(session, run, request, plan)
+                note_kept_claims(session, plan, request.keys)
+                unwanted = unfinished_runs.pruned_entries(unfinished, plan, run.id, set_options.name)
+        unfinished.add_recovery_to(session, plan, request.keys, unwanted)
+        note_finished(plan, request)
+        note_changed_sweeps(session, plan, request)
+        order_by_prerequisites(plan, request.keys)
+        check_prerequisites(session, plan, request.keys)
+        if server:
+            check_admission_gates(session, plan, request.keys)
+        add_disruptions(session, plan, request.keys)
+        if checkpoint:
+            note_checkpoints(plan, request.keys)
+        try:
+            if server and not plan.errors:
+                check(session, plan, CheckOptions.of(request))
+            break
+        except Changed:
+            # Another run is creating the same objects one by one. Retry while fewer and fewer of them are missing.
+            before, absent = absent, sum(step.action == "create" for step in plan.steps)
+            if before is not None and absent >= before:
+                raise
+    if server and plan.writes and not plan.errors:
+        add_fit_results(session, plan, CheckOptions.of(request))
+    return plan, run
+
+
+def _restore_former(step: Step, former: Object) -> None:
+    """Let a step bring back a former object, even if its document would be lowered to the current one."""
+    step.desired, step.passed_dry_run = former, False
+    if step.action in ("unchanged", "update") and step.live is not None:
+        step.action, step.method, step.reason = "replace", "post", "is restored as it was"
+        step.running = running_description(step.live)
+
+
+def journal_namespaces(session: Session, request: ApplyRequest, set_options: SetOptions | None) -> set[str]:
+    """Return the namespaces whose journals concern an apply.
+
+    For a set this includes its former namespaces: journalled objects there must be pruned.
+    """
+    namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
+    if set_options is not None:
+        namespaces |= SetRun.read(session, set_options).superset.all_namespaces
+    return namespaces
