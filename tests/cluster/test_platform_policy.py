@@ -29,6 +29,7 @@ STRICT: Object = {
 PLATFORMS: dict[str, Object] = {
     "strict": {"policy": STRICT},
     "no paths": {"policy": {"hostPaths": [], "hostIPC": "deny"}},
+    "capabilities": {"policy": {"capabilities": ["IPC_LOCK"], "hostIPC": "deny"}},
     "paths by default": {
         "policy": {"hostIPC": "deny"},
         "defaults": {"training": {"podPatch": {"volumes": [{"name": "own", "hostPath": {"path": "/run/own"}}]}}},
@@ -72,6 +73,11 @@ PATCHES: dict[str, Object] = {
     "allowed capability": context(capabilities={"add": ["IPC_LOCK"]}),
     "capability": context(capabilities={"add": ["IPC_LOCK", "SYS_ADMIN"], "drop": ["ALL"]}),
     "capability of an init container": context("initContainers", "early", capabilities={"add": ["NET_ADMIN"]}),
+    "port": {"containers": [container(ports=[{"containerPort": 22}])]},
+    "port of the node": {"containers": [container(ports=[{"containerPort": 22, "hostPort": 2222}])]},
+    "port of the node of a sidecar": {
+        "initContainers": [container("side", restartPolicy="Always", ports=[{"containerPort": 9, "hostPort": 9}])]
+    },
     "root": context(runAsUser=0),
     "other user": context(runAsUser=7),
     "root that the kubelet checks": context(runAsUser=0, runAsNonRoot=True),

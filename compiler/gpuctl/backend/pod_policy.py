@@ -78,8 +78,18 @@ def _privileges(policy: PolicyBlock, place: FieldPath, container: Object, model:
     if policy.privileged == "deny" and context.get("privileged"):
         message = f"the container `{name}` is privileged, which the platform denies"
         yield PodProblem((*at, "privileged"), message, _HINT.format("privileged"), code="GPU438"), None
+    if policy.hostNetwork == "deny":
+        for index, port in enumerate(container.get("ports") or ()):
+            if port.get("hostPort"):
+                message = f"the container `{name}` takes the node's port {port['hostPort']}; the platform denies it"
+                path = (*place, "ports", index, "hostPort")
+                yield PodProblem(path, message, _HINT.format("hostNetwork"), code="GPU438"), None
     if policy.capabilities is None:
         return
+    if policy.privileged == "allow" and context.get("privileged"):
+        allowed = ", ".join(policy.capabilities) or "none"
+        message = f"the container `{name}` is privileged and so has every capability; the platform allows {allowed}"
+        yield PodProblem((*at, "privileged"), message, _HINT.format("capabilities"), code="GPU438"), None
     for index, capability in enumerate((context.get("capabilities") or {}).get("add") or ()):
         if capability not in policy.capabilities:
             allowed = ", ".join(policy.capabilities) or "none"

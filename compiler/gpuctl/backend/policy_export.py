@@ -18,6 +18,7 @@ from gpuctl.objects.label_names import managed_labels
 POLICY_NAME = "gpuctl-pods"
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _CONTAINERS = "variables.containers.all(c, {0}) && variables.ephemeral.all(c, {0})"
+_NOT_PRIVILEGED = "!c.?securityContext.?privileged.orValue(false)"
 # The API server accepts `//` and `/./` in paths, and rejects `..`.
 _PATHS = """\
 object.spec.?volumes.orValue([]).filter(v, has(v.hostPath)).map(v,
@@ -82,13 +83,18 @@ def _rules(settings: Settings, policy: PolicyBlock) -> Iterator[_Rule]:
     for name in HOST_NAMESPACES:
         if getattr(policy, name) == "deny":
             yield _Rule(f"!object.spec.?{name}.orValue(false)", f"the platform denies {name}")
+    if policy.hostNetwork == "deny":
+        own_port = "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"
+        yield _Rule(_CONTAINERS.format(own_port), "the platform denies ports of nodes (hostPort)")
     if policy.privileged == "deny":
-        allowed = "!c.?securityContext.?privileged.orValue(false)"
-        yield _Rule(_CONTAINERS.format(allowed), "the platform denies privileged containers")
+        yield _Rule(_CONTAINERS.format(_NOT_PRIVILEGED), "the platform denies privileged containers")
     if policy.capabilities is not None:
         listed = _listed(policy.capabilities)
         allowed = f"c.?securityContext.?capabilities.?add.orValue([]).all(x, x in {listed})"
         message = f"the platform allows these capabilities: {', '.join(policy.capabilities) or 'none'}"
+        if policy.privileged == "allow":
+            # A privileged container has every capability.
+            allowed = f"{allowed} && {_NOT_PRIVILEGED}"
         yield _Rule(_CONTAINERS.format(allowed), message)
     if policy.require.runAsNonRoot:
         user = "c.?securityContext.?runAsUser.orValue(object.spec.?securityContext.?runAsUser.orValue(-1))"

@@ -305,9 +305,15 @@ class Requirements(Block):
 class PolicyBlock(Block):
     """Limits on the pods of documents. Each is checked on the final pod, whichever field or patch caused it."""
 
-    privileged: AllowOrDeny = Field("allow", description="Privileged containers.", examples=["deny"])
+    privileged: AllowOrDeny = Field(
+        "allow",
+        description="Privileged containers. They can read the whole node, whatever `hostPaths` allows.",
+        examples=["deny"],
+    )
     hostNetwork: AllowOrDeny = Field(  # noqa: N815
-        "allow", description="Pods in the network of their node.", examples=["deny"]
+        "allow",
+        description="Pods in the network of their node, and ports of the node (`hostPort`) in patches.",
+        examples=["deny"],
     )
     hostPID: AllowOrDeny = Field(  # noqa: N815
         "allow", description="Pods that see the processes of their node.", examples=["deny"]
@@ -316,7 +322,10 @@ class PolicyBlock(Block):
         "allow", description="Pods that share memory with processes of their node.", examples=["deny"]
     )
     capabilities: list[Capability] | None = Field(
-        None, description="Capabilities that containers may add. Default: all.", examples=[["IPC_LOCK"]]
+        None,
+        description="Capabilities that containers may add. Default: all. Privileged containers, which have every one, "
+        "are then denied.",
+        examples=[["IPC_LOCK"]],
     )
     require: Requirements = Field(
         default_factory=Requirements.model_construct, description="Settings that every container must have."
