@@ -24,8 +24,8 @@ def deployment(
     # Longer than the startup may take; otherwise a Deployment that loads its model is reported as stuck.
     spec["progressDeadlineSeconds"] = startup_seconds(block) + PROGRESS_MARGIN
     spec["selector"] = {"matchLabels": selector(context, document, model)}
-    if model.resources.gpu > 0:
-        # The default surges first and waits for cards that only the old pods can free.
+    if model.resources.gpu > 0 or model.storage.creates_claim_of_one_node:
+        # The default surges first and waits for cards, or a volume, that only the old pods can free.
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     spec["template"] = pod_template(
         context, document, model, ports=container_ports(block), extras=container_extras(block), spec=pod_extras(block)

@@ -104,6 +104,8 @@ def _endless(document: Document, entry: _Entry, found: Sequence[Document]) -> It
         why = "is scheduled, and has many runs" if model.kind == "training" else f"is of kind {other.kind}"
         message = f"`{entry.name}` never ends: it {why}"
         hint = "wait for a training, an array or a sweep, or remove the name"
+        if model.kind == "training":
+            hint = f"schedule this job, with the program of `{entry.name}` in its `init`, or remove the name"
         related = Related("the job", other.span(("job", "name")))
         yield _diagnostic(document, ERROR, "GPU428", message, entry, hint, related)
         return

@@ -12,6 +12,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.settings import Settings
+from gpuctl.language.storage_block import ONE_NODE_ACCESS
 
 _SHOWN = 3
 """Maximum number of paths in a message."""
@@ -123,7 +124,7 @@ def _claims_of_one_node(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report claims that a job creates for one node or pod, and mounts on several."""
     several = _several_pods(model)
     for name, (create, index) in model.storage.new_claims.items() if several is not None else ():
-        if create.access not in ("ReadWriteOnce", "ReadWriteOncePod"):
+        if create.access not in ONE_NODE_ACCESS:
             continue
         one = "node" if create.access == "ReadWriteOnce" else "pod"
         given = document.is_written(path := ("storage", "workdirs", index, "pvc", "create", "access"))

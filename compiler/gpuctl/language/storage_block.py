@@ -27,6 +27,8 @@ HostPathType = Literal["Directory", "DirectoryOrCreate", "File", "FileOrCreate"]
 
 AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"]
 DEFAULT_ACCESS: AccessMode = "ReadWriteOnce"
+ONE_NODE_ACCESS = ("ReadWriteOnce", "ReadWriteOncePod")
+"""Access modes with which pods on one node can mount a claim at a time."""
 
 
 class NewClaim(Block):
@@ -302,6 +304,11 @@ class Storage(Block):
             if workdir.pvc is not None and workdir.pvc.create is not None:
                 found.setdefault(workdir.pvc.claim, (workdir.pvc.create, index))
         return found
+
+    @property
+    def creates_claim_of_one_node(self) -> bool:
+        """True if a created claim can be mounted on one node at a time."""
+        return any(create.access in ONE_NODE_ACCESS for create, _ in self.new_claims.values())
 
     @property
     def targets(self) -> list[tuple[str, str, tuple[str, int]]]:
