@@ -424,6 +424,15 @@ def test_recreated_finished_job_does_not_start(
     assert writes_nothing(document)
 
 
+def test_missing_secret_does_not_hide_that_a_job_never_fits(queue_place: Place, queues: Queues) -> None:
+    queues.team(gpus=2)
+    document = gpus("large", 3)
+    document["environment"]["env"] = {"TOKEN": {"secret": "absent", "key": "token"}}
+    planned = queue_place.plan(document).value["notes"]
+    assert any("there is no secret absent" in note for note in planned)
+    assert any(f"it asks for 3 {GPU} in all, and 2 is the most" in note for note in planned)
+
+
 @pytest.mark.slow
 def test_full_namespace_quota_does_not_refuse_queued_jobs(queue_place: Place, queues: Queues) -> None:
     """Pods of a queued job are created at admission, when other jobs have released their quota."""

@@ -246,6 +246,23 @@ def test_admission_checks_and_topology_are_unknown() -> None:
     assert "Kueue's clusterqueues could not be read" in found["one"].reason
 
 
+def test_topology_does_not_hide_that_a_job_is_never_admitted() -> None:
+    racks, plain = world(queue("team", 4), flavors=(flavor(topologyName="racks"),)), world(queue("team", 4))
+    found = judged(snapshot(racks), job("large", "team", 5))["large"]
+    assert (found.verdict, found.certain) == ("never", True)
+    assert f"it asks for 5 {GPU} in all, and 4 is the most" in found.reason
+    close = job("close", "team", 1)
+    close["spec"]["template"]["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
+    for text, expected in (
+        ({}, "never"),
+        ({"featureGates": {"TopologyAwareScheduling": False}}, "unknown"),
+    ):
+        found = judged(configured(snapshot(plain), text, "v0.19.2"), close)["close"]
+        assert found.verdict == expected
+    assert judged(configured(snapshot(plain), {}, "v0.13.0"), close)["close"].verdict == "unknown"
+    assert judged(snapshot(racks), close)["close"].verdict == "unknown"
+
+
 def test_jobs_created_in_sequence_queue_in_that_order() -> None:
     have = snapshot(world(queue("team", 1)))
     jobs = [job(f"job-{number}", "team", 1) for number in range(10)]

@@ -35,8 +35,14 @@ CLAIMS = "KueueDRAIntegration"
 """
 EXTENDED_RESOURCES = "KueueDRAIntegrationExtendedResource"
 REJECTION = "KueueDRARejectWorkloadsWhenDRADisabled"
-_GATES = (CLAIMS, EXTENDED_RESOURCES, REJECTION)
-_ON_SINCE: Mapping[str, tuple[Release, ...]] = {CLAIMS: ((0, 18, 0),), EXTENDED_RESOURCES: ((0, 19, 0),)}
+TOPOLOGY = "TopologyAwareScheduling"
+"""Feature gate: jobs can ask for a topology."""
+_GATES = (CLAIMS, EXTENDED_RESOURCES, REJECTION, TOPOLOGY)
+_ON_SINCE: Mapping[str, tuple[Release, ...]] = {
+    CLAIMS: ((0, 18, 0),),
+    EXTENDED_RESOURCES: ((0, 19, 0),),
+    TOPOLOGY: ((0, 14, 0),),
+}
 FRAMEWORKS = {
     "Job": "batch/job",
     "JobSet": "jobset.x-k8s.io/jobset",

@@ -21,7 +21,7 @@ from gpuctl.capacity.job_queues import (
     is_workload_of,
     queue_name,
 )
-from gpuctl.capacity.kueue_configuration import PREFERENCE, KueueConfiguration, kueue_configuration
+from gpuctl.capacity.kueue_configuration import PREFERENCE, TOPOLOGY, KueueConfiguration, kueue_configuration
 from gpuctl.capacity.kueue_devices import CountedDevices, KueueDevices
 from gpuctl.capacity.kueue_entries import asks_for_topology
 from gpuctl.capacity.kueue_requests import NamespaceDefaults, held_quota, kueue_units, total_requests, waiting_requests
@@ -49,6 +49,7 @@ from gpuctl.objects.selectors import selector_matches
 
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
+_BY_TOPOLOGY = "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
 _DIFFER = "differs between releases of Kueue, and its release is unknown or old"
 _COMBINES = "its roles do not fit into the first flavors, and Kueue tries other combinations of flavors"
 _EACH_POD = "Kueue admits each of its pods on its own: some may start, and others wait or get another flavor"
@@ -286,7 +287,7 @@ class _Builder:
                 )
             return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} could not be read")
         devices = self._counted_devices(demand, obj)
-        refused = self._refused(demand, obj, devices)
+        refused = self._refused(demand, obj, queue, devices)
         unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(demand, obj, queue)
         if not unknown_reason and not refused:
             unknown_reason = next((item.unknown_reason for item in devices if item.unknown_reason), "")
@@ -317,6 +318,8 @@ class _Builder:
         if is_never_admitted(self._state, job):
             refusal = never_admitted_message(path, job, rules, self._state)
             return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
+        if self._topologies(queue) or self._asks_in_vain(obj, queue):
+            return QueuedJobStatus(path, unknown_reason=_BY_TOPOLOGY)
         checks = ", ".join(queue["spec"].get("checks") or ())
         later = f"after it has quota, Kueue's admission checks decide ({checks})" if checks else ""
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
@@ -328,10 +331,12 @@ class _Builder:
             for (template, _), asked in zip(pod_templates(obj), _counts(demand, obj), strict=True)
         ]
 
-    def _refused(self, demand: Demand, obj: Object, devices: Iterable[CountedDevices]) -> str:
-        """Return why Kueue rejects a job's requests: its own message, its devices, or a violated LimitRange."""
+    def _refused(self, demand: Demand, obj: Object, queue: Object, devices: Iterable[CountedDevices]) -> str:
+        """Return why Kueue rejects a job's requests: its own message, its topology or devices, or a LimitRange."""
         if "refused" in obj:
             return str(obj["refused"])
+        if self._asks_in_vain(obj, queue) and self._configuration.is_enabled(TOPOLOGY):
+            return "it asks for a topology, and no flavor of the queue has one"
         for item in devices:
             if item.refusal:
                 return item.refusal
@@ -363,8 +368,6 @@ class _Builder:
 
     def _unknown_reason(self, demand: Demand, obj: Object, queue: Object) -> str:
         """Return a factor of the decision that is not in a snapshot, or not supported."""
-        if self._topologies(queue) or any(asks_for_topology(template) for template, _ in pod_templates(obj)):
-            return "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
         asked = [name for group, _ in demand.groups for name in group.incoming.pod.requests]
         transformed = self._configuration.transforms(asked)
         if transformed:
@@ -399,6 +402,10 @@ class _Builder:
         """Return True if a pod set of a waiting Workload may get other quota than it requests."""
         converts = "sums" not in part and bool(self._configuration.transforms(part["pod"]["requests"]))
         return converts or bool({"minCount", "byTopology"} & part.keys())
+
+    def _asks_in_vain(self, obj: Object, queue: Object) -> bool:
+        """Return True for a job that asks for a topology in a queue whose flavors have none."""
+        return not self._topologies(queue) and any(asks_for_topology(template) for template, _ in pod_templates(obj))
 
     def _topologies(self, queue: Object) -> list[str]:
         """Return the flavors of a ClusterQueue with topology-aware scheduling."""

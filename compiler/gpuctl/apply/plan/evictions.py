@@ -203,7 +203,7 @@ def _add_result(
             step.waits = [Wait(cause, f"{text}; {DEPENDS}", None) for cause, text, _ in step.waits]
     elif answer.verdict == "never" and options.queue and not step.queued:
         plan.errors.append(_never(step, answer))
-    elif _is_reported(plan, step.title):
+    elif _is_reported(plan, step.title) and not (answer.verdict == "never" and answer.admitted is False):
         return
     elif answer.verdict == "never":
         held = f"; {describe_partial_start(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""

@@ -156,8 +156,9 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
             if step.key.kind in TRAININGS and step.key.namespace == namespace and not step.queued
         ]
         if names and beside:
+            noun = "queues" if len(names) > 1 else "queue"
             plan.notes.append(
-                f"namespace {namespace} has the Kueue queue {first_few(names)}, and {first_few(beside)} starts "
+                f"namespace {namespace} has the Kueue {noun} {first_few(names)}, and {first_few(beside)} starts "
                 "without one: the platform file was not found, or its `training.queue` names no queue for the pool"
             )
 
