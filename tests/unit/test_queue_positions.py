@@ -51,14 +51,20 @@ def waiting(name: str, *sets: int, target: str = "team", created: str = "2026-01
     }
 
 
-def finding_of(own: Object, *others: Object, queues: list[Object], **lists: list[Object]) -> Finding:
-    """Return the finding for the job of the Workload `own` in the LocalQueue ``team``."""
+def finding_of(
+    own: Object, *others: Object, queues: list[Object], kind: str = "Job", spec: Object | None = None, **lists: Any
+) -> Finding:
+    """Return the finding for the job of the Workload `own` in the LocalQueue ``team``.
+
+    :param spec: further fields of the job's spec.
+    """
     metadata = {"name": "new", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "team"}, "uid": "new"}
-    job = {"kind": "Job", "metadata": metadata, "spec": {"suspend": True, "template": {"spec": {"containers": []}}}}
+    template = {"metadata": {}, "spec": {"containers": []}}
+    job = {"kind": kind, "metadata": metadata, "spec": {"suspend": True, "template": template, **(spec or {})}}
     found = KueueLists([own, *others], lists.get("local", [local("team")]), queues, lists.get("cohorts", []))
     settings = Settings()
     evidence = Evidence(
-        Job(Identity("team", "Job", "new"), job, []),
+        Job(Identity("team", kind, "new"), job, []),
         records(settings),
         settings,
         datetime(2026, 1, 3, tzinfo=timezone.utc),
@@ -166,6 +172,27 @@ def test_never_admitted_message_names_the_limiting_request(
 ) -> None:
     job, state = job_and_state(*sets, **flavors)
     assert never_admitted_message(QueuePath("team", "gpus", ""), job, state.rules["gpus"], state).endswith(words)
+
+
+_ROLE = {"template": {"spec": {"template": {"metadata": {}, "spec": {"containers": []}}}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "fix"),
+    [
+        ("Job", {}, "or `resources.nodes`: 4 is the most for all nodes together"),
+        ("Job", {"backoffLimitPerIndex": 0}, "or `array.parallelism`: 4 is the most for all runs at a time"),
+        (
+            "JobSet",
+            {"replicatedJobs": [{"name": "a", **_ROLE}, {"name": "b", **_ROLE}]},
+            "or the `nodes` of its roles: 4 is the most for all nodes together",
+        ),
+    ],
+)
+def test_fix_names_the_number_of_pods_that_the_document_has(kind: str, spec: Object, fix: str) -> None:
+    found = finding_of({"kind": "Workload", **waiting("new", 9)}, queues=[queue("gpus", a=4)], kind=kind, spec=spec)
+    assert found.cause == "queue-unusable"
+    assert fix in (found.fix or "")
 
 
 def test_flavor_counts_if_it_is_open_to_any_pod_set() -> None:

@@ -320,3 +320,18 @@ def test_all_missing_volume_claims_are_named() -> None:
     assert "there are no PersistentVolumeClaims datasets and output in" in answer.message
     assert answer.fix is not None
     assert answer.fix.startswith("create the claims datasets and output")
+
+
+def test_pods_of_different_roles_that_wait_for_the_same_are_counted_together() -> None:
+    evidence = waiting(gpu_nodes(), volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "corpus"}}])
+    (pod,) = evidence.job.pods
+    others = []
+    for place, gpus in enumerate((2, 0)):
+        other = copy.deepcopy(pod)
+        other["metadata"].update(name=f"other-{place}", uid=f"other-{place}")
+        other["spec"]["containers"][0]["resources"]["limits"][GPU] = str(gpus)
+        others.append(other)
+    job = replace(evidence.job, pods=[pod, *others])
+    answer = finding_of(replace(evidence, job=job, claims={"corpus": None}))
+    assert (answer.cause, answer.numbers["waitingPods"]) == ("claim-missing", 3)
+    assert answer.message.startswith("3 pods of 3 wait: there is no PersistentVolumeClaim corpus")

@@ -11,10 +11,12 @@ from gpuctl.capacity.cohorts import ZERO
 from gpuctl.capacity.kueue_entries import REFUSED_CLAIM, RETRIED
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.queueing import is_gated, queue_of
+from gpuctl.objects.role_jobs import has_several_roles
 from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.queue_position import (
     KueueLists,
@@ -70,7 +72,7 @@ def queued(evidence: Evidence) -> Finding | None:
     if inactive is not None:
         return inactive
     place = queue_position(evidence.kueue_workload, lists, evidence.keys)
-    trouble = _trouble(evidence.kueue_workload, place, lists, namespace)
+    trouble = _trouble(evidence.kueue_workload, place, lists, workload)
     said = _conditions(evidence.kueue_workload)
     numbers = _numbers(place)
     if trouble is not None:
@@ -133,13 +135,14 @@ def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | No
     return Finding("paused", message, {"queue": queue}, command("resume", evidence), told)
 
 
-def _trouble(admission: Object, place: QueuePosition, lists: KueueLists, namespace: str) -> _Trouble | None:
+def _trouble(admission: Object, place: QueuePosition, lists: KueueLists, workload: Object) -> _Trouble | None:
+    namespace = admission["metadata"]["namespace"]
     for found in (
         _missing_queue(lists, namespace, place.queue),
         _stopped(lists, namespace, place),
         _refused_claim(admission, place),
         _not_covered(place),
-        _too_large(place),
+        _too_large(place, workload),
         _by_its_words(admission, place),
     ):
         if found is not None:
@@ -222,7 +225,7 @@ def _not_covered(place: QueuePosition) -> _Trouble | None:
     return _Trouble(message, f"{fix}, or use a pool with another queue")
 
 
-def _too_large(place: QueuePosition) -> _Trouble | None:
+def _too_large(place: QueuePosition, workload: Object) -> _Trouble | None:
     rooms = place.too_small
     if not rooms:
         return None
@@ -238,7 +241,12 @@ def _too_large(place: QueuePosition) -> _Trouble | None:
         fix = f"ask for less: {has} is the most for one pod set"
     else:
         never = f"it asks for {format_amount(resource, room.asked)} {resource} in all, and {has} is the most{lent}"
-        fix = f"ask for less in `{field(resource)}` or `resources.nodes`: {has} is the most for all nodes together"
+        number, pods = "`resources.nodes`", "all nodes together"
+        if is_array(workload):
+            number, pods = "`array.parallelism`", "all runs at a time"
+        elif has_several_roles(workload):
+            number = "the `nodes` of its roles"
+        fix = f"ask for less in `{field(resource)}` or {number}: {has} is the most for {pods}"
     message = f"it never fits into {_which(place)}: {never}"
     return _Trouble(message, f"{fix}; or ask the administrators to raise the quota")
 

@@ -26,7 +26,22 @@ _LISTED = 4
 
 def unscheduled(evidence: Evidence) -> Finding | None:
     """Pods wait for a node: the cause to fix first among all groups of identical pods."""
-    return most_urgent(_case(pending) for pending in pending_pods(evidence))
+    found = [(pending, finding) for pending in pending_pods(evidence) if (finding := _case(pending)) is not None]
+    first = most_urgent(finding for _, finding in found)
+    if first is None:
+        return None
+    said = {finding.message.removeprefix(pending.prefix) for pending, finding in found if finding is first}
+    # Pods of different roles can wait for the same.
+    alike = [
+        pending
+        for pending, finding in found
+        if finding.cause == first.cause and finding.message.removeprefix(pending.prefix) in said
+    ]
+    number = sum(pending.number for pending in alike)
+    if len(alike) < 2 or "waitingPods" not in first.numbers:
+        return first
+    message = f"{replace(alike[0], number=number).prefix}{said.pop()}"
+    return replace(first, message=message, numbers={**first.numbers, "waitingPods": number})
 
 
 def _case(pending: PendingPods) -> Finding | None:
@@ -351,7 +366,7 @@ def ruled_out(evidence: Evidence) -> Iterator[str]:
             closed = len(pending.large_nodes) - len(pending.usable_nodes)
             rest = f", {count_text(closed, 'node')} closed" if closed else ""
             yield f"cordons and taints: {count_text(len(pending.usable_nodes), 'node')} open to it{rest}"
-        claims = mounted_claims(pending.pod["spec"])
+        claims = list(dict.fromkeys(mounted_claims(pending.pod["spec"])))
         if claims and all(pending.evidence.claims.get(name) for name in claims):
             yield f"claims: {first_few(claims)} there"
         return
