@@ -14,7 +14,7 @@ _WIDEST = 100
 _HEADS: dict[str, tuple[str, ...]] = {
     "job": ("name", "namespace", "priority", "description"),
     "environment": ("image", "imagePullSecret", "command", "args", "workdir", "env"),
-    "resources": ("pool", "queue", "nodes", "gpu", "gpu-type", "cpu", "memory", "shm"),
+    "resources": ("pool", "queue", "nodes", "gpu", "gpu-type", "gpu-profile", "cpu", "memory", "shm"),
 }
 _BLOCKS = ("job", "environment", "code", "resources", "storage")
 """The order of blocks and of their fields in starter documents."""

@@ -145,8 +145,10 @@ class Allocation:
             self._note(name, "resources.gpu")
         elif all(item.option != "--gpus-per-node" for item in self.missing):
             gpus = self._gpus_of_body(body, first_line)
-        if gpus is not None and gpus.type is not None:
-            self._set("resources.gpu-type", gpus.type, name)
+        if gpus is not None and gpus.model is not None:
+            self._set("resources.gpu-type", gpus.model, name)
+        if gpus is not None and gpus.profile is not None:
+            self._set("resources.gpu-profile", gpus.profile, name)
         self.gpus = gpus.number if gpus is not None else 0
         if "exclusive" in self.options:
             note = "a job has the GPUs, CPUs and memory that it names"

@@ -54,8 +54,6 @@ class BodyState:
         """The variables that the options of the last step set, with their values as written."""
         self.renamed: set[tuple[int, str]] = set()
         """Lines and variables of Slurm that a step replaces by those of torchrun."""
-        self.starts_deepspeed = False
-        """True if a command is the launcher of DeepSpeed."""
         self.removed_options = False
         """True if options of torchrun are removed, which gpuctl sets as variables."""
 

@@ -48,19 +48,25 @@ _SETUP_FILE = (
 _TOOL = r"\b(?:conda|mamba|micromamba)\b"
 _HOOK = rf"(?s)\A(?:(?!{_TOOL}).)*{_TOOL}.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
 _SMALL = """
-. : [ [[ cat cd date declare echo env export hostname id local ls mkdir nvidia-smi popd printenv printf pushd pwd
-read readonly set shopt sleep source test trap true typeset ulimit umask uname unset wait which whoami
+. : [ [[ break cat cd continue date declare echo env exit export hostname id let local ls mkdir nvidia-smi popd printenv
+printf pushd pwd read readonly return set shift shopt sleep source test trap true typeset ulimit umask uname unset wait
+which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
 _JUPYTER = (
-    r"(?:\A|[\s/])jupyter(?:-lab|-notebook|hub-singleuser)?"
-    r"(?=\s|\Z)(?!\s+(?:nbconvert|execute|kernelspec|--version)\b)"
+    r"(?:\A|[\s/\"'])(?:jupyter(?:-|\s+)?(?:lab|notebook|server)|jupyterhub-singleuser)(?=[\s\"']|\Z)"
+    r"(?!\s+(?:list|stop|password|clean|build|--generate-config|--version)\b)"
 )
 _NOTEBOOK = (
     "`kind: notebook` runs Jupyter, and `gpuctl open NAME` opens it: `gpuctl init notebook` prints such a document"
 )
 _MOST_WORDS = 40
-LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "deepspeed", "horovodrun"})
+_LET = r"\A[ \t]*([A-Za-z_]\w*)[ \t]*[-+*/%]?="
+_OF_SITES = frozenset(["aprun", "ibrun", "jsrun", "lrun"])
+_REMOTE = frozenset(
+    ["clush", "deepspeed", "horovodrun", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "pdsh", "prun", "ssh"]
+)
+_REMOTE_PARALLEL = frozenset(["-S", "--sshlogin", "--sshloginfile", "--slf"])
 
 
 def reason_to_drop(command: BodyCommand) -> str | None:
@@ -84,6 +90,16 @@ def reason_to_drop(command: BodyCommand) -> str | None:
     return None
 
 
+def lost_processes(command: BodyCommand, nodes: int) -> str | None:
+    """Return what is lost of a program that starts processes on the nodes of a job; None if it is another program."""
+    remote = command.name in _REMOTE
+    if command.name == "parallel":
+        remote = any(word.text.partition("=")[0] in _REMOTE_PARALLEL for word in command.program)
+    if nodes > 1 and remote:
+        return f"it starts processes on other nodes, and a pod cannot: each of the {nodes} pods runs it"
+    return "it is the launcher of a site, which an image does not have" if command.name in _OF_SITES else None
+
+
 def note_of_program(command: BodyCommand) -> str | None:
     """Return what to note of a program that another kind of document runs better."""
     words = " ".join(word.text for word in command.program[:_MOST_WORDS])
@@ -101,6 +117,8 @@ def assigned_names(command: BodyCommand) -> list[str]:
     if command.name in ("export", "declare", "typeset", "readonly", "local"):
         words = (*words, *(word for word in command.program[1:] if word.is_assignment))
     names = [word.text.split("=", 1)[0].rstrip("+").split("[", 1)[0] for word in words]
-    if command.name in ("read", "unset", "mapfile", "readarray", "getopts", "printf", "let"):
+    if command.name == "let":
+        names += [name for word in command.program[1:] for name in re.findall(_LET, word.text)]
+    if command.name in ("read", "unset", "mapfile", "readarray", "getopts", "printf"):
         names += [word.text for word in command.program[1:] if word.text.isidentifier()]
     return names

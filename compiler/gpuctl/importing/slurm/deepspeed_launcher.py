@@ -93,7 +93,6 @@ def convert_deepspeed(body: BodyState, program: Sequence[BodyWord]) -> bool:
         return False
     words, owners = body.known_words(program)
     found = _local_start(words, body.facts.nodes, body.facts.gpus)
-    body.starts_deepspeed = True
     if found is None:
         return True
     lines = body.line(program[0].start), body.line(program[-1].end - 1)

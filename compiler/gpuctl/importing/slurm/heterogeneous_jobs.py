@@ -41,6 +41,9 @@ def take_parts(batch: BatchFile, given: Given, first: Allocation, draft: Draft, 
         scratch = Draft("training", "", "")
         allocation = Allocation(options, given, scratch, ledger)
         allocation.take("", 1)
+        if (profile := scratch.get("resources.gpu-profile")) is not None:
+            line = next(iter(options.values())).line
+            ledger.dropped(line, profile, "roles have whole GPUs, or those of `resources.gpu-profile`")
         part = _part(allocation, scratch)
         found.append(part)
         for option in options.values():

@@ -27,6 +27,7 @@ _TARGET = (
     r"(?P<file>\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|<>()\"']+)|\"(?:\\.|[^\"\\])*\""
 )
 _NOT_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_ONLY_REDIRECTS = r"(?m)^(?P<pad>[ \t]*)(?P<rest>>{1,2}[ \t]*(?P<file>[^\s>&|;]+)[ \t]*)$"
 _USED = r"\$\{?#?([A-Za-z_]\w*)"
 _VARIABLE = r"\$([A-Za-z_]\w*)\Z"
 _LAUNCHER = (
@@ -118,8 +119,13 @@ def with_our_host_file(text: str, hosts: Collection[str]) -> str:
         is_path = found.is_one(match["path"]) and "$" not in match["path"]
         return match["option"] + HOST_FILE if is_path else match[0]
 
+    text = re.sub(
+        _ONLY_REDIRECTS,
+        lambda match: f"{match['pad']}: {match['rest']}" if found.is_one(match["file"]) else match[0],
+        edits.result(),
+    )
     # An option may be part of a text, as in `CMD="train.py --hostfile hosts"`.
-    return re.sub(r"(?P<option>--hostfile[= ])(?P<path>[^\s\"';&|()]+)", replaced, edits.result())
+    return re.sub(r"(?P<option>--hostfile[= ])(?P<path>[^\s\"';&|()]+)", replaced, text)
 
 
 def _asks_for_hosts(text: str, statement: Statement) -> bool:

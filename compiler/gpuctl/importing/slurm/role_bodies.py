@@ -95,6 +95,10 @@ class RoleBodies:
             own |= self.division.small.difference(self.division.depends)
         special = self.division.ends | self.division.small
         special |= {index for other in self.division.groups for index in other.statements}
+        last = max(own | group.statements)
+        if any(last < max(other.statements) for other in self.division.groups):
+            # They prepare later steps, and would give their status to the program.
+            special |= frozenset(range(last + 1, len(self.statements)))
         for index in special - own:
             edits.blank(self.statements[index].start, self._end(index))
         for step in group.steps:

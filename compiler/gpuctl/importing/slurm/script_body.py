@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.importing.draft import Draft
@@ -16,9 +17,9 @@ from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import (
-    LAUNCHERS,
     assigned_names,
     is_harmless_on_every_node,
+    lost_processes,
     note_of_program,
     reason_to_drop,
 )
@@ -103,8 +104,6 @@ class ScriptBody:
             else:
                 self._statement(statement)
         lines = ScriptLines(self.body, self.statements, self.removed)
-        self._host_files()
-        lines.note_uses(self.host_files.names if self.facts.nodes > 1 and not self.body.starts_deepspeed else ())
         lines.note_arguments()
         lines.note_slurm_commands()
         lines.note_foreign_variables(self.known.union(self.assigned, self.replaced.hosts))
@@ -116,6 +115,7 @@ class ScriptBody:
             self.draft.set(COMMAND, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
         elif self.kept:
             self._script()
+        self._host_files(lines)
         for statement in self.statements:
             line, last = self._line(statement.start), self._line(statement.end - 1)
             if not self.remarks.has_all(range(line, last + 1)):
@@ -181,8 +181,7 @@ class ScriptBody:
             return
         if (command.certain or not self.facts.on_every_node) and convert_deepspeed(self.body, command.program):
             return
-        if self.facts.nodes > 1 and command.name in LAUNCHERS:
-            note = f"it starts processes on other nodes, and a pod cannot: each of the {self.facts.nodes} pods runs it"
+        if (note := lost_processes(command, self.facts.nodes)) is not None:
             self.remarks.dropped(line, last, note)
         elif self.facts.nodes > 1 and not self.facts.on_every_node and self._differs_by_node(command):
             note = "each node computes its own value; Slurm computes it once"
@@ -299,11 +298,13 @@ class ScriptBody:
         self._take_out(statement, "environment.workdir")
         return True
 
-    def _host_files(self) -> None:
+    def _host_files(self, lines: ScriptLines) -> None:
         """Note the statements about files of hosts, and the lines that need a file that no pod has."""
         files = self.host_files
         slots = {word_value(raw, self.body.values) for raw in files.slots} - {None, "$(GPUCTL_GPUS_PER_NODE)"}
-        is_mounted = self.body.starts_deepspeed and self.facts.nodes > 1
+        is_mounted = self.facts.nodes > 1 and uses_deepspeed(self.draft.get(COMMAND) or [])
+        if self.facts.nodes > 1 and not is_mounted:
+            lines.note_uses(files.names)
         for index in sorted(files.writers | files.about):
             statement = self.statements[index]
             if self.facts.nodes == 1:

@@ -8,14 +8,26 @@ from typing import NamedTuple
 _UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 _MEBI = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 _TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
+_MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
 _MOST_INDICES = 100_000
 
 
 class Gpus(NamedTuple):
-    """A number of GPUs, and their type if one is named."""
+    """A number of GPUs, and their type if one is named, such as ``h100`` or ``a100_1g.5gb`` for slices."""
 
     number: int
     type: str | None
+
+    @property
+    def profile(self) -> str | None:
+        """The MIG profile of slices; None for whole GPUs."""
+        match = re.search(_MIG, self.type or "")
+        return match[1] if match is not None else None
+
+    @property
+    def model(self) -> str | None:
+        """The type of the GPUs, or of those that are sliced; None if it is not named."""
+        return re.sub(_MIG, "", self.type or "") or None
 
 
 class ArrayRange(NamedTuple):
@@ -78,8 +90,8 @@ def memory_of(text: str, times: int = 1) -> str | None:
 
 
 def gpus_of(text: str) -> Gpus | None:
-    """Return a number such as ``4``, ``h100:4`` or ``h100``; None if it is not one."""
-    match = re.match(r"(?:([A-Za-z][\w.-]*)(?::|\Z))?(\d+)?(?:\(.*\))?\Z", text)
+    """Return a number such as ``4``, ``h100:4``, ``1g.10gb:1`` or ``h100``; None if it is not one."""
+    match = re.match(r"(?:([A-Za-z][\w.+-]*|\d{1,2}g\.\d{1,3}gb(?:\+me)?)(?::|\Z))?(\d+)?(?:\(.*\))?\Z", text)
     if match is None or not (match[1] or match[2]):
         return None
     return Gpus(int(match[2] or 1), match[1])
