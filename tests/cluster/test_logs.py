@@ -158,6 +158,33 @@ def test_unreachable_node_does_not_hide_logs_of_other_pods(place: Place) -> None
     place.plane.kubectl("delete", "node", place.namespace, silent)
 
 
+def test_follow_waits_for_a_node_that_does_not_answer(place: Place, start: Start) -> None:
+    node = f"{place.namespace}-silent"
+    place.plane.add_node(node, labels={"runwhere.ai/pool": place.namespace}, gpus=1)
+    place.plane.wait_for_nodes()
+    place.apply(training(resources={"pool": place.namespace}))
+    pod = only_pod(place, "train")
+    write(place, pod, "before\n")
+
+    def move_kubelet(port: int) -> None:
+        endpoint = {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}}
+        place.plane.kubectl("patch", "node", node, "--subresource=status", "-p", json.dumps(endpoint))
+
+    port = place.plane.get("node", node)["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    move_kubelet(1)
+    command = start("logs", "train", "-f", "-n", place.namespace)
+    reason = f"node {node} does not answer: connection refused"
+    command.until(f"note: the log of {pod} is interrupted, and tried again: {reason}\n".encode())
+    move_kubelet(port)
+    command.until(b"before\n")
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    # Nothing is missing.
+    assert command.end() == 0
+    assert command.out == b"before\n"
+    assert command.err.endswith(f"note: the log of {pod} continues\nnote: training/train has finished\n".encode())
+    place.plane.kubectl("delete", "node", node)
+
+
 def test_logs_need_the_right_to_get_pods_log(
     place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from gpuctl.reading.log_streams import (
     select_container,
 )
 from gpuctl.reading.log_streams import waiting_text as why_waiting
-from gpuctl.reading.log_tail import LogTail, TailEnded, TailMessage, put_unless_stopped
+from gpuctl.reading.log_tail import LogTail, TailEnded, TailInterruption, TailMessage, put_unless_stopped
 from gpuctl.reading.status import one_line, pod_status
 
 _GRACE = 3.0
@@ -42,13 +42,29 @@ _BACKLOG = 256
 class Notice(NamedTuple):
     """A message beside the log lines, as a sentence.
 
-    :param passing: the message is about something that is still awaited.
     :param uid: uid of the pod it is about; None if it is about the job.
     """
 
     text: str
-    passing: bool = False
     uid: str | None = None
+
+
+class Interruption(NamedTuple):
+    """The log of a pod that runs cannot be read at the moment.
+
+    :param reason: why, as a sentence; "" when it can be read again. No line between is lost.
+    """
+
+    pod: str
+    uid: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The message for a user, as a sentence."""
+        if self.reason:
+            return f"the log of {self.pod} is interrupted, and tried again: {self.reason}"
+        return f"the log of {self.pod} continues"
 
 
 class PodEnded(NamedTuple):
@@ -63,7 +79,7 @@ class PodEnded(NamedTuple):
     gone: bool
 
 
-Item = LogBatch | Notice | LogProblem | PodEnded
+Item = LogBatch | Notice | Interruption | LogProblem | PodEnded
 _Message = Event | TailMessage
 
 
@@ -190,6 +206,8 @@ class LogFollower:
             raise item
         if isinstance(item, (LogBatch, LogProblem)):
             yield item
+        elif isinstance(item, TailInterruption):
+            yield Interruption(item.source.name, item.source.pod["metadata"]["uid"], item.message)
         elif isinstance(item, TailEnded):
             for pod in self._pods.values():
                 pod.through = pod.through or pod.source is item.source

@@ -23,6 +23,9 @@ from gpuctl.reading.log_streams import (
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 _TRIES = 20
+"""Number of attempts to read the log of a container that has ended. That of one that may run again is awaited."""
+_REPORTED = 3
+"""Number of consecutive failures after which an interruption is reported: shorter ones lose no line."""
 _STEADY = 60.0
 """Seconds: a stream that breaks after this time counts as healthy. A container may be silent for hours, and idle
 streams get cut.
@@ -34,6 +37,13 @@ class TailEnded(NamedTuple):
 
     source: ContainerLog
     problem: LogProblem | None
+
+
+class TailInterruption(NamedTuple):
+    """A log that cannot be read at the moment; ``message`` is the reason, "" if it can be read again."""
+
+    source: ContainerLog
+    message: str
 
 
 class ContainerRun(NamedTuple):
@@ -48,7 +58,7 @@ class ContainerRun(NamedTuple):
     state: str
 
 
-TailMessage = LogBatch | LogProblem | TailEnded | ClusterError
+TailMessage = LogBatch | LogProblem | TailEnded | TailInterruption | ClusterError
 _UNKNOWN = ContainerRun(0, "running")
 
 
@@ -64,6 +74,7 @@ class LogTail:
     _lines: int = 0
     _answered: bool = False
     _whole: bool = True
+    _interrupted: bool = False
 
     def update_pod(self, pod: Object, *, over: bool, gone: bool) -> None:
         """Update the container's run from the latest pod object, and wake the thread if it changed."""
@@ -120,10 +131,13 @@ class LogTail:
                     raise
                 steady = self._lines > before or time.monotonic() > opened + _STEADY
                 failures = 1 if steady else failures + 1
-                refused = isinstance(error, ApiError) and error.status < 500 and run.state == "over"
+                refused = isinstance(error, ApiError) and not error.is_transient
                 gone = isinstance(error, ApiError) and error.is_missing
-                if refused or gone or failures > _TRIES:
+                is_over = run.state == "over"
+                if gone or (refused and is_over) or ((refused or is_over) and failures > _TRIES):
                     return self._lost(error)
+                if failures >= _REPORTED:
+                    self._report_interruption(log_error_text(error, self.source.pod))
                 self._wait(run, _PAUSES[min(failures, len(_PAUSES)) - 1])
                 continue
             if run.state == "over":
@@ -153,7 +167,9 @@ class LogTail:
         """Put the new lines of a run into the queue."""
         following = run.state == "running" and not previous
         try:
-            for lines in self.source.read(follow=following, previous=True if previous else None):
+            opened = self.source.read(follow=following, previous=True if previous else None)
+            self._report_interruption("")
+            for lines in opened:
                 self._whole = False
                 said = [line for line in lines if not line.stamp]
                 for line in said:
@@ -166,6 +182,12 @@ class LogTail:
         except ApiError as error:
             if not previous or error.lacks_permission:
                 raise
+
+    def _report_interruption(self, message: str) -> None:
+        """Report the begin of an interruption with its reason, and its end with "", once each."""
+        if self._interrupted != bool(message):
+            self._interrupted = bool(message)
+            self._put(TailInterruption(self.source, message))
 
     def _put(self, message: TailMessage) -> None:
         put_unless_stopped(self.into, message, lambda: self.stopped)

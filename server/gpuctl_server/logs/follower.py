@@ -45,12 +45,19 @@ class LogEnd(NamedTuple):
 
 
 class LogNote(NamedTuple):
-    """A message beside the lines. ``kind`` is notice or problem; ``uid`` is the uid of the pod, None if unknown."""
+    """A message beside the lines.
+
+    :param kind: notice or problem.
+    :param uid: uid of the pod; None if unknown.
+    :param interruption: why the log of the pod cannot be read at the moment; "" when it can be read again; None for
+        other messages.
+    """
 
     kind: str
     pod: str | None
     message: str
     uid: str | None = None
+    interruption: str | None = None
 
 
 FollowedItem = LogEntry | LogNote

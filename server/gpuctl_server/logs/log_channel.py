@@ -15,7 +15,7 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.reading.log_follower import Notice, PodEnded
+from gpuctl.reading.log_follower import Interruption, Notice, PodEnded
 from gpuctl.reading.log_streams import ContainerLog, LogBatch, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.read_context import context_of
@@ -112,6 +112,7 @@ class LogChannel:
         self._ended = ended
         self._followers: set[LogSubscription] = set()
         self._ended_pods: dict[str, str] = {}
+        self._interruptions: dict[str | None, LogNote] = {}
         self._loop = asyncio.get_running_loop()
         self._reader = _ChannelReader(connection, platform, address, self._post)
         self._room = threading.Semaphore(_ON_THE_WAY)
@@ -146,6 +147,8 @@ class LogChannel:
     def connect(self, follower: LogSubscription) -> dict[bytes, LogPosition]:
         """Add a follower for new lines. Return the current positions."""
         self._followers.add(follower)
+        for note in self._interruptions.values():
+            follower.offer(note)
         if self.end is not None:
             follower.finish(self.end)
         elif follower.selection.uid in self._ended_pods:
@@ -186,6 +189,7 @@ class LogChannel:
         elif isinstance(message, LogEnd):
             self.finish(message)
         else:
+            self._note_interruption(message)
             self._offer([message])
 
     def _make_room(self) -> None:
@@ -212,8 +216,16 @@ class LogChannel:
             for item in items:
                 follower.offer(item)
 
+    def _note_interruption(self, note: LogNote) -> None:
+        """Keep an interruption for later followers until it ends, or the rest of the log is lost."""
+        if note.interruption is not None or note.kind == "problem":
+            self._interruptions.pop(note.pod, None)
+        if note.interruption:
+            self._interruptions[note.pod] = note
+
     def _pod_ended(self, ended: PodEnded) -> None:
         self._ended_pods[ended.uid] = ended.text
+        self._interruptions = {pod: note for pod, note in self._interruptions.items() if note.uid != ended.uid}
         for follower in self._followers:
             if follower.selection.uid == ended.uid:
                 follower.finish(LogEnd(HAS_ENDED, ended.text))
@@ -291,6 +303,8 @@ class _ChannelReader:
                 elif isinstance(item, Notice):
                     last = item.text
                     self._post(LogNote("notice", None, item.text, item.uid))
+                elif isinstance(item, Interruption):
+                    self._post(LogNote("notice", item.pod, item.text, item.uid, item.reason))
                 elif isinstance(item, LogProblem):
                     self._post(LogNote("problem", item.pod, item.message))
                 elif item is not None:

@@ -76,7 +76,9 @@ class LogHub:
     async def follow(
         self, address: LogAddress, follower: LogSubscription, patience: float
     ) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
-        """Yield the selected lines of a log, up to its end; None when none arrived for ``patience`` seconds."""
+        """Yield the selected lines of a log, up to its end; None after the past ones, and when none arrived for
+        ``patience`` seconds.
+        """
         try:
             channel = self._channel(address)
         except TooManyFollowers as error:
@@ -89,6 +91,7 @@ class LogHub:
                 async with contextlib.aclosing(self._past(channel, follower)) as past:
                     async for entry in past:
                         yield entry
+            yield None
             for number in itertools.count(1):
                 item = await follower.next(patience)
                 yield item

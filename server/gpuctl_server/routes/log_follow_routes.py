@@ -278,7 +278,8 @@ def _event_text(item: FollowedItem | LogEnd | None, follower: LogSubscription) -
     if isinstance(item, LogEntry):
         return f"id: {follower.resume_positions.text()}\ndata: {item.frame}\n\n"
     if isinstance(item, LogNote):
-        return event(item.kind, {"pod": item.pod, "message": item.message})
+        value = {"pod": item.pod, "message": item.message}
+        return event(item.kind, value if item.interruption is None else value | {"interruption": item.interruption})
     if isinstance(item, LogEnd):
         return event("end", {"code": item.code, "reason": item.reason})
     return ":\n\n"

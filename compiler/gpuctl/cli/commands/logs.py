@@ -19,7 +19,7 @@ from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.job_objects import Identity
-from gpuctl.reading.log_follower import Notice, PodEnded
+from gpuctl.reading.log_follower import Interruption, Notice, PodEnded
 from gpuctl.reading.log_streams import LogBatch, LogProblem, short_name
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
 from gpuctl.usecases.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
@@ -199,7 +199,7 @@ class LogWriter:
                 sys.stdout.flush()
             elif isinstance(item, LogProblem):
                 self._report(item)
-            elif isinstance(item, Notice):
+            elif isinstance(item, (Notice, Interruption)):
                 self._progress.say(f"note: {item.text}")
             elif isinstance(item, PodEnded):
                 continue
