@@ -1,7 +1,7 @@
 """Chinese translations of messages, for clients that prefer Chinese.
 
-Only the messages that the product specification defines in Chinese are translated. Values that programs compare stay in
-English.
+Translated are the messages that the product specification defines in Chinese. The message of a cause of ``why`` begins
+with the cause's meaning in Chinese. Values that programs compare stay in English.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl_server.content_negotiation import JSON, accepted
 
 _JOB = r"(?:training|inference|notebook|compute)/\S+(?: in \S+)?"
@@ -43,6 +44,8 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _RIGHT = re.compile(r"\S+ may (get|create|update|delete) jobs(?: in the namespace \S+)?(?: of the pool (\S+))?")
 _LISTS = ("failed", "jobs", "success")
 """Fields with lists whose items have a `message`."""
+_WITH_CAUSES = ("why", "also", "steps", "waits", "plan")
+"""Fields with causes of `why`, or with objects that have such fields."""
 
 
 def in_chinese(message: str) -> str:
@@ -76,6 +79,7 @@ def translated(response: Response) -> Response:
         **_translated_item(value),
         **{key: [_translated_item(item) for item in value[key]] for key in _LISTS if _has_items(value, key)},
     }
+    told = _with_meanings(told)
     if told == value:
         return response
     body = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
@@ -87,6 +91,18 @@ def _translated_item(value: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("message"), str):
         return value
     return {**value, "message": in_chinese(value["message"])}
+
+
+def _with_meanings(value: Any) -> Any:
+    """Return a value with the meaning of each cause before its message, which has the names and numbers in English."""
+    if isinstance(value, list):
+        return [_with_meanings(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = value | {key: _with_meanings(value[key]) for key in _WITH_CAUSES if key in value}
+    cause, message = value.get("cause"), value.get("message")
+    meaning = chinese_causes().get(cause) if isinstance(cause, str) else None
+    return found | {"message": f"{meaning}：{message}"} if meaning and isinstance(message, str) else found
 
 
 def _has_items(value: Mapping[str, Any], key: str) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
-from gpuctl_server.chinese import in_chinese, wants_chinese
+from gpuctl_server.chinese import in_chinese, translated, wants_chinese
 
 
 @pytest.mark.parametrize(
@@ -63,3 +67,27 @@ def test_documented_messages_are_translated(english: str, chinese: str | None) -
 def test_accept_language_selects_chinese(header: str, wanted: bool) -> None:
     headers = [(b"accept-language", header.encode())] if header else []
     assert wants_chinese(Request({"type": "http", "headers": headers})) is wanted
+
+
+CAUSE = {"cause": "gpu-shortage", "message": "8 GPUs are asked for, and 2 of p are free", "fix": "wait"}
+"""A cause of `why`, as answers have it."""
+MEANING = "没有节点有足够的空闲 GPU：8 GPUs are asked for, and 2 of p are free"
+
+
+@pytest.mark.parametrize(
+    "path", [("why",), ("also", 0), ("steps", 0, "waits", 0), ("plan", "steps", 0, "waits", 0), ()]
+)
+def test_message_of_a_cause_begins_with_its_meaning(path: tuple[str | int, ...]) -> None:
+    value: Any = CAUSE
+    for part in reversed(path):
+        value = [value] if isinstance(part, int) else {"name": "train", part: value}
+    found = json.loads(bytes(translated(JSONResponse(value)).body))
+    for part in path:
+        found = found[part]
+    assert found == {**CAUSE, "message": MEANING}
+
+
+@pytest.mark.parametrize("cause", ["apply", None, ["gpu-shortage"]])
+def test_other_causes_have_no_meaning(cause: Any) -> None:
+    answer = JSONResponse({"items": [CAUSE], "cause": cause, "message": "revision 2"})
+    assert translated(answer) is answer
