@@ -81,13 +81,18 @@ def changed(content: bytes, replaced: dict[str, str], appended: str) -> bytes:
     return ("\n".join(lines) + "\n" + appended).encode()
 
 
+def differing(found: dict[str, bytes]) -> list[str]:
+    """Return the names of the registry's files that are missing or different in ``files/vendor/``."""
+    paths = {name: VENDOR / name for name in found}
+    return sorted(name for name, path in paths.items() if not path.is_file() or path.read_bytes() != found[name])
+
+
 def main() -> None:
     """Write the files, or compare them."""
     with tempfile.TemporaryDirectory() as directory:
         found = contents(Path(directory))
     if "--check" in sys.argv:
-        other = sorted(name for name, content in found.items() if (VENDOR / name).read_bytes() != content)
-        if other:
+        if other := differing(found):
             sys.exit(f"vendor_console: other than the registry's: {', '.join(other)}")
         return
     VENDOR.mkdir(parents=True, exist_ok=True)
