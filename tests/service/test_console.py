@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from support.browser import Visit, visiting
+from support.browser import BLOCKED, PAGES, Visit, visiting
 from support.cluster_tools import Place, training
 from support.served import Served
-
-BLOCKED = training("stuck", resources={"gpu": 100})
 
 
 def test_login_shows_the_overview_and_logout_ends_it(visit: Visit) -> None:
@@ -125,6 +123,15 @@ def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Ser
     visit.see("kind: training")
 
 
+def test_cause_has_its_meaning_in_chinese(browser: Any, place: Place, served: Served) -> None:
+    place.apply(BLOCKED, flags=("--no-probe",))
+    why = served.until("/jobs/stuck/why", lambda value: value["cause"] == "gpu-shortage", namespace=place.namespace)
+    with visiting(browser, served, locale="zh-CN") as visit:
+        visit.log_in().open(f"/jobs/{place.namespace}/stuck")
+        visit.see("没有节点有足够的空闲 GPU：", ".why")
+        visit.see(why["message"], ".why")
+
+
 def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training(resources={"nodes": 2}))
     pods = sorted(place.running("train", pods=2))
@@ -156,13 +163,6 @@ def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served
     visit.see(f"--pod {pods[1]} --tail 500 --follow")
 
 
-def test_lists_show_an_error_in_place_of_data(visit: Visit) -> None:
-    visit.log_in().open("/jobs?pool=" + "x" * 300)
-    visit.see("400 InvalidRequest")
-    assert visit.page.locator("table").count() == 0
-    visit.troubles.clear()
-
-
 def test_job_with_many_pods_is_shown_in_pages(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training())
     served.until_running("train", place.namespace)
@@ -189,23 +189,6 @@ def test_job_of_another_namespace_is_not_shown(visit: Visit, place: Place, serve
     visit.log_in("otto").open(f"/jobs/{place.namespace}/mine")
     visit.see("403 Forbidden")
     visit.troubles.clear()
-
-
-JOB = "/jobs/NAMESPACE/stuck"
-PAGES = [
-    "/overview",
-    "/jobs",
-    JOB,
-    *(f"{JOB}?tab={tab}" for tab in ("logs", "events", "use", "document", "history")),
-    "/new",
-    "/nodes",
-    "/nodes/drill-0",
-    "/pools",
-    "/pools/drill",
-    "/quotas",
-    "/usage",
-    "/history",
-]
 
 
 @pytest.mark.parametrize(

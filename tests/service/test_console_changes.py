@@ -209,6 +209,102 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
     visit.troubles.clear()
 
 
+def begin_document(visit: Visit, place: Place, text: str = "colour: red\n") -> str:
+    """Write a document, and wait until it is checked. Return the text of the editor."""
+    visit.open(f"/new?namespace={place.namespace}&pool=drill")
+    visit.until_document()
+    visit.write_document(text)
+    visit.page.locator(".finding.error").first.wait_for()
+    return visit.document()
+
+
+def test_document_survives_the_end_of_the_session(visit: Visit, place: Place, served: Served) -> None:
+    text = begin_document(visit.log_in(), place, "kind: training\ncolour: red\n")
+    page = visit.page
+    page.context.clear_cookies()
+    visit.editor.press("ControlOrMeta+End")
+    page.keyboard.type("# more")
+    visit.see("Your session has ended.")
+    visit.see("is kept in this tab for admin")
+    assert visit.barriers() == []
+    page.locator("#token:focus").wait_for()
+    page.fill("#token", served.tokens["admin"])
+    page.press("#token", "Enter")
+    visit.see("This is your document that was not applied.")
+    page.locator(".cm-line").nth(2).wait_for()
+    assert visit.document() == f"{text}# more"
+    # The same document after a reload, a click on another page, and a click on the link to a new one.
+    page.reload()
+    page.locator(".cm-line").nth(2).wait_for()
+    assert visit.document() == f"{text}# more"
+    visit.open("/jobs")
+    page.get_by_role("link", name="New job").click()
+    page.locator(".cm-line").nth(2).wait_for()
+    assert visit.document() == f"{text}# more"
+    assert page.evaluate("[...Object.keys(localStorage)].sort()") == ["gpuctl.language", "gpuctl.theme"]
+    page.get_by_role("button", name="Discard it").click()
+    visit.until_document()
+    assert page.evaluate("sessionStorage.length") == 0
+    visit.troubles.clear()
+
+
+def test_document_is_not_shown_to_another_user_of_the_tab(visit: Visit, place: Place, served: Served) -> None:
+    begin_document(visit.log_in(), place)
+    page = visit.page
+    page.context.clear_cookies()
+    # The page is loaded anew, as after a login at an identity provider.
+    page.reload()
+    visit.see("is kept in this tab for admin")
+    assert "red" in page.evaluate("sessionStorage.getItem('gpuctl.draft')")
+    page.fill("#token", served.tokens["anna"])
+    page.press("#token", "Enter")
+    visit.until_document()
+    assert "red" not in visit.document()
+    assert page.evaluate("sessionStorage.length") == 0
+    visit.troubles.clear()
+
+
+def test_logout_discards_the_document_after_a_question(visit: Visit, place: Place) -> None:
+    begin_document(visit.log_in(), place)
+    page, questions = visit.page, list[str]()
+    page.once("dialog", lambda dialog: (questions.append(dialog.message), dialog.dismiss()))
+    page.get_by_role("button", name="Log out").click()
+    assert "red" in visit.document()
+    page.once("dialog", lambda dialog: (questions.append(dialog.message), dialog.accept()))
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_selector("#token")
+    assert page.evaluate("sessionStorage.length") == 0
+    assert len(questions) == 2
+    assert "Log out and discard it?" in questions[0]
+    visit.troubles.clear()
+
+
+def test_document_is_kept_until_it_is_applied(visit: Visit, place: Place) -> None:
+    begin_document(visit.log_in(), place)
+    page = visit.page
+    visit.write_document(json.dumps(training("kept", job={"namespace": place.namespace})))
+    page.locator(".heading button.main:enabled").click()
+    visit.see("job/kept", "dialog")
+    assert "kept" in page.evaluate("sessionStorage.getItem('gpuctl.draft')")
+    carry_out(page)
+    assert page.evaluate("sessionStorage.length") == 0
+    visit.troubles.clear()
+
+
+def test_leaving_warns_if_the_document_cannot_be_stored(visit: Visit, place: Place) -> None:
+    page = visit.page
+    full = "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"
+    begin_document(visit.log_in(), place)
+    page.evaluate(full)
+    visit.editor.press("ControlOrMeta+End")
+    page.keyboard.type("# more")
+    warned: list[str] = []
+    page.once("dialog", lambda dialog: (warned.append(dialog.type), dialog.accept()))
+    page.reload()
+    assert warned == ["beforeunload"]
+    visit.troubles.clear()
+
+
 def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page

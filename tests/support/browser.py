@@ -9,14 +9,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+from support.cluster_tools import training
 from support.missing_parts import missing
 from support.served import Served
 
 TOOLS = Path(__file__).resolve().parents[1] / "browser_tools"
 PATIENCE = 60_000
 """Milliseconds until a page shows what it should, on a busy machine."""
+BLOCKED = training("stuck", resources={"gpu": 100})
+"""A job that waits: no node has so many GPUs."""
+_JOB = "/jobs/NAMESPACE/stuck"
+PAGES = [
+    "/overview",
+    "/jobs",
+    _JOB,
+    *(f"{_JOB}?tab={tab}" for tab in ("logs", "events", "use", "document", "history")),
+    "/new",
+    "/nodes",
+    "/nodes/drill-0",
+    "/pools",
+    "/pools/drill",
+    "/quotas",
+    "/queues",
+    "/usage",
+    "/history",
+]
+"""Addresses of all pages, with the parts of the page of the blocked job."""
 _SIZE = {"width": 1280, "height": 800}
+_REPORTED = 5000
+"""Milliseconds until a page reports a request that failed at once."""
 
 
 def tools() -> Path:
@@ -49,12 +72,22 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
+def _form(url: str) -> str:
+    """Return the path and the query of a request, without times."""
+    parts = urlsplit(url)
+    query = [f"{name}={value}" for name, value in parse_qsl(parts.query) if not name.endswith("_time")]
+    return f"{parts.path} {' '.join(sorted(query))}".strip()
+
+
 class Visit:
     """A page of the console that a user is logged in to. ``troubles`` is what the browser has reported."""
 
     def __init__(self, served: Served, page: Any) -> None:
+        from playwright.sync_api import TimeoutError as Timeout
+
         self.served = served
         self.page = page
+        self._timeout = Timeout
         self.troubles: list[str] = []
         page.set_default_timeout(PATIENCE)
         page.on("console", self._note)
@@ -87,6 +120,45 @@ class Visit:
         """Open a page of the console by the part of its address after `#`."""
         self.page.goto(f"{self.served.url}/#{address}")
         return self
+
+    def open_anew(self, address: str) -> Visit:
+        """Open a page as after a reload of the tab, and wait until nothing is loading."""
+        self.open(address)
+        self.page.reload()
+        self.page.wait_for_selector("h1")
+        self.page.wait_for_selector("text=/Loading …|正在加载/", state="detached")
+        return self
+
+    def unreported_failures(self, address: str) -> list[str]:
+        """Let each request of a page fail, one after another; return those of which the page says nothing."""
+        sent: list[str] = []
+
+        def note(request: Any) -> None:
+            if "/api/v1/" in request.url:
+                sent.append(_form(request.url))
+
+        self.page.on("request", note)
+        self.open_anew(address)
+        # Requests that wait for the answer to another one.
+        self.page.wait_for_timeout(700)
+        self.page.remove_listener("request", note)
+        assert sent, address
+        unreported = []
+        for form in dict.fromkeys(sent):
+            self._break(form)
+            self.open_anew(address)
+            try:
+                self.page.locator(".problem").get_by_text(f"broken: {form}").first.wait_for(timeout=_REPORTED)
+            except self._timeout:
+                unreported.append(form)
+            self.page.unroute_all()
+        # The browser notes each status.
+        self.troubles = [trouble for trouble in self.troubles if "503" not in trouble]
+        return unreported
+
+    def _break(self, form: str) -> None:
+        value = {"error": "ServiceUnavailable", "message": f"broken: {form}"}
+        self.page.route(lambda url: _form(url) == form, lambda route: route.fulfill(status=503, json=value))
 
     def see(self, text: str, within: str = "main") -> Any:
         """Wait until the page shows a text; return its element."""

@@ -7,12 +7,14 @@ import hashlib
 import json
 import re
 import subprocess
+from pathlib import Path
 
-from vendor_console import LIST, ROOT, VENDOR
+from vendor_console import LIST, ROOT, VENDOR, contents, differing
 
 from gpuctl_server.console import static_files
 from support.browser import tools
 from support.console_texts import FILES, chinese, texts
+from support.missing_parts import missing
 
 BUDGET = 150_000
 """Bytes of all pages together without the editor's library, as browsers receive them."""
@@ -38,6 +40,18 @@ def test_libraries_are_those_of_the_list() -> None:
             assert lock["integrity"].startswith("sha512-")
             assert package["licence"] == "MIT"
             assert f"{package['package']}\n\n" in licences
+
+
+def test_libraries_are_those_of_the_registry(tmp_path: Path) -> None:
+    """The packages are downloaded and bundled again: `tools/vendor_console.py --check`."""
+    tools()
+    try:
+        found = contents(tmp_path)
+    except subprocess.CalledProcessError as error:
+        missing(f"the npm registry does not answer: {error}: {error.stderr}")
+    assert differing(found) == []
+    name = min(found)
+    assert differing({**found, name: found[name] + b" "}) == [name]
 
 
 def test_pages_are_small() -> None:
@@ -66,6 +80,20 @@ def test_each_text_has_a_chinese_translation() -> None:
     for english, said in translated.items():
         assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", said)), english
         assert re.findall(r"`[^`]+`", english) == re.findall(r"`[^`]+`", said), english
+
+
+def test_each_loaded_value_has_a_place_for_its_error() -> None:
+    """`Data` shows an error in place of the data, `Lacking` beside the rest of the page."""
+    for path in FILES.rglob("*.js"):
+        if "vendor" in path.parts or path.name == "load.js":
+            continue
+        source = path.read_text(encoding="utf-8")
+        for name in re.findall(r"\bconst (\w+) = useLoaded\(", source):
+            assert re.search(rf"<\$\{{(?:Data|Lacking)\}}[^>]* loaded=\$\{{(?:\w+\.)?{name}\}}", source), (
+                path.name,
+                name,
+            )
+        assert not re.search(r"\bget\([^\n]*\.catch\(", source), path.name
 
 
 def test_types_of_the_modules() -> None:

@@ -6,6 +6,8 @@ import { signal } from "./vendor/signals.js";
 const BASE = "api/v1";
 const SESSION = "console/session";
 const PATIENCE = 60_000;
+/** The service sends something at least every 15 s of a stream: after this time without, its connection is broken. */
+const SILENCE = 45_000;
 /** Difference between the clocks of the browser and the service that is not corrected, ms: answers take their time. */
 const NEAR = 60_000;
 
@@ -36,6 +38,11 @@ export class ApiError extends Error {
     this.details = body?.details || [];
     this.plan = body?.plan || null;
   }
+
+  /** True if the same request may succeed later: the service or the cluster failed, not the request. */
+  get isPassing() {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
 }
 
 /**
@@ -55,6 +62,52 @@ export const get = (path, query, ended) => call("GET", path, { query, signal: en
 /** Return an answer that is not JSON. @param {string} path @param {Record<string, unknown>} query */
 export const getText = (path, query) => received("GET", urlOf(path, query), undefined);
 
+/** Return `otherwise` for what does not exist, or may not be read. @template T @param {Promise<any>} answer @param {T} otherwise @returns {Promise<any | T>} */
+export async function ifThere(answer, otherwise) {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof ApiError && [403, 404].includes(error.status)) return otherwise;
+    throw error;
+  }
+}
+
+/**
+ * Read Server-Sent Events; a comment is an event `alive`. Unlike with an EventSource, a refusal has its status and reason.
+ * @param {string} path @param {Record<string, unknown>} query @param {string} last id of the last event that was read
+ * @param {AbortSignal} ended
+ * @returns {AsyncGenerator<{name: string, id: string, data: any}, void, void>}
+ */
+export async function* events(path, query, last, ended) {
+  const silence = new AbortController();
+  const either = AbortSignal.any([ended, silence.signal]);
+  const late = () => silence.abort(new DOMException("", "TimeoutError"));
+  let timer = setTimeout(late, PATIENCE);
+  try {
+    const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+    const response = await opened("GET", urlOf(path, query), undefined, either, headers);
+    const decoder = new TextDecoder();
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+    let rest = "";
+    for (;;) {
+      clearTimeout(timer);
+      timer = setTimeout(late, SILENCE);
+      const part = await reader.read().catch(() => null);
+      if (!part || part.done) throw new ApiError(0, { error: t("No answer"), message: t("The connection to the service is broken.") });
+      const blocks = (rest + decoder.decode(part.value, { stream: true })).split("\n\n");
+      rest = blocks.pop() || "";
+      for (const block of blocks) {
+        const fields = Object.fromEntries(block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
+        if (fields.data) yield { name: fields.event || "message", id: fields.id || "", data: JSON.parse(fields.data) };
+        else if ("" in fields) yield { name: "alive", id: "", data: null };
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+    silence.abort();
+  }
+}
+
 /** @param {string} path below /api/v1 @param {Record<string, unknown>} query empty values are left out */
 function urlOf(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value != null);
@@ -67,15 +120,18 @@ function urlOf(path, query) {
  * @returns {Promise<any>}
  */
 async function sent(method, url, body, ended) {
-  return parsed(await received(method, url, body, ended), "not JSON");
+  const text = await received(method, url, body, ended);
+  const value = text ? parsed(text) : null;
+  if (value === undefined) throw new ApiError(0, { error: t("No answer"), message: t("The answer is not one of the service. Is a proxy in front of it?") });
+  return value;
 }
 
-/** Return the JSON of an answer; that of a proxy, such as a page about a bad gateway, is none. @param {string} text @param {string} message */
-function parsed(text, message) {
+/** Return the JSON of an answer; undefined for that of a proxy, such as a page about a bad gateway. @param {string} text */
+function parsed(text) {
   try {
-    return text ? JSON.parse(text) : null;
+    return JSON.parse(text);
   } catch {
-    return { message };
+    return undefined;
   }
 }
 
@@ -85,11 +141,29 @@ function parsed(text, message) {
  */
 async function received(method, url, body, ended) {
   const limit = AbortSignal.timeout(PATIENCE);
+  const either = ended ? AbortSignal.any([ended, limit]) : limit;
+  const response = await opened(method, url, body, either);
+  return response.text().catch((error) => { throw unanswered(error, either); });
+}
+
+/** Return the error of a request without an answer; that of a page that has ended its request as it is. @param {any} error @param {AbortSignal} ended */
+function unanswered(error, ended) {
+  if (ended.aborted && ended.reason?.name !== "TimeoutError") return error;
+  const message = ended.aborted ? t("The service has not answered within {count} s.", { count: PATIENCE / 1000 }) : t("The service cannot be reached.");
+  return new ApiError(0, { error: t("No answer"), message });
+}
+
+/**
+ * Send a request, and return its answer once that has begun.
+ * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} ended @param {Record<string, string>} [more] headers
+ * @returns {Promise<Response>}
+ */
+async function opened(method, url, body, ended, more) {
   /** @type {Record<string, string>} */
-  const headers = { Accept: "application/json", "Accept-Language": language.value };
+  const headers = { Accept: "application/json", "Accept-Language": language.value, ...more };
   if (method !== "GET") headers["X-CSRF-Token"] = session.value?.csrf || "";
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  let response, text;
+  let response;
   try {
     response = await fetch(url, {
       method,
@@ -98,20 +172,18 @@ async function received(method, url, body, ended) {
       cache: "no-store",
       credentials: "same-origin",
       redirect: "error",
-      signal: ended ? AbortSignal.any([ended, limit]) : limit,
+      signal: ended,
     });
     setClockLead(response);
-    text = await response.text();
   } catch (error) {
-    if (ended?.aborted) throw error;
-    const message = limit.aborted ? t("The service has not answered within {count} s.", { count: PATIENCE / 1000 }) : t("The service cannot be reached.");
-    throw new ApiError(0, { error: t("No answer"), message });
+    throw unanswered(error, ended);
   }
   if (!response.ok) {
+    const text = await response.text().catch(() => "");
     if (response.status === 401 && session.value?.name) session.value = { ...session.value, name: null, hasEnded: true };
-    throw new ApiError(response.status, parsed(text, `HTTP ${response.status} ${response.statusText}`));
+    throw new ApiError(response.status, parsed(text) ?? { message: `HTTP ${response.status} ${response.statusText}` });
   }
-  return text;
+  return response;
 }
 
 /** Find the session of this browser. */
@@ -155,7 +227,7 @@ const rights = new Map();
  * @param {string} action @param {string} resource @param {{namespace?: string, pool?: string}} [where]
  */
 export function right(action, resource, where = {}) {
-  const key = JSON.stringify([action, resource, where]);
+  const key = JSON.stringify([action, resource, where, language.value]);
   let found = rights.get(key);
   if (!found) {
     found = call("POST", "/auth/check", { body: { action, resource, ...where } });

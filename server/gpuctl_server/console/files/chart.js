@@ -1,8 +1,8 @@
 /** A curve over time. The library is loaded when the first one is shown. */
-import { html } from "./parts.js";
+import { Problem, html } from "./parts.js";
 import { theme } from "./prefs.js";
 import { moment, number, t } from "./texts.js";
-import { useEffect, useRef } from "./vendor/preact-hooks.js";
+import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
 const HEIGHT = 260;
 const FEW = 40;
@@ -39,6 +39,7 @@ function tick(time, step) {
  */
 export function Chart({ label, unit, times, series, from, to, most }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const [failure, setFailure] = useState(/** @type {Error | null} */ (null));
   const key = JSON.stringify([times, series, from, to, theme.value]);
   useEffect(() => {
     const element = /** @type {HTMLElement} */ (place.current);
@@ -47,7 +48,7 @@ export function Chart({ label, unit, times, series, from, to, most }) {
     const width = () => element.clientWidth - 16;
     const resized = new ResizeObserver(() => chart?.setSize({ width: width(), height: HEIGHT }));
     import("./vendor/uplot.js").then(({ default: Plot }) => {
-      if (ended) return;
+      if (ended || !element) return;
       const style = getComputedStyle(document.documentElement);
       const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
@@ -68,12 +69,13 @@ export function Chart({ label, unit, times, series, from, to, most }) {
       };
       chart = new Plot(options, [xs, ...ys], element);
       resized.observe(element);
-    });
+    }, setFailure);
     return () => {
       ended = true;
       resized.disconnect();
       chart?.destroy();
     };
   }, [key]);
+  if (failure) return html`<${Problem} error=${{ status: 0, name: t("The chart could not be loaded"), message: String(failure) }} retry=${() => location.reload()} />`;
   return html`<div class="chart" ref=${place} role="img" aria-label=${label}></div>`;
 }

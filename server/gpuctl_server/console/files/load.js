@@ -10,10 +10,14 @@ setInterval(() => {
   now.value = Date.now();
 }, 1000);
 
-/** @typedef {{data: any, error: ApiError | null, at: number, busy: boolean, reload: () => void}} Loaded */
+/** Seconds after which a request that failed is sent again. */
+const AGAIN = 10;
+
+/** `since`: when the request that runs was sent, 0 without one. @typedef {{data: any, error: ApiError | null, at: number, since: number, reload: () => void}} Loaded */
 
 /**
- * Load data with a function, now and at intervals while the page is visible.
+ * Load data with a function, now and at intervals while the page is visible. A part of the page must show the error:
+ * `Data` in place of the data, or `Lacking` beside what the page shows without them.
  * @param {(ended: AbortSignal) => Promise<any>} load
  * @param {unknown[]} inputs values on which the data depend; others never show the old data
  * @param {number} [every] seconds; 0 for once
@@ -22,7 +26,7 @@ setInterval(() => {
 export function useLoaded(load, inputs, every = 10) {
   const key = JSON.stringify([inputs, language.value]);
   const [state, setState] = useState({ key, data: null, error: /** @type {ApiError | null} */ (null), at: 0 });
-  const [busy, setBusy] = useState(true);
+  const [since, setSince] = useState(0);
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
@@ -30,7 +34,8 @@ export function useLoaded(load, inputs, every = 10) {
     const ending = new AbortController();
     let timer = 0;
     async function run() {
-      setBusy(true);
+      let pause = every;
+      setSince(Date.now());
       try {
         const data = await latest.current(ending.signal);
         if (!ending.signal.aborted) setState({ key, data, error: null, at: Date.now() });
@@ -39,9 +44,10 @@ export function useLoaded(load, inputs, every = 10) {
         if (!(error instanceof ApiError)) console.error(error);
         const problem = error instanceof ApiError ? error : new ApiError(0, { message: String(error) });
         setState((old) => (old.key === key ? { ...old, error: problem } : { key, data: null, error: problem, at: 0 }));
+        if (problem.isPassing) pause = Math.min(every || AGAIN, AGAIN);
       }
-      setBusy(false);
-      if (every) timer = setTimeout(wait, every * 1000);
+      setSince(0);
+      if (pause) timer = setTimeout(wait, pause * 1000);
     }
     function wait() {
       if (document.hidden) document.addEventListener("visibilitychange", run, { once: true, signal: ending.signal });
@@ -55,24 +61,18 @@ export function useLoaded(load, inputs, every = 10) {
   }, [key, every, turn]);
   const reload = useCallback(() => setTurn((value) => value + 1), []);
   const current = state.key === key ? state : { data: null, error: null, at: 0 };
-  return { data: current.data, error: current.error, at: current.at, busy, reload };
+  return { data: current.data, error: current.error, at: current.at, since, reload };
 }
 
+/** @typedef {{allowed: boolean, message: string, loaded: Loaded}} Right */
+
 /**
- * Return a right of the user; null until it is known.
+ * Return a right of the user; null until it is known. If it cannot be loaded, nothing is allowed, with that reason.
  * @param {string} action @param {string} resource @param {{namespace?: string, pool?: string}} [where]
+ * @returns {Right | null}
  */
 export function useRight(action, resource, where = {}) {
-  const [found, setFound] = useState(/** @type {{allowed: boolean, message: string} | null} */ (null));
-  useEffect(() => {
-    let current = true;
-    right(action, resource, where).then(
-      (value) => current && setFound(value),
-      (error) => current && setFound({ allowed: false, message: error.message }),
-    );
-    return () => {
-      current = false;
-    };
-  }, [action, resource, where.namespace, where.pool]);
-  return found;
+  const loaded = useLoaded(() => right(action, resource, where), [action, resource, where.namespace, where.pool], 0);
+  if (loaded.data) return { ...loaded.data, loaded };
+  return loaded.error && { allowed: false, message: loaded.error.message, loaded };
 }

@@ -1,16 +1,21 @@
 /** The logs of a job's pods: followed, searched, of all pods or one. */
-import { ApiError, get } from "./api.js";
+import { ApiError, events, get } from "./api.js";
 import { Coloured, plain } from "./log-text.js";
-import { Command, Problem, html, quoted } from "./parts.js";
+import { Command, Problem, Rich, html, quoted } from "./parts.js";
 import { route, setQuery } from "./route.js";
-import { counted, number, t } from "./texts.js";
+import { counted, duration, number, t } from "./texts.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
 const KEPT = 10_000;
 const AT_ONCE = 2_000;
 const COLOURS = 8;
+/** Codes of the end of a stream after which it is opened again: the service is busy, or is shutting down. */
+const AGAIN = [1012, 1013];
+const LONGEST_PAUSE = 10_000;
+const MOST_NOTES = 5;
 
 /** @typedef {{pod: string, container: string, timestamp: string, text: string}} Line */
+/** A message beside the lines; `interruption`: why the log, or that of a pod, cannot be read at the moment, "" when it continues. @typedef {{pod: string | null, message: string, kind?: string, interruption?: string}} Note */
 
 /** @param {{job: any}} props */
 export function Logs({ job }) {
@@ -48,7 +53,7 @@ export function Logs({ job }) {
       <label class="check"><input type="checkbox" name="previous" checked=${previous} onChange=${(event) => setQuery({ previous: event.target.checked ? "true" : "" })} />${t("Run before the restart")}</label>
     </form>
     ${log.error && html`<${Problem} error=${log.error} retry=${log.again} />`}
-    ${log.problems.map((item) => html`<p class="problem" role="status">${item.pod && html`<strong>${item.pod}</strong>`} ${item.message}</p>`)}
+    ${log.problems.map((item) => html`<p class=${item.interruption || item.kind === "problem" ? "problem" : "notes"} role="status">${item.pod && html`<strong>${item.pod}</strong>`} ${item.interruption && t("Interrupted; trying again:")} <${Rich} text=${item.interruption || item.message} /></p>`)}
     <${Lines} log=${log} search=${search} times=${times} several=${!pod && pods.length > 1} />
     <${Command} text=${`gpuctl logs ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}${options.map((text) => ` ${text}`).join("")}`} />`;
 }
@@ -63,7 +68,7 @@ function useLog(job, { pod, previous, tail, follow }) {
   const [version, setVersion] = useState(0);
   const [state, setState] = useState("loading");
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
-  const [problems, setProblems] = useState(/** @type {{pod: string, message: string}[]} */ ([]));
+  const [problems, setProblems] = useState(/** @type {Note[]} */ ([]));
   const [turn, setTurn] = useState(0);
   const key = [job.jobId, job.namespace, pod, previous, tail, follow, turn].join(" ");
   useEffect(() => {
@@ -88,7 +93,7 @@ function useLog(job, { pod, previous, tail, follow }) {
       try {
         const found = await get(path, query, ending.signal);
         add(found.lines);
-        setProblems(found.problems);
+        setProblems(found.problems.map((item) => ({ ...item, kind: "problem" })));
         setState("read");
       } catch (problem) {
         if (ending.signal.aborted) return;
@@ -96,40 +101,71 @@ function useLog(job, { pod, previous, tail, follow }) {
         setState("ended");
       }
     }
-    /** @type {EventSource | null} */
-    let source = null;
-    if (follow) {
-      const given = Object.entries({ ...query, follow: "true" }).filter(([, value]) => value !== "");
-      source = new EventSource(`api/v1${path}?${new URLSearchParams(/** @type {[string, string][]} */ (given))}`);
-      source.onopen = () => setState("following");
-      source.onmessage = (event) => add([JSON.parse(event.data)]);
-      const note = (/** @type {MessageEvent} */ event) => {
-        const item = JSON.parse(event.data);
-        setProblems((before) => (before.some((other) => other.pod === item.pod && other.message === item.message) ? before : [...before, item].slice(-5)));
-      };
-      source.addEventListener("problem", note);
-      source.addEventListener("notice", note);
-      source.addEventListener("end", (event) => {
-        source?.close();
-        const { code, reason } = JSON.parse(event.data);
-        setState("ended");
-        if (code !== 1000) setError(new ApiError(0, { error: t("The log ended"), message: reason }));
-      });
-      source.onerror = () => {
-        // A stream that was interrupted is opened again by the browser. A refused one is asked for its reason.
-        if (source?.readyState === EventSource.CLOSED) once();
-        else setState("interrupted");
-      };
-    } else {
-      once();
+    let last = "";
+    let failures = 0;
+    let since = 0;
+    /** Say that the connection is there again. The service repeats interruptions of pods that last. @param {number} seconds */
+    function continued(seconds) {
+      const message = t("The log was interrupted for {time}, and continues where it was.", { time: duration(seconds) });
+      setProblems((before) => noted(before, { pod: null, message, interruption: "" }));
     }
+    /** Read the stream, up to its end or the end of the connection. */
+    async function read() {
+      for await (const { name, id, data } of events(path, { ...query, follow: "true" }, last, ending.signal)) {
+        last = id || last;
+        if (name === "message" || name === "alive") {
+          if (data) add([data]);
+          failures = 0;
+          setState("following");
+          if (since) continued((Date.now() - since) / 1000);
+          since = 0;
+        } else if (name !== "end") {
+          setProblems((before) => noted(before, { ...data, kind: name }));
+        } else if (AGAIN.includes(data.code)) {
+          throw new ApiError(503, { error: t("The log ended"), message: data.reason });
+        } else {
+          if (data.code !== 1000) setError(new ApiError(0, { error: t("The log ended"), message: data.reason }));
+          return;
+        }
+      }
+    }
+    /** Read the stream, and open it again at the line where it was interrupted. */
+    async function followed() {
+      try {
+        await read();
+        setState("ended");
+      } catch (problem) {
+        if (ending.signal.aborted) return;
+        if (!(problem instanceof ApiError)) console.error(problem);
+        const error = problem instanceof ApiError ? problem : new ApiError(400, { message: String(problem) });
+        if (!error.isPassing) {
+          setError(error);
+          setState("ended");
+          return;
+        }
+        setState("interrupted");
+        setProblems((before) => noted(before.filter((item) => !item.pod || !item.interruption), { pod: null, message: "", interruption: error.message }));
+        since ||= Date.now();
+        failures += 1;
+        timer = setTimeout(followed, Math.min(LONGEST_PAUSE, 500 * 2 ** failures));
+      }
+    }
+    let timer = 0;
+    if (follow) followed();
+    else once();
     return () => {
       ending.abort();
-      source?.close();
+      clearTimeout(timer);
       cancelAnimationFrame(frame);
     };
   }, [key]);
   return { lines: lines.current, version, state, error, problems, again: () => setTurn((value) => value + 1) };
+}
+
+/** Return the notes with another one, each once: the end of an interruption replaces it. @param {Note[]} before @param {Note} note */
+function noted(before, note) {
+  const isSame = (/** @type {Note} */ item) => item.pod === note.pod && (note.interruption === undefined ? item.message === note.message : item.interruption !== undefined);
+  return [...before.filter((item) => !isSame(item)), note].slice(-MOST_NOTES);
 }
 
 /** @type {Record<string, string>} */

@@ -1,5 +1,6 @@
 /** The console: log in, then the page of the address. */
 import { findSession, followSession, logOut, session } from "./api.js";
+import { draft, dropDraft } from "./document/draft.js";
 import { Problem, html } from "./parts.js";
 import { language, nextTheme, theme } from "./prefs.js";
 import { address, route } from "./route.js";
@@ -51,6 +52,10 @@ function Settings({ onFailure }) {
     auto: t("Colours of the system"), light: t("Light colours"), dark: t("Dark colours"),
   });
   const other = language.value === "zh" ? "en" : "zh";
+  function leave() {
+    if (draft.value && !confirm(t("Your document on the page New job is not applied. Log out and discard it?"))) return;
+    logOut().then(dropDraft, onFailure);
+  }
   return html`<div class="settings">
     <button class="link" lang=${other === "zh" ? "zh-CN" : "en"} onClick=${() => { language.value = other; }}>
       ${other === "zh" ? "中文" : "English"}
@@ -60,11 +65,12 @@ function Settings({ onFailure }) {
     </button>
     ${session.value?.name &&
     html`<span class="user">${session.value.name}</span>
-      <button class="link" onClick=${() => logOut().catch(onFailure)}>${t("Log out")}</button>`}
+      <button class="link" onClick=${leave}>${t("Log out")}</button>`}
   </div>`;
 }
 
-function Page() {
+/** @param {{isFirst: boolean}} props `isFirst`: nothing was shown before, such as the login */
+function Page({ isFirst }) {
   const name = route.value.parts[0] || FIRST;
   const page = PAGES[name];
   const [, setTurn] = useState(0);
@@ -72,7 +78,7 @@ function Page() {
   const [broken, repair] = useErrorBoundary((error) => console.error(error));
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   const where = route.value.parts.join("/");
-  const earlier = useRef(where);
+  const earlier = useRef(isFirst ? where : null);
   useEffect(() => {
     repair();
     setFailure(null);
@@ -82,10 +88,11 @@ function Page() {
   }, [where]);
   useEffect(() => {
     document.title = `${t(TITLES[name] || (name === "new" ? "New job" : "There is no such page"))} · gpuctl`;
-    if (earlier.current === where) return;
-    // After a change of the page the focus is at its heading, as after loading a document.
+    // After a login or a change of the page the focus is at the heading, as after loading a document.
+    const heading = place.current?.querySelector("h1");
+    if (earlier.current === where || !heading) return;
     earlier.current = where;
-    place.current?.querySelector("h1")?.focus();
+    heading.focus();
     scrollTo(0, 0);
   });
   const shown = loadedPages[name];
@@ -112,6 +119,8 @@ function Console() {
     };
   }, []);
   const inside = session.value?.name;
+  const wasShown = useRef(false);
+  useEffect(() => { wasShown.current ||= session.value !== null; });
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("h1")?.focus(); }}>${t("Skip to the content")}</a>
     <header class="top">
       <a class="brand" href="#/">gpuctl</a>
@@ -120,7 +129,7 @@ function Console() {
     </header>
     ${failure
       ? html`<main><h1 class="hidden">gpuctl</h1><${Problem} error=${failure} retry=${find} /></main>`
-      : session.value && (inside ? html`<${Page} key=${inside} />` : html`<${Login} />`)}
+      : session.value && (inside ? html`<${Page} key=${inside} isFirst=${!wasShown.current} />` : html`<${Login} />`)}
     <footer class="quiet"><a href="api/v1/docs/">${t("REST API")}</a></footer>`;
 }
 

@@ -22,6 +22,8 @@ const COLOURS = {
   imagepullbackoff: "bad", errimagepull: "bad", exceeded: "bad",
 };
 
+/** Seconds after which the page says that an answer takes long. */
+const SLOW = 5;
 export const KINDS = ["training", "inference", "notebook", "compute"];
 
 /** A status word with its colour. @param {{word: string | null}} props */
@@ -63,8 +65,14 @@ export function DataAge({ loaded }) {
   const text = loaded.at ? t("{age} old", { age: duration((now.value - loaded.at) / 1000) }) : t("no data yet");
   return html`<span class="age">
     <span title=${loaded.at ? moment(new Date(loaded.at).toISOString()) : ""}>${text}</span>
-    <button class="link" onClick=${loaded.reload} disabled=${loaded.busy}>${t("Reload")}</button>
+    <${Button} class="link" onClick=${loaded.reload} isOff=${loaded.since > 0}>${t("Reload")}<//>
   </span>`;
+}
+
+/** A button that keeps the focus while it does nothing: a disabled one loses it. @param {any} props those of the element, and `isOff` */
+export function Button({ isOff, onClick, children, ...rest }) {
+  const press = (/** @type {Event} */ event) => (isOff ? event.preventDefault() : onClick?.(event));
+  return html`<button ...${rest} aria-disabled=${isOff ? "true" : undefined} onClick=${press}>${children}</button>`;
 }
 
 /** An error. @param {{error: any, retry?: () => void}} props */
@@ -84,13 +92,33 @@ export function Problem({ error, retry }) {
 export function Data({ loaded, children }) {
   const { data, error, at } = loaded;
   if (data === null && error) return html`<${Problem} error=${error} retry=${loaded.reload} />`;
-  if (data === null) return html`<p class="quiet" role="status">${t("Loading …")}</p>`;
+  if (data === null) return html`<p class="quiet" role="status">${t("Loading …")}<${Slowness} since=${loaded.since} /></p>`;
   const age = duration((now.value - at) / 1000);
   return html`${error &&
     html`<div class="problem" role="alert">
       <p>${t("These data are {age} old: they cannot be loaded again.", { age })} <${Rich} text=${error.message} /></p>
     </div>`}
   ${children(data)}`;
+}
+
+/** The time that a request takes already, if it is long. @param {{since: number}} props */
+function Slowness({ since }) {
+  const seconds = since ? Math.floor((now.value - since) / 1000) : 0;
+  return seconds >= SLOW ? html` <span aria-hidden="true">${t("The service has not answered for {count} s.", { count: seconds })}</span>` : null;
+}
+
+/** The error of data without which the page shows the rest, such as the values of a filter or a column. @param {{what: string, loaded: Loaded}} props */
+export function Lacking({ what, loaded }) {
+  if (!loaded.error) return null;
+  return html`<div class="problem lacking" role="alert">
+    <p><strong>${what}:</strong> <${Rich} text=${loaded.error.message} /> <button type="button" class="link" onClick=${loaded.reload}>${t("Try again")}</button></p>
+  </div>`;
+}
+
+/** The reason why the user does not see a page, or the error of the request for the right to it. @param {{right: import("./load.js").Right}} props */
+export function Withheld({ right }) {
+  const { error, reload } = right.loaded;
+  return error && !right.loaded.data ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Absent} reason=${right.message} />`;
 }
 
 /** `wide`: sentences and names that may be broken; `name`: the same, of less width. @typedef {{head: string, cell: (row: any) => any, number?: boolean, wide?: boolean, name?: boolean}} Column */
@@ -132,8 +160,8 @@ export function Pages({ total, page, size }) {
   return html`<nav class="pages" aria-label=${t("Pages")}>
     <span>${page > last ? counted(last, "There is {count} page only.", "There are {count} pages only.") : t("{first}–{last} of {total}", { first: number(first), last: number(Math.min(total, page * size)), total: number(total) })}</span>
     ${(last > 1 || page > last) &&
-    html`<button disabled=${page <= 1} onClick=${() => setQuery({ page: Math.min(page - 1, last) })}>${t("Previous")}</button>
-      <button disabled=${page >= last} onClick=${() => setQuery({ page: page + 1 })}>${t("Next")}</button>`}
+    html`<${Button} isOff=${page <= 1} onClick=${() => setQuery({ page: Math.min(page - 1, last) })}>${t("Previous")}<//>
+      <${Button} isOff=${page >= last} onClick=${() => setQuery({ page: page + 1 })}>${t("Next")}<//>`}
   </nav>`;
 }
 
@@ -146,21 +174,27 @@ export function PagedTable({ rows, size = 100, ...rest }) {
     ${last > 1 &&
     html`<nav class="pages" aria-label=${t("Pages")}>
       <span>${t("Page {page} of {last}, {total} in all", { page: current, last, total: number(rows.length) })}</span>
-      <button disabled=${current <= 1} onClick=${() => setPage(current - 1)}>${t("Previous")}</button>
-      <button disabled=${current >= last} onClick=${() => setPage(current + 1)}>${t("Next")}</button>
+      <${Button} isOff=${current <= 1} onClick=${() => setPage(current - 1)}>${t("Previous")}<//>
+      <${Button} isOff=${current >= last} onClick=${() => setPage(current + 1)}>${t("Next")}<//>
     </nav>`}`;
 }
 
 /** A command line to copy. @param {{text: string}} props */
 export function Command({ text }) {
   const [done, setDone] = useState(false);
+  const line = useRef(/** @type {HTMLElement | null} */ (null));
   async function copy() {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 2000);
+    try {
+      await navigator.clipboard.writeText(text);
+      setDone(true);
+      setTimeout(() => setDone(false), 2000);
+    } catch {
+      // Without HTTPS pages have no clipboard: the user copies the selection.
+      getSelection()?.selectAllChildren(/** @type {HTMLElement} */ (line.current));
+    }
   }
   return html`<div class="command">
-    <code>${text}</code>
+    <code ref=${line}>${text}</code>
     <button class="small" onClick=${copy} aria-label=${t("Copy the command")}>${done ? t("Copied") : t("Copy")}</button>
   </div>`;
 }

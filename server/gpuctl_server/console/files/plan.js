@@ -77,8 +77,8 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
   }, []);
   const closing = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    // The button that had the focus is gone.
-    if (phase === "done") closing.current?.focus();
+    // The button that had the focus is gone, or disabled.
+    if (phase === "done" || document.activeElement === document.body) closing.current?.focus();
   }, [phase]);
   async function carryOut() {
     setPhase("running");

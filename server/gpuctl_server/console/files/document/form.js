@@ -1,7 +1,7 @@
 /** A form that writes a document's common fields. The text is the only state: the form reads its values from it. */
-import { get } from "../api.js";
+import { get, ifThere } from "../api.js";
 import { useLoaded } from "../load.js";
-import { KINDS, html } from "../parts.js";
+import { KINDS, Lacking, html } from "../parts.js";
 import { t } from "../texts.js";
 import { useEffect, useState } from "../vendor/preact-hooks.js";
 import { isOne, read, readItems, scalar, write, writeItems } from "./lines.js";
@@ -41,12 +41,12 @@ function fields(choices) {
 
 const TEXTS = ["job.name", "job.namespace", "environment.image", "resources.pool", "resources.gpu-type", "resources.queue"];
 
-/** @typedef {{namespaces: string[], pools: string[], types: string[], queues: string[]}} Choices */
+/** @typedef {{namespaces: string[], pools: string[], types: string[], queues: string[], loaded: import("../load.js").Loaded}} Choices */
 
 /** Load what the cluster has to choose from beside its pools. A list that may not be read is empty. @param {string} namespace @param {string} pool @param {any[]} pools @returns {Choices} */
 function useChoices(namespace, pool, pools) {
   const loaded = useLoaded(async (ended) => {
-    const list = async (/** @type {string} */ path, query = {}) => (await get(path, query, ended).catch(() => ({ items: [] }))).items;
+    const list = async (/** @type {string} */ path, query = {}) => (await ifThere(get(path, query, ended), { items: [] })).items;
     const [namespaces, types, queues] = await Promise.all([list("/namespaces", { all: true }), list("/gpu-types"), list("/queues")]);
     return { namespaces, types, queues };
   }, [], 0);
@@ -57,6 +57,7 @@ function useChoices(namespace, pool, pools) {
     pools: pools.map((item) => item.name),
     types: types.filter((item) => !pool || item.boundPools.includes(pool)).map((item) => item.gpuType),
     queues: [...new Set(local.map((place) => place.name))].sort(),
+    loaded,
   };
 }
 
@@ -66,6 +67,7 @@ export function DocumentForm({ text, pools, onChange }) {
   const choices = useChoices(read(text, "job.namespace") || "default", read(text, "resources.pool") || "", pools);
   const one = isOne(text);
   return html`<form class="document-form" aria-label=${t("Common fields of the document")} onSubmit=${(event) => event.preventDefault()}>
+    <${Lacking} what=${t("Values of the form")} loaded=${choices.loaded} />
     ${!one && html`<p class="quiet">${t("The form is for one document; these are several.")}</p>`}
     <div class="entry">
       <label for="field-kind">${t("Kind")}</label>

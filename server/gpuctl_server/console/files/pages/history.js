@@ -1,7 +1,7 @@
 /** What was changed by whom: the audit of the service. */
 import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Data, Heading, Pages, Rich, Table, html } from "../parts.js";
+import { Data, Heading, Pages, Rich, Table, Withheld, html } from "../parts.js";
 import { route, setQuery } from "../route.js";
 import { moment, t } from "../texts.js";
 
@@ -9,16 +9,12 @@ const SIZE = 50;
 
 export default function History() {
   const may = useRight("get", "audit");
-  if (may && !may.allowed) return html`<${Heading} title=${t("History")} /><${Absent} reason=${may.message} />`;
-  return may && html`<${Audit} />`;
-}
-
-function Audit() {
   const query = route.value.query;
   const page = Math.max(1, Number(query.page) || 1);
   const fields = /** @type {[string, string][]} */ ([["caller", t("Caller")], ["object", t("Object")], ["namespace", t("Namespace")], ["result", t("Result")]]);
   const filters = Object.fromEntries(fields.map(([name]) => [name, query[name] || ""]));
-  const audit = useLoaded((ended) => get("/audit", { ...filters, page, pageSize: SIZE }, ended), [filters, page]);
+  const audit = useLoaded(async (ended) => (may?.allowed ? get("/audit", { ...filters, page, pageSize: SIZE }, ended) : null), [filters, page, may?.allowed]);
+  if (may && !may.allowed) return html`<${Heading} title=${t("History")} /><${Withheld} right=${may} />`;
   return html`<${Heading} title=${t("History")} loaded=${audit} />
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
       ${fields.map(([name, title]) => html`<label>${title}<input name=${name} value=${filters[name]} spellcheck=${false} onChange=${(event) => setQuery({ [name]: event.target.value.trim(), page: "" })} /></label>`)}

@@ -1,7 +1,7 @@
 /** The actions of a job: pause, resume, run again, roll back, delete. */
 import { call } from "../api.js";
 import { useRight } from "../load.js";
-import { html, quoted } from "../parts.js";
+import { Lacking, html, quoted } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
 import { address, go } from "../route.js";
 import { t } from "../texts.js";
@@ -28,14 +28,16 @@ export function JobActions({ job, onDone }) {
   const deletes = useRight("delete", "jobs", where);
   const [open, setOpen] = useState(/** @type {Action | null} */ (null));
   if (!updates || !deletes) return null;
-  if (!updates.allowed && !deletes.allowed) return html`<span class="quiet">${updates.message}</span>`;
+  const failed = [updates, deletes].find((right) => right.loaded.error);
+  if (!updates.allowed && !deletes.allowed && !failed) return html`<span class="quiet">${updates.message}</span>`;
   const known = actions().filter((action) => action.shown(job) && (action.name === "delete" ? deletes : updates).allowed);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
     call("POST", `/jobs/${open?.name}`, {
       query: { namespace: job.namespace, dryRun: dryRun || "" },
       body: { names: [job.jobId], confirmed },
     });
-  return html`${known.map((action) => html`<button class=${action.danger ? "danger" : ""} onClick=${() => setOpen(action)}>${action.title}</button>`)}
+  return html`${failed && html`<${Lacking} what=${t("Your rights")} loaded=${failed.loaded} />`}
+    ${known.map((action) => html`<button class=${action.danger ? "danger" : ""} onClick=${() => setOpen(action)}>${action.title}</button>`)}
     ${open &&
     html`<${ChangeDialog}
       title=${`${open.title}: ${job.namespace}/${job.name}`}

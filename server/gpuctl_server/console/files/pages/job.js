@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { Logs } from "../logs.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Notes, PagedTable, PoolLinks, Problem, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
+import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Lacking, Notes, PagedTable, PoolLinks, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
@@ -22,12 +22,13 @@ export function Job({ namespace, id }) {
   }, [brief.data]);
   const parts = ["jobs", namespace, id];
   const tab = route.value.query.tab || "pods";
-  if (job.data === null && job.error?.status === 404) return html`<${Gone} namespace=${namespace} id=${id} loaded=${job} />`;
   const name = job.data?.name || id;
+  const isGone = job.data === null && job.error?.status === 404;
   return html`<${Heading}
       title=${html`<span class="quiet">${namespace}/</span>${name}`}
       loaded=${job}
     >${job.data && html`<${JobActions} job=${job.data} onDone=${job.reload} />`}<//>
+    ${!job.error && html`<${Lacking} what=${t("Changes of its status")} loaded=${brief} />`}
     <${Data} loaded=${job}>
       ${(data) => html`
         <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> ${data.ready && html`<span>${t("{ready} pods ready", { ready: data.ready })}</span>`}</p>
@@ -55,19 +56,19 @@ export function Job({ namespace, id }) {
           ${tab === "history" && html`<${History} job=${data} />`}
         </div>
       `}
-    <//>`;
+    <//>
+    ${isGone && html`<${Gone} namespace=${namespace} id=${id} />`}`;
 }
 
-/** The id of a job ends when it is replaced: then the job of the same name is shown. @param {{namespace: string, id: string, loaded: any}} props */
-function Gone({ namespace, id, loaded }) {
+/** The id of a job ends when it is replaced: then the job of the same name is shown. @param {{namespace: string, id: string}} props */
+function Gone({ namespace, id }) {
   const name = id.replace(/-[a-z0-9]{5}$/, "");
   const others = useLoaded((ended) => get("/jobs", { namespace, pageSize: 100 }, ended), [namespace, id], 0);
   const same = others.data?.items.find((item) => item.name === name && item.jobId !== id);
   useEffect(() => {
     if (same) go(address(["jobs", namespace, same.jobId], route.value.query));
   }, [same?.jobId]);
-  return html`<${Heading} title=${html`<span class="quiet">${namespace}/</span>${id}`} loaded=${loaded} />
-    <${Problem} error=${loaded.error} retry=${loaded.reload} />
+  return html`<${Lacking} what=${t("Jobs")} loaded=${others} />
     <p><a href=${address(["jobs"], { namespace })}>${t("All jobs in {namespace}", { namespace })}</a></p>`;
 }
 

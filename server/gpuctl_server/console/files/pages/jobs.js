@@ -1,7 +1,7 @@
 /** The list of jobs, with its filters in the address; the page of one job. */
 import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
-import { Age, Choice, Command, Data, Heading, JobName, KINDS, Pages, PoolLinks, Rich, Status, Table, html, quoted } from "../parts.js";
+import { Age, Choice, Command, Data, Heading, JobName, KINDS, Lacking, Pages, PoolLinks, Rich, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { t } from "../texts.js";
 import { Job } from "./job.js";
@@ -39,6 +39,7 @@ function List() {
   const jobs = useLoaded((ended) => get("/jobs", { ...filters, sort, page, pageSize: SIZE }, ended), [filters, sort, page]);
   const creates = useRight("create", "jobs");
   return html`<${Heading} title=${t("Jobs")} loaded=${jobs}>
+      ${creates && html`<${Lacking} what=${t("Your rights")} loaded=${creates.loaded} />`}
       ${creates?.allowed && html`<a class="button main" href=${address(["new"], { namespace: filters.namespace, pool: filters.pool })}>${t("New job")}</a>`}
     <//>
     <${Filters} values=${filters} sort=${sort} />
@@ -74,7 +75,8 @@ function Filters({ values, sort }) {
   /** @param {string} name */
   const change = (name) => (/** @type {any} */ event) => setQuery({ [name]: event.target.value.trim(), page: "" });
   const any = FILTERS.some((name) => values[name]);
-  return html`<form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
+  return html`<${Lacking} what=${t("Values of the filters")} loaded=${names} />
+  <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
     <${Choice} name="namespace" label=${t("Namespace")} value=${values.namespace} known=${namespaces} onChange=${change("namespace")} />
     <${Choice} name="kind" label=${t("Kind")} value=${values.kind} known=${KINDS} onChange=${change("kind")} />
     <${Choice} name="pool" label=${t("Pool")} value=${values.pool} known=${pools} onChange=${change("pool")} />

@@ -1,6 +1,7 @@
 /** Logging in with a token. */
 import { logIn, session } from "../api.js";
-import { Problem, html } from "../parts.js";
+import { draft } from "../document/draft.js";
+import { Button, Problem, html } from "../parts.js";
 import { route } from "../route.js";
 import { t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
@@ -41,13 +42,14 @@ export function Login() {
     <h1 tabindex="-1">${t("Log in")}</h1>
     ${PROBLEMS[route.value.query.problem] && html`<p class="problem" role="alert">${t(PROBLEMS[route.value.query.problem])}</p>`}
     ${session.value?.hasEnded && !error && html`<p class="notes" role="status">${t("Your session has ended. Log in again to go on where you were.")}</p>`}
+    ${draft.value && html`<p class="notes" role="status">${t("A document that was not applied is kept in this tab for {user}. If another user logs in, it is discarded.", { user: draft.value.user })}</p>`}
     ${session.value?.provider && html`<p><a class="button main" href="console/oidc/login">${t("Log in at your identity provider")}</a></p><p>${t("Or with a token:")}</p>`}
     <form onSubmit=${submit}>
       <label for="token">${t("Token")}</label>
       <input ref=${token} id="token" name="token" type="password" autocomplete="current-password" spellcheck=${false} required aria-describedby="token-help" />
       <p id="token-help" class="quiet">${help.map((part, place) => (place % 2 ? html`<code>${part}</code>` : part))}</p>
       ${error && html`<${Problem} error=${error} />`}
-      <button class="main" disabled=${busy}>${t("Log in")}</button>
+      <${Button} class="main" isOff=${busy}>${t("Log in")}<//>
     </form>
   </main>`;
 }

@@ -1,17 +1,20 @@
 /** A new job from a form or YAML: diagnostics at their lines, whether it fits, the plan, then apply. */
-import { call, get, session } from "../api.js";
+import { call, get, ifThere, session } from "../api.js";
+import { draft, dropDraft, keepDraft } from "../document/draft.js";
 import { Editor } from "../document/editor.js";
 import { DocumentForm } from "../document/form.js";
 import { isOne, read, scalar } from "../document/lines.js";
 import { rangesOf } from "../document/ranges.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Heading, Notes, Problem, Rich, Status, html } from "../parts.js";
+import { Ago, Heading, Lacking, Notes, Problem, Rich, Status, Withheld, html } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
 import { address, route } from "../route.js";
 import { t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 
 const WAIT = 600;
+/** Milliseconds after which a check is tried again that failed because of the service or the cluster. */
+const AGAIN = 10_000;
 const EMPTY = { state: "empty", details: [] };
 const JOB = "version: v0.1\njob:\n  name: my-job\n  namespace: NAMESPACE\nenvironment:\n  image: registry.example.com/image:tag\n";
 const SIZE = "resources:\n  pool: POOL\n  gpu: 1\n  cpu: 8\n  memory: 32Gi\n";
@@ -25,15 +28,24 @@ const TEMPLATES = {
 
 export default function New() {
   const may = useRight("create", "jobs");
-  const [text, setText] = useState("");
-  const [isTouched, setTouched] = useState(false);
-  const pools = useLoaded((ended) => get("/pools", {}, ended), [], 0);
+  const [kept, setKept] = useState(draft.value);
+  const [text, setText] = useState(kept?.text ?? "");
+  const [isTouched, setTouched] = useState(kept !== null);
+  const [turn, setTurn] = useState(0);
+  const pools = useLoaded((ended) => ifThere(get("/pools", {}, ended), { items: [] }), [], 0);
   const known = pools.data?.items || [];
   const pool = roomiest(known);
   useEffect(() => {
     if (!isTouched && (pools.data || pools.error)) setText(filled(TEMPLATES.training, pool));
   }, [pools.data, pools.error]);
-  const change = (/** @type {string} */ value) => { setTouched(true); setText(value); };
+  const change = (/** @type {string} */ value) => {
+    // The editor also reports a text that it was given.
+    if (value === text) return;
+    setTouched(true);
+    setText(value);
+    keepDraft(value);
+  };
+  const begin = (/** @type {string} */ kind) => { setTouched(true); setText(filled(TEMPLATES[kind], pool)); setKept(null); dropDraft(); };
   const [checked, setChecked] = useState(/** @type {any} */ (EMPTY));
   const [open, setOpen] = useState(false);
   const control = useRef(/** @type {import("../document/editor.js").EditorProps["control"]["current"]} */ (null));
@@ -44,19 +56,22 @@ export default function New() {
       return undefined;
     }
     const ending = new AbortController();
+    let again = 0;
     const timer = setTimeout(async () => {
       try {
         const answer = await call("POST", "/fit", { body: body(), signal: ending.signal });
         setChecked({ state: "checked", fit: answer, details: answer.warnings || [] });
       } catch (error) {
         if (ending.signal.aborted) return;
-        const details = /** @type {any} */ (error).details.filter((item) => item.line);
-        setChecked({ state: "refused", error: details.length ? null : error, details });
+        const problem = /** @type {import("../api.js").ApiError} */ (error);
+        const details = problem.details.filter((item) => item.line);
+        setChecked({ state: "refused", error: details.length ? null : problem, details });
+        if (problem.isPassing) again = setTimeout(() => setTurn((value) => value + 1), AGAIN);
       }
     }, WAIT);
-    return () => { clearTimeout(timer); ending.abort(); };
-  }, [text]);
-  if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Absent} reason=${may.message} />`;
+    return () => { clearTimeout(timer); clearTimeout(again); ending.abort(); };
+  }, [text, turn]);
+  if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Withheld} right=${may} />`;
   const show = (/** @type {any} */ item) => control.current?.select(rangesOf(text, [item])[0]);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
     call("POST", "/apply", { query: { dryRun: dryRun || "" }, body: body({ confirmed }) });
@@ -64,9 +79,11 @@ export default function New() {
   return html`<${Heading} title=${t("New job")}>
       <button class="main" disabled=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Plan")}</button>
     <//>
+    ${kept && html`<p class="notes" role="status">${t("This is your document that was not applied. Last change:")} <${Ago} time=${kept.time} />. <button class="link" onClick=${() => begin("training")}>${t("Discard it")}</button></p>`}
+    <${Lacking} what=${t("Pools")} loaded=${pools} />
     <p class="filters">
       <span>${t("Start with:")}</span>
-      ${Object.keys(TEMPLATES).map((kind) => html`<button class="small" onClick=${() => change(filled(TEMPLATES[kind], pool))}>${kind}</button>`)}
+      ${Object.keys(TEMPLATES).map((kind) => html`<button class="small" onClick=${() => begin(kind)}>${kind}</button>`)}
     </p>
     <div class="new">
       <section aria-labelledby="form">
@@ -80,7 +97,7 @@ export default function New() {
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
         ${checked.state === "empty" && html`<p class="quiet">${text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
-        ${checked.error && html`<${Problem} error=${checked.error} />`}
+        ${checked.error && html`<${Problem} error=${checked.error} retry=${checked.error.isPassing ? () => setTurn((value) => value + 1) : undefined} />`}
         ${checked.details.map((item) => html`<div class="finding ${item.severity}">
           <p><button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button> <strong>${item.severity}</strong> <code>${item.code}</code></p>
           <p class="lines"><${Rich} text=${item.message} /></p>
@@ -89,7 +106,7 @@ export default function New() {
         ${checked.state === "checked" && html`<${Fit} fit=${checked.fit} />`}
       </section>
     </div>
-    ${open && html`<${ChangeDialog} title=${t("Apply")} label=${t("Apply")} command="gpuctl apply -f FILE" run=${run} onClose=${() => setOpen(false)} onDone=${() => undefined}
+    ${open && html`<${ChangeDialog} title=${t("Apply")} label=${t("Apply")} command="gpuctl apply -f FILE" run=${run} onClose=${() => setOpen(false)} onDone=${() => { setKept(null); dropDraft(); }}
       after=${html`<${Next} text=${text} />`} />`}`;
 }
 

@@ -1,7 +1,7 @@
 /** Nodes, and the page of one node. */
 import { get } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Age, Bar, Choice, Command, Data, Facts, Heading, Pages, Status, Table, html, quoted } from "../parts.js";
+import { Age, Bar, Choice, Command, Data, Facts, Heading, Lacking, Pages, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { t } from "../texts.js";
 import { JobTable } from "./pools.js";
@@ -34,6 +34,7 @@ function List() {
   const [pools, types] = names.data || [{ items: [] }, { items: [] }];
   const change = (/** @type {string} */ name) => (/** @type {any} */ event) => setQuery({ [name]: event.target.value, page: "" });
   return html`<${Heading} title=${t("Nodes")} loaded=${nodes} />
+    <${Lacking} what=${t("Values of the filters")} loaded=${names} />
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
       <${Choice} name="pool" label=${t("Pool")} value=${filters.pool} known=${pools.items.map((item) => item.name)} onChange=${change("pool")} />
       <${Choice} name="gpuType" label=${t("GPU type")} value=${filters.gpuType} known=${types.items.map((item) => item.gpuType)} onChange=${change("gpuType")} />

@@ -1,7 +1,7 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
-import { get, withoutWorkloads } from "../api.js";
+import { get, ifThere, withoutWorkloads } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Absent, Age, Bar, Command, Data, Heading, JobName, Notes, Rich, Status, Table, gpus, html } from "../parts.js";
+import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, Rich, Status, Table, gpus, html } from "../parts.js";
 import { address } from "../route.js";
 import { number, t } from "../texts.js";
 
@@ -77,7 +77,8 @@ function Waiting() {
   return html`<section aria-labelledby="waiting">
     <h2 id="waiting">${t("What waits, and why")}</h2>
     <${Data} loaded=${waiting}>
-      ${(data) => html`<${Notes} notes=${fit.error ? [fit.error.message] : fit.data?.notes} />
+      ${(data) => html`<${Lacking} what=${t("Would it fit?")} loaded=${fit} />
+        <${Notes} notes=${fit.data?.notes} />
         <${Table}
           label=${t("What waits, and why")}
           empty=${t("No job waits.")}
@@ -109,21 +110,23 @@ function Verdict({ fit }) {
 function Holding() {
   const holding = useLoaded(async (ended) => {
     const jobs = await get("/jobs", { status: "running", sort: "gpu", pageSize: MOST }, ended);
-    const use = withoutWorkloads() ? null : await get("/gpu-aggregation/snapshots/latest", {}, ended).catch(() => null);
-    const known = Object.entries(use?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
-      (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
-    );
-    const utilization = new Map(/** @type {any} */ (known));
-    const items = jobs.items
-      .filter((job) => job.gpu > 0)
-      .map((job) => ({ ...job, utilization: utilization.get(`${job.namespace}/${job.objectName || job.name}`) }));
+    const items = jobs.items.filter((job) => job.gpu > 0);
     // Those without GPUs are the last ones.
     return { items, more: jobs.total > items.length && items.length === jobs.items.length, total: jobs.total };
   }, [], 20);
+  // Before the first hour nothing has been collected.
+  const use = useLoaded(async (ended) => (withoutWorkloads() ? null : ifThere(get("/gpu-aggregation/snapshots/latest", {}, ended), null)), [], 20);
+  const known = Object.entries(use.data?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
+    (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
+  );
+  const measured = new Map(/** @type {[string, number][]} */ (known));
+  /** @param {any} job */
+  const utilization = (job) => measured.get(`${job.namespace}/${job.objectName || job.name}`);
   return html`<section aria-labelledby="holding">
     <h2 id="holding">${t("Who holds GPUs")}</h2>
     <${Data} loaded=${holding}>
-      ${(data) => html`<${Table}
+      ${(data) => html`<${Lacking} what=${t("Utilization")} loaded=${use} />
+        <${Table}
           label=${t("Who holds GPUs")}
           empty=${t("No job holds GPUs.")}
           rows=${data.items}
@@ -135,7 +138,7 @@ function Holding() {
             { head: t("Pool"), cell: (row) => row.pool, name: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
             { head: t("Since"), cell: (row) => html`<${Age} time=${row.startedAt || row.createdAt} />`, number: true },
-            { head: t("Utilization"), cell: (row) => (row.utilization == null ? html`<span class="quiet">–</span>` : `${number(row.utilization)} %`), number: true },
+            { head: t("Utilization"), cell: (row) => (utilization(row) == null ? html`<span class="quiet">–</span>` : `${number(utilization(row) ?? 0)} %`), number: true },
           ]}
         />
         ${data.more && html`<p><a href=${address(["jobs"], { status: "running", sort: "gpu" })}>${t("All {total} running jobs", { total: number(data.total) })}</a></p>`}`}

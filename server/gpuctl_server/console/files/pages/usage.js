@@ -2,7 +2,7 @@
 import { get, session } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
-import { Absent, Choice, Command, Data, Facts, Heading, PagedTable, html, quoted } from "../parts.js";
+import { Absent, Choice, Command, Data, Facts, Heading, Lacking, PagedTable, html, quoted } from "../parts.js";
 import { route, setQuery } from "../route.js";
 import { day, moment, number, t } from "../texts.js";
 import { CsvButton, hasCosts } from "../usage/csv.js";
@@ -91,6 +91,7 @@ function Known() {
       <${CsvButton} title=${t("CSV of both periods")} name=${`${name}-compared.csv`} queries=${[table(loaded.data?.most), { ...table(loaded.data?.most), start_time: before.start, end_time: before.end }]} />
       <${CsvButton} title=${t("CSV over time")} name=${`${name}-over-time.csv`} queries=${[{ ...csv, step, tz: ZONE }]} />
     <//>
+    <${Lacking} what=${t("Values of the filters")} loaded=${names} />
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
       <label>${t("Period")}<select name="range" value=${period.name} onChange=${change("range")}>${Object.keys(RANGES).map((item) => html`<option value=${item} selected=${item === period.name}>${RANGES[item].title()}</option>`)}</select></label>
       ${period.name === OWN && html`<label>${t("First day")}<input type="date" name="first" value=${period.first} onChange=${change("first")} /></label>
@@ -107,6 +108,8 @@ function Known() {
       ? html`<${Data} loaded=${loaded}>
           ${(data) => html`<${Curve} rows=${data.curve} step=${step} start=${start} end=${end} namespace=${namespace} />
             ${namespace && !ofNamespaces && html`<p class="quiet">${t("The table is of all namespaces: this unit is not recorded by namespace.")}</p>`}
+            <${Lacking} what=${t("Cost")} loaded=${costs} />
+            ${costs.since > 0 && html`<p class="quiet" role="status">${t("The costs are being computed …")}</p>`}
             <${Groups} rows=${data.rows} costs=${priced} total=${data.total} unit=${by === "label" && key ? key : t(UNITS[by])} compare=${period.compare} />`}
         <//>`
       : html`<p class="problem" role="alert">${t("The last day is before the first one.")}</p>`}

@@ -1,6 +1,6 @@
 /** Usage as a CSV file: one answer with costs, or all pages of a query without, one after another. */
 import { getText } from "../api.js";
-import { Problem, html } from "../parts.js";
+import { Button, Problem, html } from "../parts.js";
 import { number, t } from "../texts.js";
 import { useState } from "../vendor/preact-hooks.js";
 
@@ -41,7 +41,7 @@ export function CsvButton({ title, name, queries }) {
     }
     setRows(null);
   }
-  return html`<button onClick=${download} disabled=${rows !== null}>${rows ? t("{count} rows …", { count: number(rows) }) : title}</button>
+  return html`<${Button} onClick=${download} isOff=${rows !== null}>${rows ? t("{count} rows …", { count: number(rows) }) : title}<//>
     ${error && html`<${Problem} error=${error} />`}`;
 }
 
