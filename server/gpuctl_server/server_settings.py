@@ -10,30 +10,15 @@ from pydantic_settings import SettingsConfigDict
 
 from gpuctl.language.service_block import ServiceType
 from gpuctl_server.metric_queries import MetricQuery
-from gpuctl_usage.layered_settings import LayeredSettings
-from gpuctl_usage.usage_settings import (
-    DEFAULT_KEYS,
-    DEFAULT_RETENTION,
-    UsageAnnotations,
-    UsageCluster,
-    UsageInterval,
-    UsageKeptDays,
-    UsageKeptDetails,
-    UsageKeptHours,
-    UsageKeptSnapshots,
-    UsageLabels,
-    UsageMetrics,
-    UsageSharedCards,
-    UsageWebhook,
-)
+from gpuctl_usage.usage_settings import UsageSettings
 
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
 
-class ServerSettings(LayeredSettings):
-    """The settings. Times are in seconds, sizes in bytes."""
+class ServerSettings(UsageSettings):
+    """The settings, with those of the collector. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(extra="forbid")
     known_prefix = "GPUCTL_SERVER_"
@@ -50,12 +35,6 @@ class ServerSettings(LayeredSettings):
         "if TLS is terminated in front of the service.",
     )
 
-    kubeconfig: str | None = Field(
-        None,
-        description="Path of the kubeconfig. Default: that of kubectl; in a pod: its service account.",
-    )
-    context: str | None = Field(None, description="Context of the kubeconfig.")
-    platform: str | None = Field(None, description="Path of the platform file.")
     cluster: str | None = Field(
         None,
         description="Name of this cluster in the platform's `clusters`. Default: found by its uid or, outside of "
@@ -165,8 +144,6 @@ class ServerSettings(LayeredSettings):
     cors: tuple[str, ...] = Field(
         (), description="Origins whose pages may use the API in a browser (CORS). Default: none."
     )
-    prometheus: str | None = Field(None, pattern=r"^https?://[^\s/?#]+[^\s?#]*$", description="URL of Prometheus.")
-    prometheus_token: Path | None = Field(None, description="File with a bearer token for Prometheus.")
     metrics: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")], MetricQuery] = Field(
         default_factory=dict, description="Prometheus queries: name -> query, text; in addition to the built-in ones."
     )
@@ -176,21 +153,6 @@ class ServerSettings(LayeredSettings):
         "`NAME.url` has the address of the webhook, `NAME.secret` the signing secret of a DingTalk or Feishu robot. "
         "Without a file: the variables GPUCTL_NOTIFY_NAME_URL and GPUCTL_NOTIFY_NAME_SECRET, with `_` for `-`.",
     )
-    usage_database: str | None = Field(
-        None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
-    )
     usage: bool = Field(
         False, description="Collect usage as well, in a child process of the service. Only for one replica."
     )
-    usage_cluster: UsageCluster = None
-    usage_labels: UsageLabels = DEFAULT_KEYS
-    usage_annotations: UsageAnnotations = DEFAULT_KEYS
-    usage_scrape_interval: UsageInterval = 15.0
-    usage_shared_cards: UsageSharedCards = "detect"
-    usage_kept_details: UsageKeptDetails = DEFAULT_RETENTION.details
-    usage_kept_snapshots: UsageKeptSnapshots = DEFAULT_RETENTION.snapshots
-    usage_kept_hours: UsageKeptHours = DEFAULT_RETENTION.hours
-    usage_kept_days: UsageKeptDays = DEFAULT_RETENTION.days
-    usage_metrics: UsageMetrics = None
-    usage_webhook: UsageWebhook = None
-    audit: Path | None = Field(None, description="File for the audit, one line for each write. Default: the log.")

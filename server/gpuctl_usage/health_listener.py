@@ -13,12 +13,13 @@ from typing import Any
 
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.collector_metrics import CONTENT_TYPE, metrics_of
-from gpuctl_usage.usage_settings import LISTENED
 
 LOG = logging.getLogger("gpuctl_usage")
 _CLIENT_TIMEOUT = 10.0
 """Timeout in seconds for a client's request and for reading the response."""
 _JSON = "application/json"
+_LISTENED = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]*):(?P<port>[0-9]{1,5})"
+"""HOST:PORT. The host may be empty; an IPv6 address is in brackets."""
 
 
 class ListenError(Exception):
@@ -33,7 +34,7 @@ class HealthListener:
     """
 
     def __init__(self, address: str, health: CollectorHealth) -> None:
-        found = re.fullmatch(LISTENED, address)
+        found = re.fullmatch(_LISTENED, address)
         if found is None or int(found["port"]) > 65535:
             raise ListenError(f"`{address}` is not a listen address such as 127.0.0.1:9464 or :9464")
         host = found["host"].strip("[]")
