@@ -36,8 +36,10 @@ import orjson
 from sqlalchemy import insert, literal, select, text
 
 from gpuctl.reading.price_list import PriceList
+from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.ledger_costs import with_costs
 from gpuctl_usage.answers.name_answers import cluster_names, dimension_keys, dimension_values, namespace_names
 from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
@@ -261,7 +263,8 @@ _BY_USE: dict[str, Any] = {"order": RowOrder.UTILIZATION, "ascending": False}
 
 def queries() -> list[Query]:
     """Return all documented queries."""
-    return [*_of_names(), *_of_clusters(), *_of_namespaces(), *_of_labels(), *_of_workloads(), *_of_ledgers(), *_now()]
+    of_groups = *_of_namespaces(), *_of_labels(), *_of_workloads()
+    return [*_of_names(), *_of_clusters(), *of_groups, *_of_ledgers(), *_of_costs(), *_now()]
 
 
 def _of_names() -> Iterator[Query]:
@@ -412,6 +415,32 @@ def _of_ledgers() -> Iterator[Query]:
     yield Query(
         *(route, "node, a day by hour, a page"),
         lambda d, some: ask(d, _window(some, 1, paging=_page(some)), Level.NODE),
+    )
+
+
+def _of_costs() -> Iterator[Query]:
+    prices = PriceList(
+        {"H100": 2.5}, "EUR", [(str(day), float(END - day * DAY), {"H100": day / 50}) for day in (200, 99)]
+    )
+
+    def ask(database: Database, some: random.Random, level: Level, key: str = "") -> Any:
+        hours = _a_year(some, StepUnit.TOTAL, paging=_page(some) if level is Level.WORKLOAD else Paging(1, 1000))
+        found = ledger(database, hours, level, key)
+        assert isinstance(found, dict)
+        return {**found, "data": with_costs(database, hours, level, key, found["data"], prices)}
+
+    for level in (Level.CLUSTER, Level.NAMESPACE, Level.WORKLOAD, Level.MODEL):
+        yield Query("/ledger", f"{level.value}, a year's costs", lambda d, some, level=level: ask(d, some, level))
+    yield Query(
+        *("/ledger", "label, a year's costs"),
+        lambda d, some: ask(d, some, Level.LABEL, some.choice(list(VALUES))),
+        MOST_MS_BY_LABEL,
+    )
+    yield Query(
+        *("/workloads/models", "a month, a page of 1000"),
+        lambda d, some: held_models(
+            d, _window(some, 30, paging=Paging(some.randrange(1, 8), 1000)), Level.LABEL, "team"
+        ),
     )
 
 

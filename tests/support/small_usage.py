@@ -84,7 +84,7 @@ class UsageWorld:
     workers: tuple[Worker, ...]
     quotas: tuple[GpuQuota, ...] = ()
 
-    def collected(self, path: Path, start: int, end: float, uid: str = "uid-1", name: str = "prod") -> Database:
+    def collected(self, path: Path | str, start: int, end: float, uid: str = "uid-1", name: str = "prod") -> Database:
         """A database in which all of it is rolled up, as if it had been collected from a time until another."""
         database = open_database(str(path), clock=lambda: float(end))
         cluster = database.cluster(uid, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -13,17 +13,23 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from sqlalchemy import delete, select
 
 from gpuctl.cli.main import run
 from gpuctl.language.platform_document import UsagePrices
 from gpuctl.reading.price_list import PriceList, price_list
+from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.ledger_costs import with_costs
+from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.database_tables import periods, sums
+from gpuctl_usage.store.engines import engine_of, url_of, write_transaction
 from gpuctl_usage.sums import Level
 from support.month_tables import cents, tables_of_markdown
 from support.small_usage import UsageWorld, Worker, small_world
@@ -152,24 +158,90 @@ def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
             )
 
 
+GROUPS: dict[Level, Callable[[Worker], str]] = {
+    Level.CLUSTER: lambda worker: "",
+    Level.NAMESPACE: lambda worker: worker.workload.namespace,
+    Level.LABEL: lambda worker: worker.labels.get("team", "__unset__"),
+    Level.ANNOTATION: lambda worker: worker.annotations.get("cost-center", "__unset__"),
+    Level.WORKLOAD: lambda worker: worker.workload.uid,
+    Level.MODEL: lambda worker: MODELS[worker.node],
+}
+KEYS = {Level.LABEL: "team", Level.ANNOTATION: "cost-center"}
+GAP = range(START + 6 * HOUR, START + 8 * HOUR, HOUR)
+"""Hours that were never collected."""
+
+
+DARK = next(worker for worker in WORLD.workers if worker.workload.name == "detect")
+WORKERS = (
+    *WORLD.workers,
+    # A second pod of the workload, of another team.
+    replace(DARK, start=START + 5.0 * HOUR, end=START + 9.5 * HOUR, labels={"team": "product"}),
+)
+
+
+@pytest.fixture
+def collected(address: str) -> Iterator[Database]:
+    """A world of WORKERS in which the hours of GAP are unknown."""
+    with closing(replace(WORLD, workers=WORKERS).collected(address, START, END)) as database:
+        engine = engine_of(url_of(address))
+        with write_transaction(engine) as connection:
+            gone = select(periods.c.id).where(periods.c.start.in_(list(GAP)))
+            connection.execute(delete(sums).where(sums.c.period_id.in_(gone)))
+            connection.execute(delete(periods).where(periods.c.id.in_(gone)))
+        engine.dispose()
+        yield database
+
+
+def known_workers(first: float = START, last: float = END) -> list[Worker]:
+    """Return WORKERS cut to a range, without GAP."""
+    found = []
+    for worker in WORKERS:
+        for begin, end in ((first, GAP.start), (GAP.stop, last)):
+            start, stop = max(worker.start, begin), min(worker.end or END, end)
+            found += [replace(worker, start=start, end=stop)] if start < stop else []
+    return found
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_cost_of_ledger_rows(case: str, tmp_path: Path) -> None:
+def test_cost_of_ledger_rows(case: str, collected: Database) -> None:
     hours = HoursQuery("", START, END, step=StepUnit.TOTAL)
     prices = price_list(UsagePrices.model_validate(stated(case)))
-    groups: dict[Level, Callable[[Worker], str]] = {
-        Level.CLUSTER: lambda worker: "",
-        Level.NAMESPACE: lambda worker: worker.workload.namespace,
-        Level.LABEL: lambda worker: worker.labels.get("team", "__unset__"),
-        Level.WORKLOAD: lambda worker: worker.workload.uid,
-        Level.MODEL: lambda worker: MODELS[worker.node],
-    }
-    with closing(WORLD.collected(tmp_path / "usage.db", START, END)) as database:
-        for level, group in groups.items():
-            key = "team" if level is Level.LABEL else ""
-            rows = with_costs(database, hours, level, key, ledger(database, hours, level, key), prices)
-            costs = {name: held for name, (held, _) in costs_of(WORLD.workers, case, group).items()}
-            assert {row["value"]: row["cost"] for row in rows} == pytest.approx(costs, abs=0.006), level
-            assert {row["currency"] for row in rows} == {"CNY"}
+    for level, group in GROUPS.items():
+        key = KEYS.get(level, "")
+        rows = with_costs(collected, hours, level, key, ledger(collected, hours, level, key), prices)
+        costs = {name: held for name, (held, _) in costs_of(known_workers(), case, group).items()}
+        assert {row["value"]: row["cost"] for row in rows} == pytest.approx(costs, abs=0.006), level
+        assert {row["currency"] for row in rows} == {"CNY"}
+        paged = replace(hours, paging=Paging(2, 2))
+        page = ledger(collected, paged, level, key)["data"]
+        assert with_costs(collected, paged, level, key, page, prices) == rows[2:4]
+
+
+def test_cost_of_some_namespaces(collected: Database) -> None:
+    prices = PriceList({"A100-80G": 20, "H20": 10})
+    hours = HoursQuery("", START, END, namespaces=["nlp", "vision"], excluded=["nlp"], step=StepUnit.TOTAL)
+    for level in (Level.NAMESPACE, Level.WORKLOAD):
+        rows = with_costs(collected, hours, level, "", ledger(collected, hours, level), prices)
+        assert [(row["value"], row["cost"]) for row in rows] == [
+            ({Level.NAMESPACE: "vision", Level.WORKLOAD: "w-dark"}[level], 10.0 * (23 + 4.5 - 2 * 2))
+        ]
+
+
+@pytest.mark.parametrize("level", [Level.LABEL, Level.ANNOTATION])
+def test_held_models_add_up_to_what_pods_held(level: Level, collected: Database) -> None:
+    first, last = START + 5.0 * HOUR, START + 20.0 * HOUR
+    hours = HoursQuery("", first, last)
+    for key, value_of in (("", lambda worker: ""), (KEYS[level], GROUPS[level])):
+        expected: dict[tuple[str, ...], float] = {}
+        for worker in known_workers(first, last):
+            group = (*worker.workload, MODELS[worker.node], value_of(worker))
+            expected[group] = expected.get(group, 0.0) + worker.gpus * ((worker.end or END) - worker.start)
+        rows = held_models(collected, hours, level, key)
+        names = ("namespace", "workload_type", "workload_name", "owner_uid", "model", "value")
+        found = [(tuple(row[name] for name in names), row["allocated_gpu_seconds"]) for row in rows]
+        assert found == sorted(expected.items())
+        page = held_models(collected, replace(hours, paging=Paging(2, 2)), level, key)
+        assert (page["total"], page["data"]) == (len(rows), rows[2:4])
 
 
 def test_cost_of_ledger_rows_is_unknown_without_prices_or_holdings(tmp_path: Path) -> None:

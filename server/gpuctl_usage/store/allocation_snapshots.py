@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from gpuctl_usage.facts import AllocationSnapshot, WorkloadAllocation
 from gpuctl_usage.store.database_tables import snapshots
 from gpuctl_usage.store.packing import pack_allocations, unpack_allocations
-from gpuctl_usage.store.surrogate_keys import group_ids, groups_of, upsert, workload_group, workload_of
+from gpuctl_usage.store.surrogate_keys import group_ids, upsert, workload_group, workload_keys
 
 
 class StoredSnapshot(NamedTuple):
@@ -94,13 +94,10 @@ def _between(cluster: int, start: float, end: float) -> ColumnElement[bool]:
 
 def _kept(connection: Connection, rows: Sequence[Any], details: bool) -> list[StoredSnapshot]:
     held = {row.id: unpack_allocations(row.details) for row in rows if details and row.details}
-    workloads = groups_of(connection, sorted({number for items in held.values() for number, _, _ in items}))
+    workloads = workload_keys(connection, (number for items in held.values() for number, _, _ in items))
     found = []
     for row in rows:
-        items = tuple(
-            WorkloadAllocation(workload_of(workloads[number]), gpus, used)
-            for number, gpus, used in held.get(row.id, ())
-        )
+        items = tuple(WorkloadAllocation(workloads[number], gpus, used) for number, gpus, used in held.get(row.id, ()))
         snapshot = AllocationSnapshot(row.time, row.capacity, row.allocated, items)
         found.append(StoredSnapshot(row.id, row.created_at, snapshot, details and row.details is not None))
     return found

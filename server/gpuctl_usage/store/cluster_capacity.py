@@ -21,7 +21,7 @@ def capacity_of_periods(connection: Connection, cluster: int, numbers: Iterable[
         .select_from(given.join(sums, sums.c.period_id == given.c.number))
         .where(sums.c.group_id == _whole(cluster))
     )
-    rows = connection.execute(statement, {"wanted": packed_rows((number,) for number in numbers)}).all()
+    rows = connection.execute(statement, {"wanted": packed_rows(numbers)}).all()
     return {row.period_id: row.cap_gpu_s for row in rows}
 
 

@@ -28,10 +28,9 @@ from gpuctl_usage.store.surrogate_keys import (
     attribute_ids,
     group_ids,
     group_of,
-    groups_of,
     read_attributes,
     workload_group,
-    workload_of,
+    workload_keys,
 )
 from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
@@ -192,16 +191,14 @@ def _pack_holders(connection: Connection, cluster: int, holders: Collection[Labe
 
 def _holders(connection: Connection, packed: bytes) -> frozenset[LabeledWorkload]:
     firsts, described, _ = unpack_triples(packed)
-    numbers = list(firsts)
-    workloads = groups_of(connection, numbers)
-    as_what = read_attributes(connection, sorted(set(described)))
+    workloads, as_what = workload_keys(connection, firsts), read_attributes(connection, described)
     return frozenset(
         LabeledWorkload(
-            workload_of(workloads[number]),
+            workloads[number],
             tuple(sorted(as_what[said].labels.items())),
             tuple(sorted(as_what[said].annotations.items())),
         )
-        for number, said in zip(numbers, described, strict=True)
+        for number, said in zip(firsts, described, strict=True)
     )
 
 

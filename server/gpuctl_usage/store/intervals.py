@@ -100,7 +100,9 @@ def open_ones(connection: Connection, table: Table) -> ColumnElement[bool]:
     return func.unlikely(lasting) if connection.dialect.name == "sqlite" else lasting
 
 
-def overlapping(table: Table, start: float, end: float) -> ColumnElement[bool]:
+def overlapping(
+    table: Table, start: float | ColumnElement[float], end: float | ColumnElement[float]
+) -> ColumnElement[bool]:
     """Return the condition for intervals that overlap [start, end)."""
     return (table.c.start < end) & or_(table.c.ended.is_(None), table.c.ended > start)
 

@@ -9,12 +9,13 @@ from heapq import nsmallest
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Integer, bindparam, select, tuple_
 
 from gpuctl_usage.facts import HOUR, PeriodCapacity
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
 from gpuctl_usage.store.database_tables import groups
 from gpuctl_usage.store.hours import WorkloadStatus
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.store.step_sums import GroupName, StepDetails, StepGroupIds, StepSums
 from gpuctl_usage.store.surrogate_keys import Attributes, read_attributes
@@ -39,8 +40,8 @@ STEP_BITS = 3
 _COUNT_WORKLOADS = frozenset({Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
 _NO_ATTRIBUTES = Attributes({}, {})
 _NAME_BATCH = 10_000
-_NAME_VALUES = 3
-"""Number of values at the end of a row key that identify the group."""
+_NAME = ("key", "value", "id")
+"""Columns of groups at the end of a row key."""
 
 _StepFields = tuple[int, int, int, float, float, float, float, float, bool]
 _ValueKey = tuple[int, float, int, StepGroupIds]
@@ -141,16 +142,31 @@ class StepRows:
             few = order[begin : begin + at_once]
             of_part = self._groups_of(few)
             for part in few:
-                if len(found) >= offset + limit:
-                    return found[offset : offset + limit]
-                self._know(of_part[part])
-                # nsmallest sorts the whole list at once if the limit covers all of it.
-                names = list(map(self._groups.__getitem__, of_part[part]))
-                if after is not None and self._time_key(part) == after[:1]:
-                    names = [name for name in names if name > after[1:]]
-                few_names = nsmallest(offset + limit - len(found), names)
-                found += [(part, number) for _, _, number in few_names]
-        return found[offset : offset + limit]
+                beyond = after[1:] if after is not None and self._time_key(part) == after[:1] else None
+                names = self._first_names(of_part[part], limit - len(found), offset, beyond)
+                found += [(part, number) for _, _, number in names]
+                offset = 0
+                if len(found) >= limit:
+                    return found
+        return found
+
+    def _first_names(
+        self, numbers: Collection[int], limit: int, offset: int, after: tuple[Any, ...] | None
+    ) -> Sequence[GroupName]:
+        """Return the first groups in order of their names, optionally those after a name."""
+        if self._present is None or self._with_idle:
+            names = sorted(map(self._groups.__getitem__, numbers))
+            return names[bisect_right(names, after) if after is not None else 0 :][offset : offset + limit]
+        # A long step has far more workloads than an answer: only the names in the answer are read.
+        given, columns = inline_table(self._connection, "few", {"id": Integer}), [groups.c[name] for name in _NAME]
+        statement = select(*columns).join_from(given, groups, groups.c.id == given.c.id)
+        if after is not None:
+            statement = statement.where(tuple_(*columns) > tuple_(*after))
+        ordered = statement.order_by(*columns).limit(limit).offset(offset)
+        rows = self._connection.execute(ordered, {"few": packed_rows(numbers)})
+        found = [(key, value, number) for key, value, number in rows]
+        self._groups.update((name[-1], name) for name in found)
+        return found
 
     def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
         if self._with_idle:
@@ -176,7 +192,7 @@ class StepRows:
     def _named(self, found: list[_ValueKey], limit: int, after: tuple[Any, ...] | None) -> list[StepGroupIds]:
         """Return the first rows after a key. Names break ties of values and are read only for those rows."""
         if after is not None:
-            before, name = after[:-_NAME_VALUES], after[-_NAME_VALUES:]
+            before, name = after[: -len(_NAME)], after[-len(_NAME) :]
             equal = [item for item in found if item[:-1] == before]
             self._know(item[-1][1] for item in equal)
             beyond = [item for item in equal if self._name(item[-1][1]) > name]
@@ -201,7 +217,7 @@ class StepRows:
             self._groups.update(self._names_of(groups.c.id.in_(bindparam("few", few, expanding=True))))
 
     def _names_of(self, wanted: ColumnElement[bool]) -> dict[int, GroupName]:
-        names = self._connection.execute(select(groups.c.key, groups.c.value, groups.c.id).where(wanted)).all()
+        names = self._connection.execute(select(*(groups.c[name] for name in _NAME)).where(wanted)).all()
         return {number: (key, value, number) for key, value, number in names}
 
     def _time_key(self, part: int) -> tuple[Any, ...]:
@@ -214,7 +230,7 @@ class StepRows:
         few, parts = {group for _, group in places}, sorted({part for part, _ in places})
         ends = self._sums.details(parts, few) if self._with_ends else {}
         attributes = {last.attributes for last in ends.values() if last.attributes is not None}
-        described = read_attributes(self._connection, sorted(attributes))
+        described = read_attributes(self._connection, attributes)
         workloads = self._workloads(parts)
         found = {}
         rows = self._sums.read(parts, few, self._sums.columns) if self._whole is None else self._whole.items()

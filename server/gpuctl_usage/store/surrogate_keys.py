@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, Table, Text, bindparam, select, tuple_
+from sqlalchemy import Connection, Insert, Integer, Table, Text, bindparam, select, tuple_
 
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.store.database_tables import attributes, groups
 from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.sums import Group, Level
-
-_BATCH = 500
-"""Values per statement."""
 
 
 class Attributes(NamedTuple):
@@ -105,14 +102,13 @@ def _known(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dic
     return found
 
 
-def groups_of(connection: Connection, numbers: Sequence[int]) -> dict[int, Group]:
-    """Return the groups with these ids."""
-    found: dict[int, Group] = {}
-    for start in range(0, len(numbers), _BATCH):
-        few = numbers[start : start + _BATCH]
-        statement = select(groups.c.id, groups.c.level, groups.c.key, groups.c.value).where(groups.c.id.in_(few))
-        found.update({row.id: group_of(row) for row in connection.execute(statement).all()})
-    return found
+def workload_keys(connection: Connection, numbers: Iterable[int]) -> dict[int, WorkloadKey]:
+    """Return the keys of the workloads whose groups have these ids."""
+    given = inline_table(connection, "wanted", {"id": Integer})
+    columns = (groups.c[name] for name in ("id", "namespace", "kind", "name", "value"))
+    statement = select(*columns).join_from(given, groups, groups.c.id == given.c.id)
+    rows = connection.execute(statement, {"wanted": packed_rows(set(numbers))})
+    return {number: WorkloadKey(*key) for number, *key in rows}
 
 
 def _insert_missing(connection: Connection, table: Table) -> Insert:
@@ -131,7 +127,7 @@ def attribute_ids(connection: Connection, wanted: Iterable[Attributes]) -> list[
         order.append(digest)
     if not rows:
         return []
-    known = _known_attributes(connection, list(rows))
+    known = _known_attributes(connection, rows)
     new = [row for digest, row in rows.items() if digest not in known]
     if new:
         connection.execute(_insert_missing(connection, attributes), new)
@@ -139,24 +135,21 @@ def attribute_ids(connection: Connection, wanted: Iterable[Attributes]) -> list[
     return [known[digest] for digest in order]
 
 
-def read_attributes(connection: Connection, numbers: Sequence[int]) -> dict[int, Attributes]:
+def read_attributes(connection: Connection, numbers: Iterable[int]) -> dict[int, Attributes]:
     """Return the labels and annotations with these ids."""
-    found: dict[int, Attributes] = {}
-    for start in range(0, len(numbers), _BATCH):
-        few = numbers[start : start + _BATCH]
-        statement = select(attributes.c.id, attributes.c.labels, attributes.c.annotations)
-        for row in connection.execute(statement.where(attributes.c.id.in_(few))).all():
-            found[row.id] = parse_attributes(row.labels, row.annotations)
-    return found
+    given = inline_table(connection, "wanted", {"id": Integer})
+    statement = select(attributes).join_from(given, attributes, attributes.c.id == given.c.id)
+    rows = connection.execute(statement, {"wanted": packed_rows(set(numbers))})
+    return {row.id: parse_attributes(row.labels, row.annotations) for row in rows}
 
 
-def _known_attributes(connection: Connection, digests: list[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for start in range(0, len(digests), _BATCH):
-        few = digests[start : start + _BATCH]
-        statement = select(attributes.c.digest, attributes.c.id).where(attributes.c.digest.in_(few))
-        found.update({row.digest: row.id for row in connection.execute(statement).all()})
-    return found
+def _known_attributes(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
+    given = inline_table(connection, "wanted", {"digest": Text})
+    statement = select(attributes.c.digest, attributes.c.id).join_from(
+        given, attributes, attributes.c.digest == given.c.digest
+    )
+    rows = connection.execute(statement, {"wanted": packed_rows(digests)})
+    return {row.digest: row.id for row in rows}
 
 
 def parse_attributes(labels: str, annotations: str) -> Attributes:

@@ -70,4 +70,4 @@ class UnkeyedPeriods:
 
 
 def _given(numbers: Iterable[int]) -> dict[str, str]:
-    return {"unkeyed": packed_rows((number,) for number in numbers)}
+    return {"unkeyed": packed_rows(numbers)}

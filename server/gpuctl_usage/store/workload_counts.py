@@ -122,5 +122,5 @@ def _value_of(
     key, is_label = query.key or "", query.level is Level.LABEL
     return {
         number: values.get((said.labels if is_label else said.annotations).get(key, UNSET))
-        for number, said in read_attributes(connection, sorted(as_what)).items()
+        for number, said in read_attributes(connection, as_what).items()
     }
