@@ -310,6 +310,30 @@ def test_follow_switches_to_the_replacement_pod(place: Place, start: Start) -> N
     assert b"note: inference/serve is gone\n" in command.err
 
 
+@pytest.mark.parametrize("by_pod", [False, True], ids=["job", "pod"])
+def test_pod_that_is_deleted_before_the_watch_begins_has_ended(
+    place: Place, proxy: Proxy, start: Start, by_pod: bool
+) -> None:
+    place.apply(inference())
+    old = only_pod(place, "serve")
+
+    def begins_to_follow(request: Request) -> bool:
+        return request.path.endswith("/pods") and "job-type=inference" in request.query.get("labelSelector", "")
+
+    def replace_pod() -> None:
+        place.kubectl("delete", "pod", old)
+        place.until(lambda: set(place.pods("serve")) - {old}, "the replacement pod")
+
+    proxy.reset(on(nth(1, begins_to_follow), meanwhile(replace_pod)))
+    command = start("logs", old if by_pod else "serve", "-f", "-n", place.namespace)
+    if by_pod:
+        assert command.end() == 0
+        assert command.err.decode() == f"note: pod {old} is gone\n"
+        return
+    [new] = place.until(lambda: set(place.pods("serve")) - {old}, "the replacement pod")
+    command.until(f"note: {new} is new\n".encode())
+
+
 def test_tail_ends_when_a_pod_of_the_same_name_replaces_it(place: Place, proxy: Proxy) -> None:
     """The next pod of a StatefulSet has the same name, and the reader may not have seen it yet."""
     place.apply(notebook())

@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy
+from fault_tools.proxy import Proxy, Request, meanwhile, nth, on
 from gpuctl_server.access.tokens import read_tokens, write_tokens
 from support.cluster_tools import Place, inference, notebook, training
 from support.served import Served, serving
@@ -329,6 +329,22 @@ def test_log_of_a_replacement_pod_is_followed(served: Served, place: Place) -> N
         assert len(found) > 1900
         place.gpuctl("delete", "job", "serve", "--yes")
         assert rest(socket)[1:] == (1000, "inference/serve is gone")
+
+
+def test_pod_that_is_deleted_before_its_log_is_watched_has_ended(proxy: Proxy, place: Place, tmp_path: Path) -> None:
+    """The service has read the lines so far, and has not listed the pods to follow yet."""
+    place.apply(inference())
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS) as own:
+        [old] = running(own, place, "serve")
+        place.plane.write_log(place.namespace, old, "old\n")
+
+        def begins_to_follow(request: Request) -> bool:
+            selector = request.query.get("labelSelector", "")
+            return request.path.endswith(f"/{place.namespace}/pods") and "job-type=inference" in selector
+
+        proxy.reset(on(nth(1, begins_to_follow), meanwhile(lambda: place.kubectl("delete", "pod", old))))
+        with following(own, place, old) as socket:
+            assert rest(socket) == (["old"], 1000, f"pod {old} is gone")
 
 
 def test_unresponsive_client_is_disconnected(plane: ControlPlane, place: Place, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
-from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
@@ -124,6 +124,7 @@ class _Pod:
 class LogFollower:
     """Follows the log lines of a job's pods until the job has ended.
 
+    :param pods: the pods when following began. Those that are no longer listed have been deleted.
     :param read: sources that were already shown, up to their positions.
     :param only: uid of the only pod to follow; None for all pods.
     :param cause: return why a job has failed, "" if unknown.
@@ -136,6 +137,7 @@ class LogFollower:
         wanted: LogOptions,
         keys: Records,
         *,
+        pods: Iterable[Object] = (),
         read: Iterable[ContainerLog] = (),
         only: str | None = None,
         cause: Callable[[Job], str] = lambda job: "",
@@ -146,6 +148,8 @@ class LogFollower:
         self._only = only
         self._keys = keys
         self._cause = cause
+        name = job.identity.name
+        self._first = {pod["metadata"]["uid"]: pod for pod in pods if labels_of(pod).get("app") == name}
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
@@ -215,6 +219,8 @@ class LogFollower:
                 yield item.problem
         elif item.type == "LISTED":
             self._unlisted.discard(item.kind)
+            if item.kind == "Pod":
+                yield from self._note_deleted()
         elif item.kind == "Pod":
             yield from self._pod_event(item)
         elif self._run is not None:
@@ -231,6 +237,15 @@ class LogFollower:
             self._mains[event.object["metadata"]["uid"]] = event.object
         generations = group_by_job(self._mains.values(), [], self._keys)
         self._workload = newest_generation(generations).workload if generations else None
+
+    def _note_deleted(self) -> Iterator[Notice]:
+        """Add the pods that were deleted before the list was read, and report those that replace them."""
+        deleted = {uid: _Pod(pod, gone=time.monotonic()) for uid, pod in self._first.items() if uid not in self._pods}
+        for uid, pod in self._pods.items() if deleted else ():
+            if uid not in self._first:
+                yield Notice(f"{pod.object['metadata']['name']} is new", uid=uid)
+        self._pods |= deleted
+        self._first = {}
 
     def _pod_event(self, event: Event) -> Iterator[Notice]:
         uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]

@@ -102,6 +102,7 @@ class FollowedLogs:
             job,
             wanted,
             reader.keys,
+            pods=pods,
             read=self.read_first,
             only=only,
             cause=lambda job: cause_of(reader.scope, job, reader.keys, reader.settings),
