@@ -1309,6 +1309,9 @@ type NodeItem struct {
 	Address *string `json:"address"`
 	// Its state in kubectl's words.
 	K8sState *string `json:"k8sState"`
+	// MIG profile -> slices that the driver (DRA) can still create on the node's cards, if it creates none of another
+	// profile. Omitted if there are none.
+	FreeSlices map[string]int64 `json:"freeSlices"`
 }
 
 // NodeLabel: A label of a node.

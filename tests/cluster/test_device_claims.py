@@ -191,6 +191,10 @@ def test_fit_agrees_with_the_scheduler_about_slices_on_demand(plane: ControlPlan
             assert (name, fit(place, document, 0)["verdict"]) == (name, "fits")
             place.apply(document)
             place.running(name)
+            if name == "half":
+                (row,) = place.anywhere("get", "nodes", "--pool", DIVIDED, "-o", "json").value["items"]
+                assert (row["freeSlices"]["3g.40gb"], row["freeSlices"]["7g.80gb"]) == (3, 1)
+                assert "3 x 3g.40gb, 1 x 7g.80gb" in place.anywhere("get", "nodes").out
         late = fit(place, job("late", 1, **{"gpu-profile": "1g.10gb"}, pool=DIVIDED), 2)
         assert "other devices hold parts of the cards" in late["reason"]
     finally:

@@ -28,6 +28,7 @@ from gpuctl.reading.node_rows import NodeDetails, read_nodes, status_of
 from gpuctl.reading.pool_rows import read_pools
 from gpuctl.reading.quota_rows import read_quotas, select_quotas
 from gpuctl.reading.registered_cards import registered_cards
+from support.device_nodes import divisible_slices
 
 SETTINGS = Settings()
 KEYS = records(SETTINGS)
@@ -202,6 +203,24 @@ def test_slices_created_on_demand_count_in_place_of_their_card() -> None:
     assert count_gpu_devices([], [{"spec": {**spec, "devices": devices}}], [], resources).offered == {
         "a": {"nvidia.com/gpu": 2}
     }
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [
+        ((), {"1g.10gb": 14, "3g.40gb": 4, "7g.80gb": 2}),
+        (("gpu-0-mig-3g40gb-4",), {"1g.10gb": 11, "3g.40gb": 3, "7g.80gb": 1}),
+        (("gpu-0",), {"1g.10gb": 7, "3g.40gb": 2, "7g.80gb": 1}),
+        (("gpu-0", "gpu-1-mig-7g80gb-0"), None),
+    ],
+    ids=["none", "half-of-a-card", "card", "both"],
+)
+def test_free_slices_of_cards_that_are_divided_on_demand(held: tuple[str, ...], free: dict[str, int] | None) -> None:
+    specs = [{"spec": item} for item in divisible_slices("a", 2)]
+    results = [{"driver": "gpu.nvidia.com", "pool": "a", "device": name} for name in held]
+    claim = {"metadata": {}, "status": {"allocation": {"devices": {"results": results}}}}
+    found = count_gpu_devices([], specs, [claim], frozenset({"nvidia.com/gpu"}))
+    assert found.free_slices.get("a") == free
 
 
 def test_faulty_gpus_are_not_free() -> None:

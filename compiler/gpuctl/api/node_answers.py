@@ -58,6 +58,17 @@ class NodeItem(ApiModel):
     kubernetes: str | None = Field(
         None, alias="k8sState", description="Its state in kubectl's words.", examples=["Ready,SchedulingDisabled"]
     )
+    free_slices: dict[str, int] = Field(
+        {},
+        description="MIG profile -> slices that the driver (DRA) can still create on the node's cards, if it creates "
+        "none of another profile. Omitted if there are none.",
+        examples=[{"1g.10gb": 5}],
+    )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the node as JSON; most nodes have no slices."""
+        value = super().as_json()
+        return value if self.free_slices else {key: item for key, item in value.items() if key != "freeSlices"}
 
     @property
     def pool(self) -> str:

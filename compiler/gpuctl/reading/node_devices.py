@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.capacity.pod_requests import Amounts
+from gpuctl.capacity.shared_counters import SharedCounters, counters_of_sets
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
@@ -38,12 +39,15 @@ class Devices:
     :param by_pod: uid of a pod -> amounts that its claims hold.
     :param for_requests: as ``by_pod``, for claims that the scheduler created for extended resources.
     :param is_known: False if the devices may not be read.
+    :param free_slices: node -> MIG profile -> slices that the driver can still create there, if it creates none of
+        another profile.
     """
 
     offered: Mapping[str, Amounts] = field(default_factory=dict)
     by_pod: Mapping[str, Amounts] = field(default_factory=dict)
     for_requests: Mapping[str, Amounts] = field(default_factory=dict)
     is_known: bool = True
+    free_slices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def of_pod(self, pod: Object, resources: Container[str]) -> Amounts:
         """Return what a pod's claims hold in addition to the GPUs that it requests as an extended resource.
@@ -116,7 +120,8 @@ def count_gpu_devices(
                 drivers[match[1]] = resource
     claims = list(claims)
     allocated = {_key_of(result) for claim in claims for result in _allocated(claim)}
-    places = _places(_newest(slices), drivers, allocated, resources)
+    newest = _newest(slices)
+    places = _places(newest, drivers, allocated, resources)
     offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
     for node, resource in places.values():
         _add(offered, node, resource)
@@ -127,7 +132,7 @@ def count_gpu_devices(
             # Pods that share a claim share its devices; count them once.
             for uid in users[:1]:
                 _add(holders, uid, place[1])
-    return Devices(offered, by_pod, for_requests)
+    return Devices(offered, by_pod, for_requests, free_slices=_free_slices(newest, drivers, allocated))
 
 
 def _places(
@@ -158,6 +163,30 @@ def _places(
                 continue
             found[key] = str(node), resource
     return {key: place for key, place in found.items() if not cards.get(key, set()) & divided}
+
+
+def _free_slices(
+    specs: Iterable[Object], drivers: Container[str], allocated: Collection[_Key]
+) -> dict[str, dict[str, int]]:
+    """Return the slices of :attr:`Devices.free_slices`, those of cards that no pod holds among them."""
+    counters = SharedCounters(allocated)
+    possible: dict[tuple[str, str], set[_Key]] = {}
+    for spec in specs:
+        driver, pool = spec["driver"], spec["pool"]["name"]
+        if driver not in drivers:
+            continue
+        counters.add_counters(driver, pool, counters_of_sets(spec.get("sharedCounters") or (), "name"))
+        for device in spec.get("devices") or ():
+            key, taken = (driver, pool, device["name"]), device.get("consumesCounters") or ()
+            counters.add_device(key, counters_of_sets(taken, "counterSet"))
+            node, resource = device.get("nodeName") or spec.get("nodeName"), slice_resource(device)
+            if taken and node is not None and resource is not None:
+                possible.setdefault((str(node), str(profile_of(resource))), set()).add(key)
+    found: dict[str, dict[str, int]] = {}
+    for (node, profile), keys in sorted(possible.items()):
+        if free := len(counters.room(keys).devices.difference(allocated)):
+            found.setdefault(node, {})[profile] = free
+    return found
 
 
 def slice_resource(device: Mapping[str, Any]) -> str | None:

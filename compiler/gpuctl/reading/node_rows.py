@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
@@ -61,6 +61,7 @@ class NodeDetails:
     :param total: allocatable resources (cores, bytes, counts).
     :param used: requests of the pods on it; None if pods may not be read.
     :param holders: those pods; None if pods may not be read.
+    :param free_slices: see :class:`Devices`.
     """
 
     object: Object
@@ -75,6 +76,7 @@ class NodeDetails:
     total: Amounts
     used: Amounts | None
     holders: tuple[PodOnNode, ...] | None
+    free_slices: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def gpu_free(self) -> int | None:
@@ -268,6 +270,7 @@ def _node(
         total,
         used,
         holders,
+        devices.free_slices.get(name, {}),
     )
 
 

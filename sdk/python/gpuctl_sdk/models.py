@@ -1418,6 +1418,10 @@ class NodeItem(Answer):
     """Internal address of the node."""
     k8s_state: str | None = Field(default=None, alias="k8sState")
     """Its state in kubectl's words."""
+    free_slices: dict[str, int] = Field(default_factory=dict)
+    """MIG profile -> slices that the driver (DRA) can still create on the node's cards, if it creates none of another
+    profile. Omitted if there are none.
+    """
 
 
 class NodeLabel(Answer):

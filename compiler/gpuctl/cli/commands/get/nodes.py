@@ -74,7 +74,8 @@ def command(
     """List nodes, their GPUs and pools.
 
     STATUS is active, maintaining (cordoned) or faulty (not ready). GPU USED is what the pods on a node request, as the
-    scheduler counts it; GPU FREE is the rest, even if the node takes no pods.
+    scheduler counts it; GPU FREE is the rest, even if the node takes no pods. FREE SLICES are the MIG slices that a
+    driver can still create (DRA), of each profile if it creates none of another.
     """
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
@@ -92,13 +93,17 @@ def command(
 
 
 def show_nodes(nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions, nothing: str) -> None:
-    """Print nodes as a list."""
+    """Print nodes as a list. A column has the slices that drivers can still create, if a node can have any."""
+    headers = HEADERS if not any(node.free_slices for node in nodes) else (*HEADERS, "FREE SLICES")
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), format_count(node.gpu_used), format_count(node.gpu_free)]
         wide = [format_amount("cpu", parse_quantity(node.cpu)), format_amount("memory", parse_quantity(node.memory))]
         wide += [node.address or "", age(node.created_at), node.kubernetes or ""]
-        entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
+        cells += [node.gpu_type or "", node.pool]
+        if headers is not HEADERS:
+            cells.append(", ".join(f"{number} x {profile}" for profile, number in node.free_slices.items()))
+        entries.append(ListEntry(f"node/{node.name}", cells, wide))
 
     def answer() -> dict[str, Any]:
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
@@ -106,7 +111,7 @@ def show_nodes(nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions
 
         return node_list(nodes)
 
-    show_list(output_form, answer, HEADERS, WIDE, entries, nothing)
+    show_list(output_form, answer, headers, WIDE, entries, nothing)
 
 
 def _nothing(wanted: NodeQuery, nodes: Sequence[NodeDetails | NodeItem]) -> str:
