@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
@@ -16,8 +16,10 @@ from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields
 
 TOOL = "SkyPilot"
-_HEAD = r"\$\([ \t]*echo[ \t]+\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*head[ \t]+-(?:n[ \t]*)?1[ \t]*\)"
-_COUNT = r"\$\([ \t]*echo[ \t]+\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*wc[ \t]+-l[ \t]*\)"
+_IPS = r"[ \t]*echo[ \t]+(?:-e[ \t]+)?\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*"
+_FIRST = rf"{_IPS}(?:head[ \t]+-(?:n[ \t]*)?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?)[ \t]*"
+_HEAD = rf"\$\({_FIRST}\)|`{_FIRST}`"
+_COUNT = rf"\$\({_IPS}wc[ \t]+-l[ \t]*\)|`{_IPS}wc[ \t]+-l[ \t]*`"
 _VARIABLES = {
     _HEAD: "$MASTER_ADDR",
     _COUNT: "$NNODES",
@@ -87,10 +89,14 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
             tree.dropped_null(("secrets", key), _SECRETS)
     _service(tree, draft)
     run = tree.node(("run",))
+    variables = _VARIABLES
+    if task.gpus and kind == "inference":
+        # Pods of services do not have gpuctl's variables of trainings.
+        variables = {r"\$\{?SKYPILOT_NUM_GPUS_PER_NODE\b\}?": str(task.gpus), **variables}
     if run is not None and run.kind == SCALAR:
         tree.take_apart(("run",))
         convert_node_script(
-            str(run.value), tree.block_line(("run",)), (task.node_count, task.gpus), _VARIABLES, draft, ledger
+            str(run.value), tree.block_line(("run",)), (task.node_count, task.gpus), variables, draft, ledger
         )
     tree.drop_rest(_NOTES)
     return task.missing_values()
@@ -101,12 +107,20 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     path = (*base, "accelerators")
     node = tree.node(path)
     text = tree.text(path)
-    if node is not None and node.kind == MAPPING and len(node.value) == 1:
-        [(key, value)] = node.value
-        text = f"{key.value}:{value.value}"
-    gpus = gpus_of(text) if text is not None else None
-    if gpus is not None:
-        task.set_gpus(path, gpus.number, gpus.type)
+    texts = [text] if text is not None else []
+    note = None
+    if node is not None and node.kind == MAPPING:
+        texts = [f"{key.value}:{value.value}" for key, value in node.value]
+        note = "SkyPilot takes any of these types; the document prefers the first one" if len(texts) > 1 else None
+    elif node is not None and node.kind == SEQUENCE:
+        texts = [str(item.value) for item in node.value]
+    gpus = [gpus_of(item) for item in texts]
+    numbers = {item.number for item in gpus if item is not None}
+    types = [item.type for item in gpus if item is not None and item.type is not None]
+    if None not in gpus and len(numbers) == 1 and len(types) == len(gpus):
+        task.set_gpus(path, numbers.pop(), types[0] if len(types) == 1 else types, note)
+    elif node is not None:
+        task.ask_for_gpus(path)
     for name, unit in (("cpus", ""), ("memory", "Gi")):
         task.amount((*base, name), "cpu" if name == "cpus" else name, unit)
     image = tree.text((*base, "image_id"))

@@ -24,6 +24,7 @@ _VARIABLES = {
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"\$\{?DSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+\}?": "",
 }
+_RANGE = "the number of GPUs is fixed: the smallest of the range"
 _NOTES = {
     r"^(python|nvcc)": "the software is a part of `environment.image`",
     r"^(files|repos|repo)": "files come from the image, `code` or `storage.workdirs`",
@@ -93,14 +94,15 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
             else:
                 rest.append(part)
         if "," in text:
+            task.ask_for_gpus(path)
             return
-        if rest:
-            note = f"the memory of a card is that of its type ({rest[0]}): `resources.gpu-type`"
-            tree.changed(path, "resources.gpu", note)
-        task.set_gpus(path, number, name)
+        notes = [_RANGE] if ".." in re.sub(r"(?i)\d+[KMGT]B", "", text) else []
+        notes += [f"the memory of a card is that of its type ({rest[0]}): `resources.gpu-type`"] if rest else []
+        task.set_gpus(path, number, name, "; ".join(notes) or None)
     elif tree.node(path) is not None:
-        number = whole_number((tree.text((*path, "count")) or "1").split("..")[0]) or 1
-        task.set_gpus((*path, "count"), number, None)
+        count = tree.text((*path, "count")) or "1"
+        number = whole_number(count.split("..")[0]) or 1
+        task.set_gpus((*path, "count"), number, None, _RANGE if ".." in count else None)
         if not task.gpus or draft.get("resources.gpu") is None:
             draft.set("resources.gpu", number, tree.line(path))
         name = tree.text((*path, "name"))
@@ -153,4 +155,10 @@ def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedg
     for index, node in enumerate(texts):
         lines += [""] * (tree.block_line(("commands", index)) - first - len(lines))
         lines += str(node.value).rstrip("\n").split("\n") if node is not None else []
-    convert_node_script("\n".join(lines) + "\n", first, (task.node_count, task.gpus), _VARIABLES, draft, ledger)
+    variables = dict(_VARIABLES)
+    if task.gpus:
+        variables = {r"\$\{?DSTACK_GPUS_NUM\b\}?": str(task.gpus * task.node_count), **variables}
+    if task.gpus and draft.kind == "inference":
+        # Pods of services do not have gpuctl's variables of trainings.
+        variables = {r"\$\{?DSTACK_GPUS_PER_NODE\b\}?": str(task.gpus), **variables}
+    convert_node_script("\n".join(lines) + "\n", first, (task.node_count, task.gpus), variables, draft, ledger)

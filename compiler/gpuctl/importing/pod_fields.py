@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gpuctl.importing.draft import Draft
@@ -17,9 +18,11 @@ DEVICES = {
     r"resources\b": "no field requests this; GPUs are a whole number in `resources.gpu`",
 }
 """Pattern of a resource that no importer takes -> what to do."""
+_NOT_CARRIED = frozenset(["containers", "initContainers", "volumes", "restartPolicy"])
 _PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
 _DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
 _POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
 
@@ -147,7 +150,10 @@ class PodFields:
                 tree.mapped((*requests, name), "resources.gpu")
                 if vendor != "nvidia":
                     self.draft.set("resources.gpu-vendor", vendor, tree.line(path))
+        self._slices()
         self._rdma()
+        if not self.gpus:
+            self._open_numbers()
         if self.given.gpus_per_node is not None:
             self.gpus = self.given.gpus_per_node
             self.draft.set("resources.gpu", self.gpus)
@@ -155,6 +161,35 @@ class PodFields:
             self._amount(name, (*limits, name), (*requests, name))
         if self.given.pool is not None:
             self.draft.set("resources.pool", self.given.pool)
+
+    def _slices(self) -> None:
+        """Take MIG slices."""
+        tree = self.tree
+        for group in ("limits", "requests"):
+            for name in tree.keys((*self.resources, group)):
+                path = (*self.resources, group, name)
+                match, number = re.match(_SLICE, name), whole_number(tree.text(path))
+                if match is not None and number and self.draft.get("resources.gpu-profile") in (None, match[1]):
+                    self.gpus = number
+                    self.draft.set("resources.gpu-profile", match[1], tree.line(path))
+                    self._set(path, "resources.gpu", number)
+
+    def _open_numbers(self) -> None:
+        """Take numbers of GPUs that a manifest leaves open, as templates do: the command line has to name them."""
+        tree, given = self.tree, self.given.gpus_per_node
+        for group in ("limits", "requests"):
+            for name in GPU_RESOURCES.keys() & set(tree.keys((*self.resources, group))):
+                path = (*self.resources, group, name)
+                text = tree.text(path)
+                if whole_number(text) is not None:
+                    continue
+                if given is not None:
+                    tree.changed(path, "resources.gpu", "--gpus-per-node replaces the number")
+                elif text is None:
+                    tree.dropped_null(path, "--gpus-per-node names the number")
+                if given is None and all(item.option != "--gpus-per-node" for item in self.missing):
+                    reason = f"`{name}: {text or ''}` is not a number of GPUs"
+                    self.missing.append(Missing("--gpus-per-node", "N", tree.line((*self.resources, group)), reason))
 
     def _rdma(self) -> None:
         """Take RDMA devices, if the platform serves this resource."""
@@ -200,6 +235,10 @@ class PodFields:
             if place is None or set(mount) - _MOUNT_KEYS or not mount.get("mountPath", "").startswith("/"):
                 continue
             volume: Path = (*self.spec, "volumes", place)
+            if mount["mountPath"] == _SHARED_MEMORY == tree.text((*volume, "hostPath", "path")):
+                for path in (volume, (*base, index)):
+                    tree.changed(path, "resources.shm", "a pod has its own shared memory: `resources.shm` is its size")
+                continue
             if mount["mountPath"] == _SHARED_MEMORY and tree.node((*volume, "emptyDir")) is not None:
                 size = tree.text((*volume, "emptyDir", "sizeLimit"))
                 if size is not None:
@@ -313,9 +352,18 @@ class PodFields:
                 tree.dropped(path, "`job.priority` is high, medium or low")
             elif name == "schedulerName":
                 tree.dropped(path, "gpuctl uses the cluster's scheduler; gangs wait in a queue: `resources.queue`")
-            elif name not in ("containers", "initContainers", "volumes", "restartPolicy"):
-                self.draft.set(f"podPatch.{name}", tree.typed(path), tree.line(path))
-                tree.changed(path, f"podPatch.{name}", _PATCHED)
+            elif name not in _NOT_CARRIED:
+                self._carry(path, name)
+
+    def carry(self, spec: Path) -> None:
+        """Carry fields of another pod in `podPatch`, but for its containers and volumes."""
+        for name in self.tree.keys(spec):
+            if name not in _NOT_CARRIED and self.draft.get(f"podPatch.{name}") is None:
+                self._carry((*spec, name), name)
+
+    def _carry(self, path: Path, name: str) -> None:
+        self.draft.set(f"podPatch.{name}", self.tree.typed(path), self.tree.line(path))
+        self.tree.changed(path, f"podPatch.{name}", _PATCHED)
 
     def patch(self, path: Path, name: str, value: Any) -> None:
         """Carry a field of the container in `podPatch`."""

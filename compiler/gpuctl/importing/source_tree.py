@@ -16,6 +16,8 @@ from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger, Outcome
 
 Path = tuple[str | int, ...]
+_LONGEST_PATH = 94
+_SHOWN = 60
 _NO_EQUAL = "it has no equal in a document"
 
 
@@ -141,7 +143,11 @@ class SourceTree:
         if node is None or path in self._taken:
             return
         self._taken.add(path)
-        text = f"{shown_path(path)}: {self._raw.chunk.written(node)}".removeprefix(": ")
+        shown = shown_path(path)
+        if len(shown) > _LONGEST_PATH:
+            # The ledger cuts long texts at their end, where the field and its value are.
+            shown = f"...{shown[-_SHOWN:]}"
+        text = f"{shown}: {self._raw.chunk.written(node)}".removeprefix(": ")
         if outcome is Outcome.MAPPED:
             self._ledger.mapped(self.line(path), text, field, note, last=self.last_line(path))
         elif outcome is Outcome.CHANGED:

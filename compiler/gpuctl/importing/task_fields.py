@@ -27,6 +27,7 @@ class TaskFields:
         self.given = given
         self.node_count = 1
         self.gpus = 0
+        self._asked: list[Missing] = []
 
     def name(self, path: Path) -> None:
         """Take the name of the task."""
@@ -42,18 +43,42 @@ class TaskFields:
 
     def nodes(self, path: Path) -> None:
         """Take the number of nodes."""
-        self.node_count = self.given.nodes or whole_number(self.tree.text(path)) or 1
+        number = whole_number(self.tree.text(path))
+        self.node_count = self.given.nodes or number or 1
         if self.node_count > 1:
-            self.draft.set("resources.nodes", self.node_count, self.tree.line(path))
-        self.tree.mapped(path, "resources.nodes")
+            self.draft.set("resources.nodes", self.node_count, None if self.given.nodes else self.tree.line(path))
+        if self.given.nodes is not None:
+            self.tree.changed(path, "resources.nodes", "--nodes replaces it")
+        elif number is None:
+            self.tree.dropped(path, "it is not a number of nodes: add `--nodes`")
+        else:
+            self.tree.mapped(path, "resources.nodes")
 
-    def set_gpus(self, path: Path, number: int, kind: str | None) -> None:
-        """Take the GPUs of a node."""
-        self.gpus = self.given.gpus_per_node or number
+    def set_gpus(self, path: Path, number: int, kind: str | list[str] | None, note: str | None = None) -> None:
+        """Take the GPUs of a node.
+
+        :param kind: the type, or types in order of preference.
+        :param note: what differs.
+        """
+        self.gpus = number if self.given.gpus_per_node is None else self.given.gpus_per_node
         self.draft.set("resources.gpu", self.gpus, self.tree.line(path))
         if kind is not None:
             self.draft.set("resources.gpu-type", kind, self.tree.line(path))
-        self.tree.mapped(path, "resources.gpu")
+        if self.given.gpus_per_node is not None:
+            note = "--gpus-per-node replaces the number"
+        if note is not None:
+            self.tree.changed(path, "resources.gpu", note)
+        else:
+            self.tree.mapped(path, "resources.gpu")
+
+    def ask_for_gpus(self, path: Path) -> None:
+        """Take the GPUs of the command line, or ask for them: the task does not name one number of them."""
+        if self.given.gpus_per_node is not None:
+            self.set_gpus(path, self.given.gpus_per_node, None)
+            return
+        self.tree.changed(path, "resources.gpu", "--gpus-per-node names the number")
+        reason = "the task does not name one number of GPUs"
+        self._asked.append(Missing("--gpus-per-node", "N", self.tree.line(path), reason))
 
     def amount(self, path: Path, name: str, unit: str) -> None:
         """Take an amount of CPUs or memory, of which a range has its smallest value.
@@ -101,7 +126,8 @@ class TaskFields:
     def missing_values(self) -> list[Missing]:
         """Set the values of the command line. Return those that nothing names."""
         line = self.tree.line(("resources",))
-        return set_given_values(self.draft, self.given, line, has_gpus=self.gpus > 0)
+        missing = set_given_values(self.draft, self.given, line, has_gpus=self.gpus > 0 or bool(self._asked))
+        return [*self._asked, *missing]
 
 
 def amount_of(text: str, unit: str) -> tuple[str, bool] | None:

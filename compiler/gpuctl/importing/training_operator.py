@@ -18,6 +18,9 @@ from gpuctl.importing.torchrun_programs import BY_TORCHRUN, as_torchrun
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
 _POLICY: Path = ("spec", "runPolicy")
+_PATCHES: Path = ("spec", "runtimePatches")
+_NODE = "node"
+"""The name of the Job with the nodes in the runtimes of Trainer."""
 _RENAMED = {"RANK": "NODE_RANK", "WORLD_SIZE": "NNODES"}
 _SHELL = r"(?:\S*/)?(?:ba|da|z)?sh\Z"
 _IN_SHELL = r"'[^']*'|\$(?P<open>\{?)(?P<name>RANK|WORLD_SIZE)\b"
@@ -46,7 +49,8 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas"))) for name in names]
     nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
     if nodes > 1:
-        draft.set("resources.nodes", nodes, tree.line((*_REPLICAS, names[0], "replicas")) if names else None)
+        line = tree.line((*_REPLICAS, names[0], "replicas")) if names and given.nodes is None else None
+        draft.set("resources.nodes", nodes, line)
     for name, number in zip(names, numbers, strict=True):
         path = (*_REPLICAS, name, "replicas")
         if given.nodes is not None:
@@ -78,18 +82,41 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     draft = Draft("training", source, "TrainJob")
     missing = take_metadata(tree, draft, given)
     tree.changed(("spec", "runtimeRef"), None, "the runtime is not read: image and command are those of the document")
-    for name in ("labels", "annotations"):
-        tree.dropped(("spec", name), "write them into `job.labels` or `job.annotations`")
+    take_labels(tree, ("spec", "labels"), draft)
+    tree.dropped(("spec", "annotations"), "write them into `job.annotations`")
     base: Path = ("spec", "trainer")
-    nodes = given.nodes or whole_number(tree.text((*base, "numNodes"))) or 1
+    number = whole_number(tree.text((*base, "numNodes")))
+    nodes = given.nodes or number or 1
     if nodes > 1:
-        draft.set("resources.nodes", nodes, tree.line((*base, "numNodes")))
-    tree.mapped((*base, "numNodes"), "resources.nodes")
+        draft.set("resources.nodes", nodes, None if given.nodes else tree.line((*base, "numNodes")))
+    if given.nodes is not None:
+        tree.changed((*base, "numNodes"), "resources.nodes", "--nodes replaces it")
+    elif number is None:
+        tree.dropped((*base, "numNodes"), "it is not a number of nodes: add `--nodes`")
+    else:
+        tree.mapped((*base, "numNodes"), "resources.nodes")
     pod = PodFields(tree, base, draft, given)
     pod.take_trainer()
     _program(tree, pod, draft, nodes, ("spec", "trainer", "numProcPerNode"))
+    for index in range(tree.items(_PATCHES)):
+        _patch(tree, (*_PATCHES, index), draft, pod)
     tree.drop_rest(_NOTES)
     return Imported("TrainJob", [draft], ledger.entries(), [*missing, *pod.missing])
+
+
+def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:
+    """Take the labels and the pod of a patch of the runtime, if it is about the nodes of the training."""
+    template: Path = (*patch, "trainingRuntimeSpec", "template")
+    tree.mapped((*patch, "manager"), None, "one document has all fields")
+    take_labels(tree, (*template, "metadata", "labels"), draft)
+    jobs: Path = (*template, "spec", "replicatedJobs")
+    for index in range(tree.items(jobs)):
+        if tree.text((*jobs, index, "name")) != _NODE:
+            continue
+        tree.mapped((*jobs, index, "name"), None, "the pods of a document are the nodes")
+        of_pod: Path = (*jobs, index, "template", "spec", "template")
+        take_labels(tree, (*of_pod, "metadata", "labels"), draft)
+        pod.carry((*of_pod, "spec"))
 
 
 def _program(

@@ -103,6 +103,8 @@ def lost_processes(command: BodyCommand, nodes: int) -> str | None:
 def note_of_program(command: BodyCommand) -> str | None:
     """Return what to note of a program that another kind of document runs better."""
     words = " ".join(word.text for word in command.program[:_MOST_WORDS])
+    if re.search(r"\s(?:install|add)\s", words) is not None:
+        return None
     return _NOTEBOOK if re.search(_JUPYTER, words) is not None else None
 
 
