@@ -599,7 +599,7 @@ def test_why_without_the_right_to_read_queues(
     assert answer["numbers"]["resources"] == []
     notes = " ".join(answer["notes"])
     assert "of other namespaces may not be read" in notes
-    assert "Kueue's clusterqueues may not be read: total and free quota are unknown" in notes
+    assert "(this needs `list` on them in the whole cluster): their quotas and cohorts are unknown" in notes
 
 
 @pytest.mark.slow
