@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gpuctl
-from gpuctl.language.platform_document import MetricNames
+from gpuctl.language.autoscaling_settings import MetricNames
 from support.adapter_rules import adapter_rules
 
 

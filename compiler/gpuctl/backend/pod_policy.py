@@ -16,7 +16,7 @@ from gpuctl.frontend.diagnostics import FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
-from gpuctl.language.platform_document import PolicyBlock
+from gpuctl.language.policy_block import PolicyBlock
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
 

@@ -1,75 +1,46 @@
 """``kind: platform``: the settings of a platform team, so that job documents stay short and portable."""
 
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.autoscaling_settings import AutoscalingSettings
+from gpuctl.language.drift_block import DriftSettings
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
-    AbsolutePath,
     Block,
     Boolean,
-    Capability,
-    Date,
     DnsLabel,
     Domain,
     Free,
-    GpuProfile,
     Image,
     Integer,
-    LabelKey,
-    LabelValue,
     Memory,
     NonEmpty,
     Number,
     ObjectName,
     Partial,
-    Percentage,
-    PositiveDuration,
     PositiveQuantity,
     RequiredLabelValue,
     Server,
     ServerUrl,
-    TimeZone,
     Uid,
     UserKeys,
     empty_dict,
     empty_list,
 )
-from gpuctl.language.gpu_share_block import VendorShare
+from gpuctl.language.gpu_block import GpuBlock
 from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN
 from gpuctl.language.network_block import NetworkSettings
 from gpuctl.language.notify_block import NotifySettings
+from gpuctl.language.policy_block import PolicyBlock
 from gpuctl.language.route_blocks import RouteSettings
 from gpuctl.language.service_block import ServiceType
 from gpuctl.language.spot_block import SpotSettings
 from gpuctl.language.storage_block import ClaimSource, NfsSource
 from gpuctl.language.topology_block import TopologySettings
+from gpuctl.language.usage_block import PlatformUsage
 from gpuctl.language.workload import Version
-
-DriftKind = Literal[
-    "Deployment",
-    "StatefulSet",
-    "Job",
-    "JobSet",
-    "CronJob",
-    "LeaderWorkerSet",
-    "Service",
-    "ConfigMap",
-    "HTTPRoute",
-    "Ingress",
-    "PodDisruptionBudget",
-    "ResourceClaimTemplate",
-    "HorizontalPodAutoscaler",
-    "ScaledObject",
-    "ResourceQuota",
-    "LimitRange",
-    "ClusterQueue",
-    "LocalQueue",
-    "ResourceFlavor",
-    "Node",
-]
 
 
 class LabelsBlock(Block):
@@ -89,93 +60,6 @@ class KubernetesBlock(Block):
         "1.36",
         description="Minor version that output is validated against, 1.29 or newer.",
         examples=["1.33"],
-    )
-
-
-class Vendor(Block):
-    """Kubernetes names for a vendor's GPUs."""
-
-    resource: LabelKey = Field(
-        description="Extended resource that the vendor's device plugin advertises.", examples=["nvidia.com/gpu"]
-    )
-    taint: LabelKey | None = Field(
-        None,
-        description="Key of the taint on GPU nodes to tolerate. Default: the resource.",
-        examples=["nvidia.com/gpu"],
-    )
-    productLabel: LabelKey | None = Field(  # noqa: N815
-        None,
-        description="Node label with the product's name, as the vendor's feature discovery writes it.",
-        examples=["nvidia.com/gpu.product"],
-    )
-    share: VendorShare | None = Field(
-        None,
-        description="Resources by which the `sharing` system hands out shares of the cards. Default: the built-in ones "
-        "of the resource, if it is known.",
-        examples=[{"memory": "example.com/gpu-memory", "cores": "example.com/gpu-cores"}],
-    )
-
-
-class GpuBlock(Block):
-    """GPUs of the platform."""
-
-    default: DnsLabel | None = Field(
-        None,
-        description="Vendor of jobs and quotas that name none. Default: nvidia.",
-        examples=["ascend"],
-    )
-    vendors: Annotated[dict[DnsLabel, Vendor], UserKeys()] = Field(
-        default_factory=empty_dict,
-        description="Vendors in addition to the built-in nvidia, amd, ascend, intel, cambricon, hygon, mthreads, "
-        "iluvatar, metax, kunlunxin, enflame, biren and vastai, or in place of them. A vendor only affects jobs that "
-        "name it, unless it is the `default`.",
-        examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
-    )
-    types: Annotated[
-        dict[RequiredLabelValue, Annotated[dict[LabelKey, LabelValue | list[LabelValue]], UserKeys()]], UserKeys()
-    ] = Field(
-        default_factory=empty_dict,
-        description="GPU type -> node labels, for clusters with feature discovery's labels instead of gpuctl's.",
-        examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
-    )
-    profiles: Annotated[dict[RequiredLabelValue, list[GpuProfile]], UserKeys()] = Field(
-        default_factory=empty_dict,
-        description="GPU type -> MIG profiles, in place of the built-in table (A30, A100, H100, H20, H200, B200, B300, "
-        "GB200, GB300, RTX PRO 6000), which recognises a type by its name. Quotas with `gpu` limit the profiles listed "
-        "here to 0, unless `gpu-profiles` has a number for them.",
-        examples=[{"A100-80G": ["1g.10gb", "3g.40gb"]}],
-    )
-    allocation: Literal["device-plugin", "dra"] = Field(
-        "device-plugin",
-        description="How pods get their GPUs. `device-plugin`: as an extended resource such as `nvidia.com/gpu`. "
-        "`dra`: by a claim for devices of a driver (Dynamic Resource Allocation), from a ResourceClaimTemplate. It "
-        "needs `kubernetes.version` 1.34 or newer.",
-        examples=["dra"],
-    )
-    classes: Annotated[dict[DnsLabel, ObjectName], UserKeys()] = Field(
-        default_factory=empty_dict,
-        description="Vendor -> DeviceClass of its whole cards, with `allocation: dra`. Built in: nvidia -> "
-        "`gpu.nvidia.com`, amd -> `gpu.amd.com`, intel -> `gpu.intel.com`.",
-        examples=[{"nvidia": "gpu.nvidia.com"}],
-    )
-    profileClass: ObjectName | None = Field(  # noqa: N815
-        None,
-        description="DeviceClass of MIG slices (`gpu-profile`), with `allocation: dra`. It has the slices of all "
-        "profiles: claims select one by the attribute `profile` of NVIDIA's driver. Default: `mig.nvidia.com`.",
-        examples=["mig.nvidia.com"],
-    )
-    products: Annotated[dict[RequiredLabelValue, Annotated[list[NonEmpty], Field(min_length=1)]], UserKeys()] = Field(
-        default_factory=empty_dict,
-        description="GPU type -> product names that the driver reports (`productName` in ResourceSlices; Intel's: "
-        "`model`), with `allocation: dra`. Claims then select cards by name, and of several types the first with "
-        "enough free cards. Types that are not listed are selected by labels of nodes.",
-        examples=[{"A100-80G": ["NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe"]}],
-    )
-    sharing: Literal["none", "hami", "volcano"] = Field(
-        "none",
-        description="System that enforces `gpu-share`, and whose resources jobs request. With `hami`, whole cards have "
-        "its names, too, such as `hygon.com/dcunum`; with `volcano`, those of Ascend.",
-        examples=["hami"],
     )
 
 
@@ -283,68 +167,6 @@ class StorageSettings(Block):
     )
 
 
-AllowOrDeny = Literal["allow", "deny"]
-
-
-class Requirements(Block):
-    """Settings that every container must have."""
-
-    runAsNonRoot: Boolean = Field(  # noqa: N815
-        False,
-        description="Every container has a user other than root (`security.user`), or `runAsNonRoot`, with which the "
-        "kubelet checks the image's user.",
-        examples=[True],
-    )
-    limits: list[LabelKey] = Field(
-        default_factory=empty_list,
-        description="Resources of which every container has a limit. The containers of `init` and `sidecars` count.",
-        examples=[["cpu", "memory"]],
-    )
-
-
-class PolicyBlock(Block):
-    """Limits on the pods of documents. Each is checked on the final pod, whichever field or patch caused it."""
-
-    privileged: AllowOrDeny = Field(
-        "allow",
-        description="Privileged containers. They can read the whole node, whatever `hostPaths` allows.",
-        examples=["deny"],
-    )
-    hostNetwork: AllowOrDeny = Field(  # noqa: N815
-        "allow",
-        description="Pods in the network of their node, and ports of the node (`hostPort`) in patches.",
-        examples=["deny"],
-    )
-    hostPID: AllowOrDeny = Field(  # noqa: N815
-        "allow", description="Pods that see the processes of their node.", examples=["deny"]
-    )
-    hostIPC: AllowOrDeny = Field(  # noqa: N815
-        "allow", description="Pods that share memory with processes of their node.", examples=["deny"]
-    )
-    capabilities: list[Capability] | None = Field(
-        None,
-        description="Capabilities that containers may add. Default: all. Privileged containers, which have every one, "
-        "are then denied.",
-        examples=[["IPC_LOCK"]],
-    )
-    require: Requirements = Field(
-        default_factory=Requirements.model_construct, description="Settings that every container must have."
-    )
-    podPatch: Literal["allow", "warn", "deny"] = Field(  # noqa: N815
-        "allow",
-        description="A `podPatch` in documents: allowed, a warning, or an error. Those of the platform are allowed.",
-        examples=["warn"],
-    )
-
-    hostPaths: list[AbsolutePath] | None = Field(  # noqa: N815
-        None,
-        description="Paths of the nodes that jobs may mount in `storage.workdirs` and in `podPatch`, each "
-        "with everything below it; `[]` allows none. Default: all but system directories and sockets. Mounts in the "
-        "platform's own patches are always allowed.",
-        examples=[["/data", "/models"]],
-    )
-
-
 class ImageSettings(Block):
     """Settings of images."""
 
@@ -403,48 +225,6 @@ class Priorities(Block):
     )
 
 
-class MetricNames(Block):
-    """Names of the pod metrics that the cluster's metrics adapter serves.
-
-    deploy/prometheus-adapter/values.yaml contains the rules for the default ones.
-    """
-
-    gpu: NonEmpty = Field(
-        "DCGM_FI_DEV_GPU_UTIL",
-        description="GPU utilisation, percent, averaged over the pod's cards.",
-        examples=["gpu_utilization"],
-    )
-    memory: NonEmpty = Field(
-        "gpu_memory_used_percent",
-        description="GPU memory in use, percent: FB_USED / (FB_USED + FB_FREE) of dcgm-exporter. No "
-        "exporter provides it; "
-        "a rule of the adapter computes it (deploy/prometheus-adapter/values.yaml).",
-        examples=["gpu_memory_used_percent"],
-    )
-    queue: NonEmpty = Field(
-        "vllm:num_requests_waiting", description="Waiting requests of a pod.", examples=["vllm:num_requests_waiting"]
-    )
-
-
-class AutoscalingSettings(Block):
-    """Settings of autoscaling."""
-
-    metrics: MetricNames = Field(
-        default_factory=MetricNames.model_construct, description="Names of the gpu, memory and queue metrics."
-    )
-    keda: Boolean = Field(
-        False,
-        description="If true, the cluster has KEDA, which `autoscaling.metric.query` needs, with `prometheus`.",
-        examples=[True],
-    )
-    scaleToZero: Boolean = Field(  # noqa: N815
-        False,
-        description="If true, the cluster has the feature gate HPAScaleToZero, which `minReplicas: 0` with an "
-        "`external` metric needs.",
-        examples=[True],
-    )
-
-
 class KindDefaults(Block):
     """Partial documents, one per kind, with the defaults of that kind."""
 
@@ -457,81 +237,6 @@ class KindDefaults(Block):
     notebook: Annotated[dict[str, Any], Partial("notebook")] | None = Field(None, description="Defaults of notebooks.")
     compute: Annotated[dict[str, Any], Partial("compute")] | None = Field(
         None, description="Defaults of compute services."
-    )
-
-
-class PriceChange(Block):
-    """New prices from a date on."""
-
-    start: Date = Field(
-        alias="from",
-        description="First day of the new prices. They count from its midnight in `timeZone`, or from the first whole "
-        "hour (UTC) after it.",
-        examples=["2026-10-01"],
-    )
-    models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
-        description="GPU type -> price of one GPU for one hour. Types that are left out keep their price.",
-        examples=[{"A100-80G": 11}],
-    )
-
-
-class UsagePrices(Block):
-    """Prices of GPUs, for usage reports."""
-
-    currency: NonEmpty | None = Field(None, description="Currency of the prices, as reports show it.", examples=["CNY"])
-    models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
-        default_factory=empty_dict,
-        description="GPU type -> price of one GPU for one hour. The cost of a type without a price is unknown, not 0.",
-        examples=[{"A100-80G": 12.5}],
-    )
-    changes: list[PriceChange] = Field(
-        default_factory=empty_list,
-        description="Later prices, earliest first. The cost of a period with a change is the sum of its parts.",
-        examples=[[{"from": "2026-10-01", "models": {"A100-80G": 11}}]],
-    )
-    timeZone: TimeZone = Field(  # noqa: N815
-        "UTC", description="Time zone of the dates in `changes`.", examples=["Asia/Shanghai"]
-    )
-
-    @model_validator(mode="after")
-    def _changes_ascend(self) -> "UsagePrices":
-        for number, (one, other) in enumerate(pairwise(self.changes), 1):
-            if other.start <= one.start:
-                wrong = f"`{other.start}` is not later than `{one.start}` of the change before it"
-                hint = "sort the changes by date, and give each date once"
-                raise field_error("GPU213", wrong, hint, ("changes", number, "from"))
-        return self
-
-
-class UsageIdle(Block):
-    """Handling of jobs with idle GPUs. Without this block they are ignored."""
-
-    after: PositiveDuration = Field(
-        "2h",
-        description="Time that a job must be idle without a break, with measurements for all of it.",
-        examples=["2h"],
-    )
-    below: Percentage = Field("5%", description="An hour with a lower mean utilization is idle.", examples=["5%"])
-    then: Literal["warn", "pause"] = Field(
-        "warn", description="Warn the owner by an event on the job, or pause the job.", examples=["warn"]
-    )
-    exceptions: list[LabelKey] = Field(
-        default_factory=empty_list,
-        alias="except",
-        description="Jobs with one of these labels are ignored. Every user who may write a job can set them.",
-        examples=[["example.com/keep-gpus"]],
-    )
-
-
-class PlatformUsage(Block):
-    """Settings of GPU usage reports."""
-
-    prices: UsagePrices = Field(
-        default_factory=UsagePrices.model_construct,
-        description="Prices of GPUs, for `gpuctl usage waste` and `gpuctl usage report`.",
-    )
-    idle: UsageIdle | None = Field(
-        None, description="Action of `gpuctl usage idle` on jobs with idle GPUs. Default: none."
     )
 
 
@@ -561,41 +266,6 @@ class ClusterIdentity(Block):
         if self.server is None and self.context is None and self.uid is None:
             raise field_error("GPU213", "the cluster cannot be identified", "give `server`, `context` or `uid`", ())
         return self
-
-
-class IgnoredDrift(Block):
-    """A difference that does not count as drift. All fields given must match; `path` or `manager` is required."""
-
-    kind: DriftKind | None = Field(None, description="Kind of the object. Default: any.", examples=["Deployment"])
-    path: NonEmpty | None = Field(
-        None,
-        description="Path of the field as `gpuctl drift -o json` prints it, or of one that contains it; `*` stands for "
-        "any text.",
-        examples=["spec.template.spec.containers[istio-proxy]"],
-    )
-    manager: NonEmpty | None = Field(
-        None,
-        description="Field manager that wrote it; `*` stands for any text. Every user who may change an object can use "
-        "any name.",
-        examples=["istio-*"],
-    )
-
-    @model_validator(mode="after")
-    def _names_a_field(self) -> "IgnoredDrift":
-        if self.path is None and self.manager is None:
-            raise field_error("GPU213", "this would ignore every difference", "give `path` or `manager`", ())
-        return self
-
-
-class DriftSettings(Block):
-    """Settings of `gpuctl drift`."""
-
-    ignore: list[IgnoredDrift] = Field(
-        default_factory=empty_list,
-        description="Differences to list as expected. Always expected are the annotation of `kubectl rollout restart`, "
-        "and containers and labels that admission adds to every new object.",
-        examples=[[{"path": "spec.template.spec.containers[istio-proxy]", "manager": "istio-*"}]],
-    )
 
 
 class PlatformDocument(Block):

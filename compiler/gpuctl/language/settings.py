@@ -18,6 +18,7 @@ from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
     from gpuctl.language.code_block import Code
+    from gpuctl.language.gpu_block import Vendor
     from gpuctl.language.kinds import Job
     from gpuctl.language.network_block import RdmaSettings
     from gpuctl.language.notify_block import NotifySettings
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
         ClusterIdentity,
         ExternalPool,
         PlatformDocument,
-        PolicyBlock,
         StorageDefault,
-        Vendor,
     )
+    from gpuctl.language.policy_block import PolicyBlock
     from gpuctl.language.resources_block import Resources
     from gpuctl.language.route_blocks import RouteSettings
     from gpuctl.language.spot_block import SpotSettings

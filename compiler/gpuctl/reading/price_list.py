@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from gpuctl.language.platform_document import UsagePrices
+from gpuctl.language.usage_block import UsagePrices
 
 HOUR = 3600
 

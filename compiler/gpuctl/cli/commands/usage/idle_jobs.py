@@ -14,7 +14,7 @@ from gpuctl.cli.commands.usage.usage_options import only_namespace
 from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
-from gpuctl.language.platform_document import UsageIdle
+from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.idle_policy import judge_idle_jobs, warn_or_pause
