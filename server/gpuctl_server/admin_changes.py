@@ -37,15 +37,9 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, require_all_done
 from gpuctl_server.plan_runs import PlanRun
+from gpuctl_server.request_bodies import document_text, validated
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import (
-    Submission,
-    compile_documents,
-    document_text,
-    name_of,
-    require_document_access,
-    validated,
-)
+from gpuctl_server.submissions import Submission, compile_documents, name_of, require_document_access
 
 _DONE = {"create": "created", "update": "updated", "replace": "updated"}
 _VERSION = "v0.1"

@@ -38,6 +38,7 @@ from gpuctl_server.routes import (
     queue_routes,
     quota_change_routes,
     quota_routes,
+    recovery_routes,
 )
 from gpuctl_server.service_context import Service
 
@@ -57,7 +58,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     document_change_routes.router,
     document_change_routes.previews,
     job_change_routes.router,
-    job_change_routes.previews,
+    recovery_routes.router,
+    recovery_routes.previews,
     log_routes.router,
     metric_routes.router,
     pool_routes.router,

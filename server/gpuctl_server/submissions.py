@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
-from starlette.requests import Request
-
-from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
@@ -35,18 +29,15 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
-from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.own_cluster import cluster_for, reject_other_clusters
 from gpuctl_server.redaction import visible_job_filter
+from gpuctl_server.request_bodies import NAME
 from gpuctl_server.service_context import Service
 
-NAME = "yamlContent"
-"""Name of the text in diagnostics: the field of the request."""
 MOST_DOCUMENTS = 100
-Body = TypeVar("Body", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -82,120 +73,6 @@ class Submission:
     def titles(self) -> list[str]:
         """The titles of the documents."""
         return [title_of(document) for document in self.documents]
-
-
-def body_of(model: type[BaseModel], documents: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a body: fields as JSON, or documents as YAML.
-
-    :param documents: description of the YAML.
-    """
-    schema = model.model_json_schema()
-    parts = schema.pop("$defs", {})
-
-    def whole(value: Any) -> Any:
-        if isinstance(value, list):
-            return [whole(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        name = str(value.get("$ref", "")).rpartition("/")[2]
-        return whole(parts[name]) if name else {key: whole(item) for key, item in value.items()}
-
-    content = {
-        "application/json": {"schema": whole(schema)},
-        "application/yaml": {"schema": {"type": "string", "description": documents}},
-    }
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def json_body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a body for :func:`parsed`."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-async def parsed(model: type[Body], request: Request) -> Body:
-    """Parse a body of JSON or YAML as a model.
-
-    :raises RequestValidationError: the fields are invalid.
-    :raises InvalidBody: the body is not valid JSON or YAML.
-    """
-    return validated(model, await read_body(request))
-
-
-def validated(model: type[Body], value: object) -> Body:
-    """Validate a parsed value as a model.
-
-    :raises RequestValidationError: the fields are invalid.
-    """
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise _invalid(error) from None
-
-
-def _invalid(error: ValidationError) -> RequestValidationError:
-    found = [{**item, "loc": ("body", *item["loc"])} for item in error.errors(include_url=False)]
-    return RequestValidationError(found)
-
-
-async def changes_of(request: Request) -> ChangesBody:
-    """Return the documents of a change. A YAML body is the text of documents."""
-    if not sends_yaml(request):
-        return await parsed(ChangesBody, request)
-    return ChangesBody(yamlContent=document_text(await request.body()))
-
-
-def parsed_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Body]]:
-    """Return a dependency that parses the JSON body of a request as a model.
-
-    Routes must list it after the caller, so that the body is only read if the caller has the right.
-    """
-
-    async def read(request: Request) -> Body:
-        return await parsed(model, request)
-
-    # FastAPI must see the model, not the type variable.
-    read.__annotations__["return"] = model
-    return read
-
-
-async def documents_of(request: Request) -> DocumentsBody:
-    """Return the documents of a request. A YAML body is the text of documents.
-
-    :raises RequestValidationError: the fields are invalid.
-    :raises Problem: 400.
-    """
-    if not sends_yaml(request):
-        return await parsed(DocumentsBody, request)
-    return DocumentsBody(yamlContent=document_text(await request.body()), dryRun=False)
-
-
-async def files_of(request: Request) -> FilesBody:
-    """Return the files of a request. A YAML body is the text of documents.
-
-    :raises RequestValidationError: the fields are invalid.
-    :raises Problem: 400.
-    """
-    if not sends_yaml(request):
-        return await parsed(FilesBody, request)
-    return FilesBody(yamlContent=document_text(await request.body()))
-
-
-def sources_of(body: FilesBody) -> list[Source]:
-    """Return the texts of a request, with the names for diagnostics."""
-    files = [Source(item.name, item.text, direct=not item.in_directory) for item in body.files]
-    return [Source(NAME, body.yamlContent), *files] if body.yamlContent or not files else files
-
-
-def document_text(body: bytes) -> str:
-    """Return a body as the text of documents.
-
-    :raises Problem: 400.
-    """
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Problem(400, "the body is not UTF-8 text", error="InvalidDocuments") from None
 
 
 def compile_documents(

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import ACTIONS, RESOURCES, AccessRequest
 from gpuctl_server.http_problems import Problem
+from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.common import any_caller, api_router
-from gpuctl_server.submissions import json_body_of, parsed_body
 
 router = api_router()
 

@@ -26,9 +26,9 @@ from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
 from gpuctl_server.plan_responses import NOTHING
+from gpuctl_server.request_bodies import body_of, parsed, parsed_body
 from gpuctl_server.routes.query_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import body_of, parsed, parsed_body
 from gpuctl_server.time_parameters import InvalidTime, parse_time
 
 BASE = "/api/v1"

@@ -17,10 +17,10 @@ from gpuctl_server.console.static_files import PAGE, static_files
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
 from gpuctl_server.job_lookups import REVIEWS
+from gpuctl_server.request_bodies import parsed_body
 from gpuctl_server.request_middleware import LOGIN, SESSION
 from gpuctl_server.routes.common import ServiceOf, caller_with
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import parsed_body
 
 router = APIRouter(route_class=Route, include_in_schema=False)
 

@@ -13,6 +13,7 @@ from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server import plan_and_apply
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.plan_and_apply import CompileOptions
+from gpuctl_server.request_bodies import body_of, changes_of
 from gpuctl_server.routes.common import (
     Checkpoint,
     Confirm,
@@ -31,7 +32,6 @@ from gpuctl_server.routes.common import (
     write_router,
     writer,
 )
-from gpuctl_server.submissions import body_of, changes_of
 
 router = write_router()
 previews = api_router()

@@ -15,9 +15,10 @@ from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
 from gpuctl_server.redaction import merge_hidden
+from gpuctl_server.request_bodies import body_of, files_of, sources_of
 from gpuctl_server.routes.common import Profile, ServiceOf, allowed, api_router
 from gpuctl_server.shared_answers import MaxAge
-from gpuctl_server.submissions import body_of, compile_to_fit, files_of, sources_of
+from gpuctl_server.submissions import compile_to_fit
 
 router = api_router()
 

@@ -1,4 +1,4 @@
-"""``/jobs``, changes: create, update, delete, pause, resume, rerun, scale, roll back; and ``/recoveries``."""
+"""``/jobs``, changes: create, update, delete, pause, resume, rerun, scale, roll back."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from gpuctl.api.change_models import (
     RerunJob,
     Submitted,
 )
-from gpuctl.api.plan_answers import PlanAnswer, Recoveries
+from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
-from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
 from gpuctl_server.job_revisions import roll_back, run_again
+from gpuctl_server.request_bodies import body_of, documents_of, parsed_body
 from gpuctl_server.routes.common import (
     BASE,
     NAMES,
@@ -43,20 +43,15 @@ from gpuctl_server.routes.common import (
     OnlyDryRun,
     Profile,
     Queue,
-    ServiceOf,
     ServiceStrategy,
     Timeout,
     Writer,
-    allowed,
-    api_router,
     dry_run_response,
     write_router,
     writer,
 )
-from gpuctl_server.submissions import body_of, documents_of, parsed_body
 
 router = write_router()
-previews = api_router()
 
 Creates = Annotated[Writer, Depends(writer("create", "jobs"))]
 Updates = Annotated[Writer, Depends(writer("update", "jobs"))]
@@ -65,9 +60,6 @@ Documents = Annotated[DocumentsBody, Depends(documents_of)]
 JobId = Annotated[str, InPath(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
 Namespace = Annotated[
     str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
-]
-RecoveryNamespace = Annotated[
-    str | None, Query(max_length=63, description="Only this namespace. Default: all that the caller may see.")
 ]
 Key = Annotated[
     str | None,
@@ -374,29 +366,6 @@ def rollback(
     planning = PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue)
     run = change.run_options(timeout, force=force, checkpoint=checkpoint)
     return roll_back(change, JobRef(jobId, namespace), to, planning, run)
-
-
-@previews.get("/recoveries", response_model=Recoveries)
-def look_at_recoveries(
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(allowed("get", "recoveries"))],
-    namespace: RecoveryNamespace = None,
-) -> Recoveries:
-    """List the unfinished work of interrupted runs, and what a recovery would do."""
-    return job_changes.list_unfinished(service, caller, namespace)
-
-
-@router.post("/recoveries", response_model=Recoveries)
-def recover(
-    writer: Annotated[Writer, Depends(writer("create", "recoveries"))],
-    body: Confirmed,
-    namespace: RecoveryNamespace = None,
-    confirm: Confirm = False,
-    timeout: Timeout = RunOptions.timeout,
-) -> Recoveries:
-    """Finish the work of interrupted runs. Creating objects must be confirmed."""
-    change = writer.change(dry_run=body.dryRun, confirm=confirm, confirmed=body.confirmed)
-    return job_changes.finish_unfinished(change, namespace, change.run_options(timeout))
 
 
 def _submitted(submitted: Submitted) -> dict[str, Any]:

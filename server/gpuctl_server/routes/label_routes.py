@@ -32,6 +32,7 @@ from gpuctl_server.http_problems import not_found
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_labelling import set_node_label, set_node_labels
 from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
+from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.common import (
     DryRun,
     OnlyDryRun,
@@ -48,7 +49,6 @@ from gpuctl_server.routes.common import (
     writer,
 )
 from gpuctl_server.routes.node_routes import NodeName
-from gpuctl_server.submissions import json_body_of, parsed_body
 
 LONGEST_KEY = 253 + 1 + 63
 """Maximum length of a label's key: a DNS name, a slash, a name."""

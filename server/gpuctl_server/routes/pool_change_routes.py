@@ -15,6 +15,7 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.admin_changes import AdminBody, Administered, ChangedPool, pool_of
 from gpuctl_server.pool_members import add_nodes, remove_nodes
+from gpuctl_server.request_bodies import body_of, json_body_of, parsed_body
 from gpuctl_server.routes.common import (
     NAMES,
     Confirm,
@@ -30,7 +31,6 @@ from gpuctl_server.routes.common import (
     write_router,
     writer,
 )
-from gpuctl_server.submissions import body_of, json_body_of, parsed_body
 
 router = write_router()
 PoolName = Annotated[str, InPath(max_length=253, description="Name of the pool.")]

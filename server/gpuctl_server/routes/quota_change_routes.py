@@ -13,6 +13,7 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.admin_changes import AdminBody, Administered, CreatedQuota, quota_of
+from gpuctl_server.request_bodies import body_of
 from gpuctl_server.routes.common import (
     NAMES,
     Confirm,
@@ -26,7 +27,6 @@ from gpuctl_server.routes.common import (
     write_router,
     writer,
 )
-from gpuctl_server.submissions import body_of
 
 router = write_router()
 

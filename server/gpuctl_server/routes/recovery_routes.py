@@ -1,0 +1,52 @@
+"""``/recoveries``: the work of interrupted runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from gpuctl.api.plan_answers import Recoveries
+from gpuctl.apply.run.run_options import RunOptions
+from gpuctl_server import job_changes
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.routes.common import (
+    Confirm,
+    Confirmed,
+    ServiceOf,
+    Timeout,
+    Writer,
+    allowed,
+    api_router,
+    write_router,
+    writer,
+)
+
+router = write_router()
+previews = api_router()
+RecoveryNamespace = Annotated[
+    str | None, Query(max_length=63, description="Only this namespace. Default: all that the caller may see.")
+]
+
+
+@previews.get("/recoveries", response_model=Recoveries)
+def look_at_recoveries(
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("get", "recoveries"))],
+    namespace: RecoveryNamespace = None,
+) -> Recoveries:
+    """List the unfinished work of interrupted runs, and what a recovery would do."""
+    return job_changes.list_unfinished(service, caller, namespace)
+
+
+@router.post("/recoveries", response_model=Recoveries)
+def recover(
+    writer: Annotated[Writer, Depends(writer("create", "recoveries"))],
+    body: Confirmed,
+    namespace: RecoveryNamespace = None,
+    confirm: Confirm = False,
+    timeout: Timeout = RunOptions.timeout,
+) -> Recoveries:
+    """Finish the work of interrupted runs. Creating objects must be confirmed."""
+    change = writer.change(dry_run=body.dryRun, confirm=confirm, confirmed=body.confirmed)
+    return job_changes.finish_unfinished(change, namespace, change.run_options(timeout))
