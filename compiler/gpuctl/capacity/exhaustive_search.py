@@ -17,14 +17,9 @@ from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.room_proofs import RoomProofs
 from gpuctl.capacity.scheduler_model import NodeInfo, PlacedPod
 from gpuctl.capacity.scheduling import NO_NEIGHBOURS, count_neighbours, failing_rule, node_rules
-from gpuctl.capacity.shortage import (
-    ResourceBalance,
-    describe_exclusions,
-    describe_port_shortage,
-    describe_shortage,
-    smallest_change,
-)
+from gpuctl.capacity.shortage import ResourceBalance, describe_exclusions, describe_port_shortage, describe_shortage
 from gpuctl.capacity.simulation import SchedulerRun
+from gpuctl.capacity.smallest_change import smallest_change
 from gpuctl.capacity.suitable_nodes import scheduling_key
 from gpuctl.capacity.unready_nodes import describe_unready, unready_nodes, when_ready
 from gpuctl.capacity.verdicts import STARTS, Fit, Verdict, Victim

@@ -11,7 +11,8 @@ from gpuctl.capacity.device_requests import class_of, is_device_class
 from gpuctl.capacity.placement import initial_state
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
-from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders, smallest_change
+from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders
+from gpuctl.capacity.smallest_change import smallest_change
 from gpuctl.capacity.verdicts import with_unit_names
 from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of

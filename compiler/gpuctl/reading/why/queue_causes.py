@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuctl.capacity.cohorts import ZERO
-from gpuctl.capacity.kueue_entries import REFUSED_CLAIM, RETRIED
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.queueing import is_gated, queue_of
-from gpuctl.objects.role_jobs import has_several_roles
-from gpuctl.objects.workload_state import condition, find_condition
+from gpuctl.objects.workload_state import condition
 from gpuctl.reading.queue_position import (
     KueueLists,
     QueueClaim,
@@ -31,28 +28,10 @@ from gpuctl.reading.status import job_status, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.pod_refusals import field
+from gpuctl.reading.why.queue_troubles import NAMED, kueue_message, missing_queue, queue_title, queue_trouble
 from gpuctl.reading.why.stopped_jobs import command
 
-_NAMED = 3
-# Kueue's messages about queues that admit nothing, used if the queues may not be read:
-# pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go and flavorassigner.go.
-_UNUSABLE = re.compile(
-    r"(?:Local|Cluster)Queue \S+ (?:doesn't exist|is (?:inactive|stopped|terminating or missing))"
-    r"|doesn't match ClusterQueue selector|unavailable in ClusterQueue|> maximum capacity"
-)
-_NO_FLAVOR = re.compile(r"doesn't match node affinity|untolerated taint")
-_NO_TOPOLOGY = re.compile(r"does not (?:support TopologyAwareScheduling|contain the requested level)")
-_UNMAPPED = re.compile(r"DeviceClass (\S+) is not mapped in DRA configuration")
 _PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
-
-
-class _Trouble(NamedTuple):
-    """The reason why a queue cannot admit the job without a change, and a fix."""
-
-    message: str
-    fix: str
-    source: Proof | None = None
 
 
 def queued(evidence: Evidence) -> Finding | None:
@@ -72,14 +51,14 @@ def queued(evidence: Evidence) -> Finding | None:
     if inactive is not None:
         return inactive
     place = queue_position(evidence.kueue_workload, lists, evidence.keys)
-    trouble = _trouble(evidence.kueue_workload, place, lists, workload)
+    trouble = queue_trouble(evidence.kueue_workload, place, lists, workload)
     said = _conditions(evidence.kueue_workload)
     numbers = _numbers(place)
     if trouble is not None:
         return Finding("queue-unusable", trouble.message, numbers, trouble.fix, known_proofs(trouble.source, *said))
     why = "; ".join(_why(evidence.kueue_workload, place))
     past = _past(evidence, evidence.kueue_workload, lists)
-    message = f"waits in {_which(place)}: {why}" + (f"; {past}" if past else "")
+    message = f"waits in {queue_title(place)}: {why}" + (f"; {past}" if past else "")
     return Finding("queued", message, numbers, _fix(evidence.kueue_workload, place, namespace), known_proofs(*said))
 
 
@@ -100,7 +79,7 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     if lists.workloads is None:
         fix = "ask the administrators, who may read Kueue's workloads, what it waits for"
         return Finding("queued", f"waits in Kueue's queue {queue}", {"queue": queue}, fix, proof)
-    missing = _missing_queue(lists, namespace, queue)
+    missing = missing_queue(lists, namespace, queue)
     if missing is not None:
         return Finding("queue-unusable", missing.message, {"queue": queue}, missing.fix, proof)
     message = f"waits in Kueue's queue {queue}: Kueue has not processed it yet"
@@ -135,137 +114,6 @@ def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | No
     return Finding("paused", message, {"queue": queue}, command("resume", evidence), told)
 
 
-def _trouble(admission: Object, place: QueuePosition, lists: KueueLists, workload: Object) -> _Trouble | None:
-    namespace = admission["metadata"]["namespace"]
-    for found in (
-        _missing_queue(lists, namespace, place.queue),
-        _stopped(lists, namespace, place),
-        _refused_claim(admission, place),
-        _not_covered(place),
-        _too_large(place, workload),
-        _by_its_words(admission, place),
-    ):
-        if found is not None:
-            return found
-    return None
-
-
-def _missing_queue(lists: KueueLists, namespace: str, queue: str) -> _Trouble | None:
-    if lists.local_queues is None:
-        return None
-    here = sorted(item["metadata"]["name"] for item in lists.local_queues if item["metadata"]["namespace"] == namespace)
-    if queue in here:
-        return None
-    names = f"{', '.join(here[:_NAMED])}{' ...' if len(here) > _NAMED else ''}"
-    has = f"the namespace has {names}" if here else "the namespace has none"
-    make = f"ask the administrators to create the LocalQueue {queue} in {namespace}"
-    fix = f"name one of these in `resources.queue`, or in `training.queue` of the platform; or {make}" if here else make
-    return _Trouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
-
-
-def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Trouble | None:
-    """A LocalQueue or ClusterQueue is stopped, missing or inactive."""
-    local = next(
-        (item for item in lists.local_queues or [] if (item["metadata"]["namespace"], item["metadata"]["name"]) ==
-         (namespace, place.queue)), None,
-    )  # fmt: skip
-    policy = ((local or {}).get("spec") or {}).get("stopPolicy") or "None"
-    if local is not None and policy != "None":
-        fix = "ask the administrators why, and when it will be resumed"
-        return _Trouble(
-            f"Kueue's queue {place.queue} is stopped (stopPolicy {policy}): it admits nothing", fix,
-            Proof("spec", object_title(local), f"stopPolicy: {policy}"),
-        )  # fmt: skip
-    if place.cluster_queue is None or lists.cluster_queues is None:
-        return None
-    found = next((item for item in lists.cluster_queues if item["metadata"]["name"] == place.cluster_queue), None)
-    if found is None:
-        message = f"Kueue's queue {place.queue} refers to the ClusterQueue {place.cluster_queue}, which does not exist"
-        return _Trouble(message, "ask the administrators to create it, or to let the queue lead to another")
-    policy = (found.get("spec") or {}).get("stopPolicy") or "None"
-    if policy != "None":
-        message = f"{_which(place)} is stopped (stopPolicy {policy}): it admits nothing"
-        fix = "ask the administrators why, and when it will be resumed"
-        return _Trouble(message, fix, condition_proof(found, "Active"))
-    active = find_condition(found, "Active")
-    if active.get("status") == "False":
-        message = f"{_which(place)} is not active: {one_line(active.get('message'))}"
-        return _Trouble(message, "ask the administrators to repair the ClusterQueue", condition_proof(found, "Active"))
-    return None
-
-
-def _refused_claim(admission: Object, place: QueuePosition) -> _Trouble | None:
-    """The job claims devices (DRA) in a way that Kueue does not count. Source: ``pkg/dra/claims.go``."""
-    said = _said(admission, "QuotaReserved")
-    never = f"{_which(place)} never admits it"
-    proof = condition_proof(admission, "QuotaReserved")
-    if "FirstAvailable device selection is not supported" in said:
-        fix = "name one type in `resources.gpu-type`"
-        return _Trouble(f"{never}: Kueue does not support claims with alternatives of GPU types", fix, proof)
-    if (unmapped := _UNMAPPED.search(said)) is not None:
-        fix = (
-            f"ask the administrators to list {unmapped[1]} in `resources.deviceClassMappings` of Kueue's configuration"
-        )
-        return _Trouble(f"{never}: Kueue's configuration does not list DeviceClass {unmapped[1]}", fix, proof)
-    if said.startswith(REFUSED_CLAIM) and RETRIED in said:
-        fix = "if this lasts, apply its document again, or ask the administrators about what the message names"
-        return _Trouble(f"{_which(place)} could not count its devices, and tries again: {said}", fix, proof)
-    if said.startswith(REFUSED_CLAIM):
-        fix = "ask the administrators which devices jobs of this queue can claim"
-        return _Trouble(f"{_which(place)} does not admit it while Kueue cannot count its devices: {said}", fix, proof)
-    return None
-
-
-def _not_covered(place: QueuePosition) -> _Trouble | None:
-    if not place.uncovered:
-        return None
-    what = " and ".join(place.uncovered)
-    message = f"{_which(place)} has no quota for {what}, which the job asks for"
-    fix = f"ask the administrators to add {what} to a flavor of ClusterQueue {place.cluster_queue}"
-    return _Trouble(message, f"{fix}, or use a pool with another queue")
-
-
-def _too_large(place: QueuePosition, workload: Object) -> _Trouble | None:
-    rooms = place.too_small
-    if not rooms:
-        return None
-    resource = rooms[0].slot.resource
-    rooms = [room for room in rooms if room.slot.resource == resource]
-    amounts, room = [item.most for item in rooms if item.most is not None], rooms[0]
-    is_too_large = max(amounts) < room.largest
-    has = format_amount(resource, max(amounts) if is_too_large else sum(amounts, ZERO))
-    lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
-    if is_too_large and room.largest < room.asked:
-        wants = format_amount(resource, room.largest)
-        never = f"one of its pod sets asks for {wants} {resource}, and {has} is the most of one flavor{lent}"
-        fix = f"ask for less: {has} is the most for one pod set"
-    else:
-        never = f"it asks for {format_amount(resource, room.asked)} {resource} in all, and {has} is the most{lent}"
-        number, pods = "`resources.nodes`", "all nodes together"
-        if is_array(workload):
-            number, pods = "`array.parallelism`", "all runs at a time"
-        elif has_several_roles(workload):
-            number = "the `nodes` of its roles"
-        fix = f"ask for less in `{field(resource)}` or {number}: {has} is the most for {pods}"
-    message = f"it never fits into {_which(place)}: {never}"
-    return _Trouble(message, f"{fix}; or ask the administrators to raise the quota")
-
-
-def _by_its_words(admission: Object, place: QueuePosition) -> _Trouble | None:
-    """Judge Kueue's message, if its queues may not be read, and for causes that their numbers do not show."""
-    said = _said(admission, "QuotaReserved")
-    if _UNUSABLE.search(said):
-        return _Trouble(f"{_which(place)} does not take it: {said}", "ask the administrators of the queue")
-    if _NO_TOPOLOGY.search(said) and "insufficient" not in said:
-        fix = "remove `resources.topology`, or ask the administrators for flavors with a Topology that has its level"
-        proof = condition_proof(admission, "QuotaReserved")
-        return _Trouble(f"no flavor of {_which(place)} has the topology that the job asks for", fix, proof)
-    if _NO_FLAVOR.search(said) and "insufficient" not in said:
-        fix = "use another pool or GPU type, or ask the administrators which flavors the queue has"
-        return _Trouble(f"no flavor of {_which(place)} is for jobs like this: {said}", fix)
-    return None
-
-
 def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
     """Yield what the job waits for, and which jobs are ahead of it."""
     if condition(admission, "QuotaReserved") is not None:
@@ -284,11 +132,11 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
         # GPUs first: users ask about them most.
         yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
     else:
-        yield _said(admission, "QuotaReserved") or "Kueue has not processed it yet"
+        yield kueue_message(admission, "QuotaReserved") or "Kueue has not processed it yet"
     if place.ahead:
         claims = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
-        names = ", ".join(claims[:_NAMED])
-        more = " ..." if len(claims) > _NAMED else ""
+        names = ", ".join(claims[:NAMED])
+        more = " ..." if len(claims) > NAMED else ""
         verb = "is" if len(place.ahead) == 1 else "are"
         yield f"{count_text(len(place.ahead), 'job')} {verb} ahead of it ({names}{more})"
     elif place.ahead is not None and place.waiting and not place.is_backing_off:
@@ -353,11 +201,11 @@ def _wait_for_holders(place: QueuePosition) -> str:
     any_one = enough if len(lacking) == len(place.short) and not place.cohort else []
     alone = unique_names(in_namespace(claim.name, claim.namespace) for claim in any_one or place.holders)
     if any_one or len(alone) == 1:
-        return f"wait for {' or '.join(alone[:_NAMED])} to end"
+        return f"wait for {' or '.join(alone[:NAMED])} to end"
     names = unique_names(_holder(claim, lacking) for claim in place.holders)
-    more = " ..." if len(names) > _NAMED else ""
+    more = " ..." if len(names) > NAMED else ""
     what = "this quota" if len(lacking) < len(place.short) else _amounts(lacking)
-    return f"wait until jobs that hold {what} have ended: {', '.join(names[:_NAMED])}{more}"
+    return f"wait until jobs that hold {what} have ended: {', '.join(names[:NAMED])}{more}"
 
 
 def _holder(claim: QueueClaim, lacking: Mapping[str, Fraction]) -> str:
@@ -369,19 +217,6 @@ def _holder(claim: QueueClaim, lacking: Mapping[str, Fraction]) -> str:
 
 def _amounts(amounts: Mapping[str, Fraction]) -> str:
     return " and ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
-
-
-def _which(place: QueuePosition) -> str:
-    """Return ``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
-    behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
-    behind += [f"cohort {place.cohort}"] if place.cohort else []
-    return f"Kueue's queue {place.queue}" + (f" ({', '.join(behind)})" if behind else "")
-
-
-def _said(admission: Object, *kinds: str) -> str:
-    """Return the message of the first of these conditions that is set, or ""."""
-    found = next(filter(None, (find_condition(admission, kind) for kind in kinds)), {})
-    return one_line(found.get("message"))
 
 
 def _conditions(admission: Object) -> list[Proof | None]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES, untolerated_taint
-from gpuctl.capacity.shortage import is_maintenance_taint
+from gpuctl.capacity.smallest_change import is_maintenance_taint
 from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import TRAININGS, annotations_of

@@ -1,0 +1,189 @@
+"""Reasons why a queue of Kueue cannot admit a job without a change."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuctl.capacity.cohorts import ZERO
+from gpuctl.capacity.kueue_entries import REFUSED_CLAIM, RETRIED
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.array_jobs import is_array
+from gpuctl.objects.quantities import format_amount
+from gpuctl.objects.role_jobs import has_several_roles
+from gpuctl.objects.workload_state import find_condition
+from gpuctl.reading.queue_position import (
+    KueueLists,
+    QueuePosition,
+)
+from gpuctl.reading.status import one_line
+from gpuctl.reading.why.event_proofs import condition_proof, object_title
+from gpuctl.reading.why.finding import Proof
+from gpuctl.reading.why.pod_refusals import field
+
+NAMED = 3
+"""Maximum number of names in a list."""
+# Kueue's messages about queues that admit nothing, used if the queues may not be read:
+# pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go and flavorassigner.go.
+_UNUSABLE = re.compile(
+    r"(?:Local|Cluster)Queue \S+ (?:doesn't exist|is (?:inactive|stopped|terminating or missing))"
+    r"|doesn't match ClusterQueue selector|unavailable in ClusterQueue|> maximum capacity"
+)
+_NO_FLAVOR = re.compile(r"doesn't match node affinity|untolerated taint")
+_NO_TOPOLOGY = re.compile(r"does not (?:support TopologyAwareScheduling|contain the requested level)")
+_UNMAPPED = re.compile(r"DeviceClass (\S+) is not mapped in DRA configuration")
+
+
+class QueueTrouble(NamedTuple):
+    """The reason why a queue cannot admit the job without a change, and a fix."""
+
+    message: str
+    fix: str
+    source: Proof | None = None
+
+
+def queue_trouble(admission: Object, place: QueuePosition, lists: KueueLists, workload: Object) -> QueueTrouble | None:
+    namespace = admission["metadata"]["namespace"]
+    for found in (
+        missing_queue(lists, namespace, place.queue),
+        _stopped(lists, namespace, place),
+        _refused_claim(admission, place),
+        _not_covered(place),
+        _too_large(place, workload),
+        _by_its_words(admission, place),
+    ):
+        if found is not None:
+            return found
+    return None
+
+
+def missing_queue(lists: KueueLists, namespace: str, queue: str) -> QueueTrouble | None:
+    """Return the trouble of a LocalQueue that does not exist; None if it does, or if that is unknown."""
+    if lists.local_queues is None:
+        return None
+    here = sorted(item["metadata"]["name"] for item in lists.local_queues if item["metadata"]["namespace"] == namespace)
+    if queue in here:
+        return None
+    names = f"{', '.join(here[:NAMED])}{' ...' if len(here) > NAMED else ''}"
+    has = f"the namespace has {names}" if here else "the namespace has none"
+    make = f"ask the administrators to create the LocalQueue {queue} in {namespace}"
+    fix = f"name one of these in `resources.queue`, or in `training.queue` of the platform; or {make}" if here else make
+    return QueueTrouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
+
+
+def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTrouble | None:
+    """A LocalQueue or ClusterQueue is stopped, missing or inactive."""
+    local = next(
+        (item for item in lists.local_queues or [] if (item["metadata"]["namespace"], item["metadata"]["name"]) ==
+         (namespace, place.queue)), None,
+    )  # fmt: skip
+    policy = ((local or {}).get("spec") or {}).get("stopPolicy") or "None"
+    if local is not None and policy != "None":
+        fix = "ask the administrators why, and when it will be resumed"
+        return QueueTrouble(
+            f"Kueue's queue {place.queue} is stopped (stopPolicy {policy}): it admits nothing", fix,
+            Proof("spec", object_title(local), f"stopPolicy: {policy}"),
+        )  # fmt: skip
+    if place.cluster_queue is None or lists.cluster_queues is None:
+        return None
+    found = next((item for item in lists.cluster_queues if item["metadata"]["name"] == place.cluster_queue), None)
+    if found is None:
+        message = f"Kueue's queue {place.queue} refers to the ClusterQueue {place.cluster_queue}, which does not exist"
+        return QueueTrouble(message, "ask the administrators to create it, or to let the queue lead to another")
+    policy = (found.get("spec") or {}).get("stopPolicy") or "None"
+    if policy != "None":
+        message = f"{queue_title(place)} is stopped (stopPolicy {policy}): it admits nothing"
+        fix = "ask the administrators why, and when it will be resumed"
+        return QueueTrouble(message, fix, condition_proof(found, "Active"))
+    active = find_condition(found, "Active")
+    if active.get("status") == "False":
+        message = f"{queue_title(place)} is not active: {one_line(active.get('message'))}"
+        fix = "ask the administrators to repair the ClusterQueue"
+        return QueueTrouble(message, fix, condition_proof(found, "Active"))
+    return None
+
+
+def _refused_claim(admission: Object, place: QueuePosition) -> QueueTrouble | None:
+    """The job claims devices (DRA) in a way that Kueue does not count. Source: ``pkg/dra/claims.go``."""
+    said = kueue_message(admission, "QuotaReserved")
+    never = f"{queue_title(place)} never admits it"
+    proof = condition_proof(admission, "QuotaReserved")
+    if "FirstAvailable device selection is not supported" in said:
+        fix = "name one type in `resources.gpu-type`"
+        return QueueTrouble(f"{never}: Kueue does not support claims with alternatives of GPU types", fix, proof)
+    if (unmapped := _UNMAPPED.search(said)) is not None:
+        fix = (
+            f"ask the administrators to list {unmapped[1]} in `resources.deviceClassMappings` of Kueue's configuration"
+        )
+        return QueueTrouble(f"{never}: Kueue's configuration does not list DeviceClass {unmapped[1]}", fix, proof)
+    if said.startswith(REFUSED_CLAIM) and RETRIED in said:
+        fix = "if this lasts, apply its document again, or ask the administrators about what the message names"
+        return QueueTrouble(f"{queue_title(place)} could not count its devices, and tries again: {said}", fix, proof)
+    if said.startswith(REFUSED_CLAIM):
+        fix = "ask the administrators which devices jobs of this queue can claim"
+        message = f"{queue_title(place)} does not admit it while Kueue cannot count its devices: {said}"
+        return QueueTrouble(message, fix, proof)
+    return None
+
+
+def _not_covered(place: QueuePosition) -> QueueTrouble | None:
+    if not place.uncovered:
+        return None
+    what = " and ".join(place.uncovered)
+    message = f"{queue_title(place)} has no quota for {what}, which the job asks for"
+    fix = f"ask the administrators to add {what} to a flavor of ClusterQueue {place.cluster_queue}"
+    return QueueTrouble(message, f"{fix}, or use a pool with another queue")
+
+
+def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
+    rooms = place.too_small
+    if not rooms:
+        return None
+    resource = rooms[0].slot.resource
+    rooms = [room for room in rooms if room.slot.resource == resource]
+    amounts, room = [item.most for item in rooms if item.most is not None], rooms[0]
+    is_too_large = max(amounts) < room.largest
+    has = format_amount(resource, max(amounts) if is_too_large else sum(amounts, ZERO))
+    lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
+    if is_too_large and room.largest < room.asked:
+        wants = format_amount(resource, room.largest)
+        never = f"one of its pod sets asks for {wants} {resource}, and {has} is the most of one flavor{lent}"
+        fix = f"ask for less: {has} is the most for one pod set"
+    else:
+        never = f"it asks for {format_amount(resource, room.asked)} {resource} in all, and {has} is the most{lent}"
+        number, pods = "`resources.nodes`", "all nodes together"
+        if is_array(workload):
+            number, pods = "`array.parallelism`", "all runs at a time"
+        elif has_several_roles(workload):
+            number = "the `nodes` of its roles"
+        fix = f"ask for less in `{field(resource)}` or {number}: {has} is the most for {pods}"
+    message = f"it never fits into {queue_title(place)}: {never}"
+    return QueueTrouble(message, f"{fix}; or ask the administrators to raise the quota")
+
+
+def _by_its_words(admission: Object, place: QueuePosition) -> QueueTrouble | None:
+    """Judge Kueue's message, if its queues may not be read, and for causes that their numbers do not show."""
+    said = kueue_message(admission, "QuotaReserved")
+    if _UNUSABLE.search(said):
+        return QueueTrouble(f"{queue_title(place)} does not take it: {said}", "ask the administrators of the queue")
+    if _NO_TOPOLOGY.search(said) and "insufficient" not in said:
+        fix = "remove `resources.topology`, or ask the administrators for flavors with a Topology that has its level"
+        proof = condition_proof(admission, "QuotaReserved")
+        return QueueTrouble(f"no flavor of {queue_title(place)} has the topology that the job asks for", fix, proof)
+    if _NO_FLAVOR.search(said) and "insufficient" not in said:
+        fix = "use another pool or GPU type, or ask the administrators which flavors the queue has"
+        return QueueTrouble(f"no flavor of {queue_title(place)} is for jobs like this: {said}", fix)
+    return None
+
+
+def queue_title(place: QueuePosition) -> str:
+    """Return ``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
+    behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
+    behind += [f"cohort {place.cohort}"] if place.cohort else []
+    return f"Kueue's queue {place.queue}" + (f" ({', '.join(behind)})" if behind else "")
+
+
+def kueue_message(admission: Object, *kinds: str) -> str:
+    """Return the message of the first of these conditions that is set, or ""."""
+    found = next(filter(None, (find_condition(admission, kind) for kind in kinds)), {})
+    return one_line(found.get("message"))
