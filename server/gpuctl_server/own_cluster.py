@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.source import Source
 from gpuctl.language.display_text import first_few

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.scheduler_model import HOST_NAME, AffinityTerm, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
 from gpuctl.capacity.simulation import SchedulerRun
 

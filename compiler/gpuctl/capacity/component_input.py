@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.cluster_state import ClusterState, PodGroup, initial_state
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import ClusterState, PodGroup, initial_state
 from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo
 from gpuctl.capacity.shortage import CountedNodes, ResourceBalance, eligible_nodes, resource_balance

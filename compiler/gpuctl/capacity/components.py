@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.recreated_pods import RecreatedPods
 from gpuctl.capacity.scheduler_model import AffinityTerm, IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.scheduling import NO_NEIGHBOURS, count_neighbours, counts_node, failing_rule

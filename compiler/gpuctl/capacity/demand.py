@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.cluster_model import ClusterModel, build_cluster_model
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.device_counts import DeviceCounts, count_devices
 from gpuctl.capacity.device_requests import charges_of_claims, charges_of_devices, with_planned_templates
 from gpuctl.capacity.eviction_tolerance import UNLIMITED, EvictionTolerance, workload_tolerance
 from gpuctl.capacity.incoming_pods import incoming_pod, resident_pod, waiting_pod, waiting_spec
-from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_claims import with_planned_claims
 from gpuctl.capacity.quota_charges import DEVICES, ChargedObjects, charged_objects

@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.capacity.cluster_state import initial_state
 from gpuctl.capacity.component_input import ComponentInput
-from gpuctl.capacity.placement import initial_state, place_pods
+from gpuctl.capacity.placement import place_pods
 from gpuctl.capacity.scheduler_model import NodeInfo, PlacedPod
 from gpuctl.capacity.verdicts import EndingWorkload, Fit, Opening
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.cluster_state import ClusterState, Placements, initial_state
 from gpuctl.capacity.component_input import ComponentInput, without_unreported
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.job_pods import EvictionLoss
-from gpuctl.capacity.placement import ClusterState, Placements, initial_state, place_pods
+from gpuctl.capacity.placement import place_pods
 from gpuctl.capacity.quota_admission import QuotaAdmission
 from gpuctl.capacity.room_proofs import RoomProofs
 from gpuctl.capacity.scheduler_model import NodeInfo, PlacedPod

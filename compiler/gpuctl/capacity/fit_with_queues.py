@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from gpuctl.capacity.admission_cycles import AdmissionRun
 from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.exhaustive_search import DEPENDS
 from gpuctl.capacity.kueue_configuration import ASSUMED_DEFAULTS, CONFIGURATION
-from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.queue_admission import QueueAdmission, QueuedJobStatus
 from gpuctl.capacity.queue_messages import flavor_headroom, waiting_message
 from gpuctl.capacity.scheduler_model import PlacedPod

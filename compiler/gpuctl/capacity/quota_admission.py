@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.quota_charges import (
     DEVICES,
     ChargedObjects,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.component_input import ComponentInput
-from gpuctl.capacity.placement import PodGroup, RoomCount
+from gpuctl.capacity.placement import RoomCount
 
 
 class RoomProofs:

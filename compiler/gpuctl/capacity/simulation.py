@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.placement import PodGroup
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.preemption import Eviction, find_eviction
 from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.scheduling import count_neighbours, failing_rule, updated_counts

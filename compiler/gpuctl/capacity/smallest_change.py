@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from gpuctl.capacity.cluster_state import ClusterState, PodGroup, initial_state
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import ClusterState, PodGroup, initial_state, place_pods
+from gpuctl.capacity.placement import place_pods
 from gpuctl.capacity.quota_charges import Shortfall
 from gpuctl.capacity.scheduler_model import NodeInfo, Units
 from gpuctl.capacity.scheduling import untolerated_taint

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.cluster_state import PodGroup
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.scheduler_model import AffinityTerm, DelayedClaim, IncomingPod, NodeInfo
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.capacity.volume_binding import NodeVolumes, VolumeBinder, is_volume_reachable

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
-from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
 from gpuctl.backend.schema_validation import VERSIONS

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import replace
 
-from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.directory_listing import MAX_BYTES
 from gpuctl.frontend.loading import load_found

@@ -17,7 +17,8 @@ from gpuctl.apply.plan.members_without_document import find_members_without_docu
 from gpuctl.apply.plan.object_decision import KEPT
 from gpuctl.apply.plan.overwritten_foreign_fields import foreign_fields
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.plan.planner import make_plan, title_of
+from gpuctl.apply.plan.plan_draft import title_of
+from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of, value_at
 from gpuctl.apply.state.live_state import read_objects
 from gpuctl.apply.state.managed_fields import (

@@ -7,7 +7,7 @@ from functools import partial
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
-from gpuctl.apply.plan.planner import jobs_of, title_of
+from gpuctl.apply.plan.plan_draft import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs

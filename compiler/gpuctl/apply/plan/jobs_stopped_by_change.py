@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, Target
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.canonical_form import canonical
 from gpuctl.backend.lowering_context import Lowered

@@ -2,95 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Iterable
+from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_steps import note_existing_claims
-from gpuctl.apply.plan.claim_template_steps import kept_template
-from gpuctl.apply.plan.code_steps import code_change
+from gpuctl.apply.plan.companion_steps import check_other_kinds, companions
 from gpuctl.apply.plan.create_only import created_before, leftover_companions, refuse_existing
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
 from gpuctl.apply.plan.disruption import foreign_autoscalers
 from gpuctl.apply.plan.dry_run_pods import creation_error
-from gpuctl.apply.plan.gitops_tracking import refuse_tracked_changes, tracked_by
+from gpuctl.apply.plan.gitops_tracking import refuse_tracked_changes
 from gpuctl.apply.plan.hashed_trainings import find_hashed_trainings, keep_steps, replace_hashed
 from gpuctl.apply.plan.last_applied import LastApplied
 from gpuctl.apply.plan.missing_namespaces import undeclared_namespaces
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer, dry_run_copy, kept_step, metadata_added
-from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.plan_draft import PlanDraft, documents_of, jobs_of, title_of
 from gpuctl.apply.plan.quota_queue_notes import note_changed_limits
 from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.plan.set_run import in_other_sets
 from gpuctl.apply.plan.ttl_removed import keep_expired
-from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read_live_state
+from gpuctl.apply.state.live_state import LiveState, read_live_state
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import sort_key
-from gpuctl.frontend.document import Document
 from gpuctl.gitops.document_changes import embedded_changes
-from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import (
-    ROUTES,
     SERVICES,
     TRAININGS,
-    WORKLOADS,
     Key,
     Object,
     annotations_of,
     key_of,
-    labels_of,
 )
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
-from gpuctl.objects.companion_names import is_code_archive, is_companion_name
 from gpuctl.objects.embedded_document import is_same_document
-from gpuctl.objects.ownership_metadata import PART_OF, hash_of, is_controlled, is_ours, is_shared, marked, stamp
-from gpuctl.objects.workload_state import own_strategy, running_description
-
-
-@dataclass
-class PlanDraft:
-    """A plan in the making, and the live state that it is based on.
-
-    ``last`` are the last applied versions of live objects. ``own`` are objects that an earlier attempt of the same
-    request has created. ``hashes`` are cached hashes of objects. ``unchanged_documents`` are the ids of documents whose
-    live main object was made from an equal one. ``in_other_sets`` maps objects to the ids of the sets they belong to.
-    ``autoscaled`` are the workloads whose replicas a foreign autoscaler sets.
-    """
-
-    plan: Plan
-    live: LiveState
-    last: LastApplied
-    own: frozenset[Key] = frozenset()
-    hashes: dict[Key, str] = field(default_factory=dict)
-    steps: dict[Key, Step] = field(default_factory=dict)
-    unchanged_documents: frozenset[int] = frozenset()
-    in_other_sets: dict[Key, str] = field(default_factory=dict)
-    autoscaled: frozenset[Key] = frozenset()
-
-    @cached_property
-    def companions(self) -> dict[tuple[str, str], list[Key]]:
-        """Namespace and name of a job -> the live objects with the names of its companions."""
-        found: dict[tuple[str, str], list[Key]] = {}
-        for key, obj in sorted(self.live.objects.items()):
-            job = labels_of(obj).get("app", "")
-            if key.kind in COMPANIONS and is_companion_name(key.kind, key.name, job):
-                found.setdefault((key.namespace, job), []).append(key)
-        return found
-
-    def workload(self, namespace: str, name: str) -> Step | None:
-        """Return the step of the workload with a name."""
-        for kind in WORKLOADS:
-            step = self.steps.get(Key(kind, namespace, name))
-            if step is not None:
-                return step
-        return None
+from gpuctl.objects.ownership_metadata import hash_of, is_ours, marked, stamp
+from gpuctl.objects.workload_state import own_strategy
 
 
 def make_plan(session: Session, request: ApplyRequest) -> Plan:
@@ -129,10 +82,10 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     yielded: dict[int, list[Object]] = {}
     for item in request.lowered:
         yielded.setdefault(id(item.document), []).append(item.object)
-    for document in _documents(request.lowered):
+    for document in documents_of(request.lowered):
         if document.is_workload:
-            _check_other_kinds(draft, request, document, document.name)
-            _companions(draft, request, document, yielded[id(document)], wanted)
+            check_other_kinds(draft, request, document, document.name)
+            companions(draft, request, document, yielded[id(document)], wanted)
     note_unfinished_runs(draft.steps.values(), live.objects.values())
     keep_expired(session, draft.plan, draft.steps, request)
     pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
@@ -204,24 +157,6 @@ def _compare_documents(steps: Iterable[Step], request: ApplyRequest) -> None:
 
 def _order(step: Step) -> tuple[int, str, str, str]:
     return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
-
-
-def _documents(lowered: Iterable[Lowered]) -> list[Document]:
-    return list({id(item.document): item.document for item in lowered}.values())
-
-
-def jobs_of(lowered: Iterable[Lowered]) -> dict[str, set[str]]:
-    """Return the names of the jobs among the documents, by namespace."""
-    jobs: dict[str, set[str]] = {}
-    for document in _documents(lowered):
-        if document.is_workload:
-            jobs.setdefault(document.namespace, set()).add(document.name)
-    return jobs
-
-
-def title_of(document: Document) -> str:
-    """Return a document's name in messages: ``training/x``."""
-    return f"{document.kind}/{document.name}" if document.name else document.kind
 
 
 def _decide(
@@ -370,75 +305,3 @@ def _as_created(session: Session, request: ApplyRequest, desired: Object) -> Obj
         return session.create(dry_run_copy(desired), dry_run=True)
     except ApiError:
         return None
-
-
-def _check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Document, name: str) -> None:
-    """Handle a live workload of this name and another kind: an error, or another form of the same training."""
-    for kind in WORKLOADS:
-        key = Key(kind, document.namespace, name)
-        live = draft.live.objects.get(key)
-        if live is None or key in draft.steps or not is_ours(live) or is_controlled(live):
-            continue
-        job_type = labels_of(live).get(request.keys.job_type)
-        if job_type != document.kind:
-            draft.plan.errors.append(
-                f"{title_of(document)}: {job_type or kind}/{name} exists in {document.namespace}, and a job of another "
-                f"kind cannot have its name; rename one, or {JobHint('delete', name, document.namespace)} first"
-            )
-            continue
-        # They are forms of one job (a Job and a JobSet, for example): the new form replaces the old one.
-        step = draft.workload(document.namespace, name)
-        if step is not None and step.action == "create":
-            step.action, step.live, step.reason = "replace", live, f"was a {kind}"
-            step.running = running_description(live)
-            assert step.desired is not None
-            step.lost = lost_fields(live, step.desired, None, ())
-
-
-def _companions(
-    draft: PlanDraft,
-    request: ApplyRequest,
-    document: Document,
-    own: Sequence[Object],
-    wanted: set[Key],
-) -> None:
-    """Delete companions of the job that its document no longer yields; of a job that is kept, only its old route."""
-    name = document.name
-    main = draft.workload(document.namespace, name)
-    if main is None:
-        return
-    beside = [draft.live.objects[key] for key in draft.companions.get((document.namespace, name), ())]
-    beside = [live for live in beside if _is_companion(live, request, document, name)]
-    change = code_change(filter(is_code_archive, beside), own, main, title_of(document))
-    draft.steps.update((step.key, step) for step in change.steps)
-    draft.plan.notes += [change.note] if change.note is not None else []
-    draft.plan.errors += [change.error] if change.error is not None else []
-    kept = kept_template(beside, wanted, main, title_of(document))
-    for live in beside:
-        key = key_of(live)
-        if key in wanted or is_code_archive(live):
-            continue
-        if kept is not None and key == kept.key:
-            draft.steps[key] = kept
-            continue
-        if "kept" in main.reason and key.kind not in ROUTES:
-            continue
-        draft.steps[key] = Step(
-            "delete",
-            key,
-            f"{title_of(document)} no longer has it",
-            live=live,
-            method="delete",
-            title=title_of(document),
-            companion_of=main.key,
-        )
-
-
-def _is_companion(live: Object, request: ApplyRequest, document: Document, name: str) -> bool:
-    labels = labels_of(live)
-    if not is_ours(live) or is_controlled(live) or is_shared(live, request.keys) or tracked_by(live) is not None:
-        return False
-    if labels.get("app") != name or labels.get(request.keys.job_type) != document.kind:
-        return False
-    other = labels.get(PART_OF)
-    return other is None or request.part_of is None or other == request.part_of

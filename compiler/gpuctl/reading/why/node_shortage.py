@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuctl.capacity.cluster_model import ClusterModel
+from gpuctl.capacity.cluster_state import initial_state
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.device_requests import class_of, is_device_class
-from gpuctl.capacity.placement import initial_state
 from gpuctl.capacity.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduling import RULES
 from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders
