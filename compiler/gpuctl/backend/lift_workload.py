@@ -12,6 +12,7 @@ from gpuctl.backend.code_container import lift_code
 from gpuctl.backend.device_claims import lift_claim
 from gpuctl.backend.gpu_resources import LiftedGpus, lift_gpus, lift_share
 from gpuctl.backend.helper_containers import lift_helpers
+from gpuctl.backend.lift_runs import lift_array, lift_schedule
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import lift_limits
@@ -20,6 +21,7 @@ from gpuctl.backend.pod_network import RDMA_CAPABILITY, lift_network
 from gpuctl.backend.pod_security import NOTEBOOK_GROUP, lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
+from gpuctl.backend.service_objects import lift_port
 from gpuctl.backend.variables import lift_sources, lift_variables
 from gpuctl.frontend.platform_restrictions import ELASTIC_ENV, GROUP_ENV, MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
@@ -27,7 +29,6 @@ from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.code_block import code_directory
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
 from gpuctl.language.notify_block import parse_notify
-from gpuctl.language.schedule_block import DEFAULT_KEEP, DEFAULT_ZONE
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.array_jobs import is_array
@@ -132,9 +133,9 @@ class LiftedWorkload:
             creates_claims = lift_new_claims(storage, self._ours, self.namespace)
             data["storage"] = storage
         if is_array(self.job):
-            data["array"] = self._array()
+            data["array"] = lift_array(self.job)
         if self.obj["kind"] == "CronJob":
-            data["schedule"] = self._schedule()
+            data["schedule"] = lift_schedule(self.obj)
         data |= lift_helpers(self.pod, self.container, has_code="code" in data)
         security = lift_security(self.pod, self.container, (RDMA_CAPABILITY,) if self.rdma is not None else ())
         if self.kind == "notebook" and creates_claims and security.get("fsGroup") == NOTEBOOK_GROUP:
@@ -330,31 +331,6 @@ class LiftedWorkload:
             resources["topology"] = topology
         return resources
 
-    def _array(self) -> Data:
-        spec = self.job["spec"]
-        array: Data = {"size": spec["completions"]}
-        if spec.get("parallelism") != spec["completions"]:
-            array["parallelism"] = spec.get("parallelism", 1)
-        if spec["backoffLimitPerIndex"]:
-            array["retries"] = spec["backoffLimitPerIndex"]
-        if "maxFailedIndexes" in spec:
-            array["max_failed"] = spec["maxFailedIndexes"]
-        return array
-
-    def _schedule(self) -> Data:
-        spec = self.obj["spec"]
-        schedule: Data = {"cron": spec["schedule"]}
-        # Without a zone, the controller's counts, which is UTC in most clusters.
-        if (zone := spec.get("timeZone", DEFAULT_ZONE)) != DEFAULT_ZONE:
-            schedule["timezone"] = zone
-        if (policy := spec.get("concurrencyPolicy", "Allow").lower()) != "forbid":
-            schedule["concurrency"] = policy
-        if (keep := spec.get("successfulJobsHistoryLimit", DEFAULT_KEEP)) != DEFAULT_KEEP:
-            schedule["keep"] = keep
-        if "startingDeadlineSeconds" in spec:
-            schedule["start_deadline"] = format_duration(spec["startingDeadlineSeconds"])
-        return schedule
-
     def _gpu_types(self) -> list[str]:
         """Return the GPU types that the pod selects, the preferred ones first."""
         if self.claim is not None and self.claim.types:
@@ -382,7 +358,7 @@ class LiftedWorkload:
         if front is not None:
             kind = front["spec"].get("type", "ClusterIP")
             for port in front["spec"]["ports"]:
-                entry = self._port(port)
+                entry = lift_port(port)
                 if port.get("name") == MAIN_PORT:
                     service.update(entry)
                 else:
@@ -418,14 +394,3 @@ class LiftedWorkload:
         ready, alive = (self.container.get(name, {}).get("httpGet", {}).get("path") for name in names)
         found = {"health_check": ready} if ready is not None else {}
         return {**found, "liveness": alive} if alive not in (None, ready) else found
-
-    @staticmethod
-    def _port(port: Object) -> Data:
-        entry: Data = {"port": port["port"]}
-        if port.get("targetPort", port["port"]) != port["port"]:
-            entry["targetPort"] = port["targetPort"]
-        if "nodePort" in port:
-            entry["nodePort"] = port["nodePort"]
-        if port.get("protocol", "TCP") != "TCP":
-            entry["protocol"] = port["protocol"]
-        return entry

@@ -101,3 +101,15 @@ def pod_extras(block: ServiceBlock) -> Object:
     """Return the fields of the pod's spec that the service block sets."""
     seconds = parse_duration(block.timeout) if block.timeout is not None else None
     return {"terminationGracePeriodSeconds": seconds} if seconds is not None else {}
+
+
+def lift_port(port: Object) -> Object:
+    """Return the entry of a document for a port of a Service."""
+    entry: Object = {"port": port["port"]}
+    if port.get("targetPort", port["port"]) != port["port"]:
+        entry["targetPort"] = port["targetPort"]
+    if "nodePort" in port:
+        entry["nodePort"] = port["nodePort"]
+    if port.get("protocol", "TCP") != "TCP":
+        entry["protocol"] = port["protocol"]
+    return entry
