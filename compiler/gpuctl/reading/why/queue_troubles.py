@@ -43,6 +43,7 @@ class QueueTrouble(NamedTuple):
 
 
 def queue_trouble(admission: Object, place: QueuePosition, lists: KueueLists, workload: Object) -> QueueTrouble | None:
+    """Return the first reason why the queue of a job cannot admit it; None if it only has to wait."""
     namespace = admission["metadata"]["namespace"]
     for found in (
         missing_queue(lists, namespace, place.queue),
