@@ -38,6 +38,7 @@ _POD_FIELDS = {
         "topologySpreadConstraints",
     )
 }
+_POD_FIELDS["serviceaccount"] = "serviceAccountName"
 _CONTAINER_FIELDS = {
     fold(name): name
     for name in (
@@ -129,12 +130,32 @@ _OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} 
 }
 """Folded fields of Kubernetes and other tools (Slurm, SkyPilot, Argo Workflows, Compose, CI systems) -> gpuctl's."""
 
-_PARTS_OF_CODE = {
-    **dict.fromkeys(("url", "repo", "repository", "remote"), "git"),
-    **dict.fromkeys(("commit", "branch", "tag", "revision", "rev"), "ref"),
-    **dict.fromkeys(("recursive", "recurse", "submodule"), "submodules"),
-    **dict.fromkeys(("dir", "directory", "subdir", "subpath", "contextdir"), "path"),
+_OF_CLAIMS = {"name": "claim", "claimname": "claim", "pvc": "claim"}
+_OTHER_NAMES = {
+    "code": {
+        **dict.fromkeys(("url", "repo", "repository", "remote"), "git"),
+        **dict.fromkeys(("commit", "branch", "tag", "revision", "rev"), "ref"),
+        **dict.fromkeys(("recursive", "recurse", "submodule"), "submodules"),
+        **dict.fromkeys(("dir", "directory", "subdir", "subpath", "contextdir"), "path"),
+    },
+    "job": {"backofflimit": "retries", "ttlsecondsafterfinished": "ttl"},
+    "roles": {"replicas": "nodes", "count": "nodes", "needs": "dependsOn"},
+    "security": {"runasuser": "user", "runasgroup": "group"},
+    "storage.workdirs.pvc": _OF_CLAIMS,
+    "storage.default.pvc": _OF_CLAIMS,
 }
+"""Block -> folded key of other tools -> the block's own key."""
+_KEY_OF_EACH = "write `env: [{name: NAME, secret: NAME, key: KEY}]`, one for each variable"
+_INSTEAD = {
+    ("code", "lfs"): "files of Git LFS are not fetched: put large files into `storage`",
+    ("code", "gitlfs"): "files of Git LFS are not fetched: put large files into `storage`",
+    ("init", "envfrom"): _KEY_OF_EACH,
+    ("sidecars", "envfrom"): _KEY_OF_EACH,
+    ("roles.resources", "nodes"): "`nodes` belongs in the role, beside its `resources`",
+    ("security", "runasnonroot"): "write `user: 1000`, or the number of another user than root",
+    ("service.disruption", "minavailable"): "write `maxUnavailable`: the number of pods less minAvailable",
+}
+"""Block and folded key -> what to write instead."""
 
 
 def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
@@ -162,16 +183,14 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
     """
     if fold(text) == "valuefrom" and "secret" in shape.keys:
         return "write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`"
-    if path[-1:] == ("pvc",) and fold(text) in ("name", "claimname", "pvc"):
-        return "did you mean `claim`?"
-    if path == ("code",) and fold(text) in _PARTS_OF_CODE:
-        return f"did you mean `{_PARTS_OF_CODE[fold(text)]}`?"
-    if path == ("code",) and fold(text) in ("lfs", "gitlfs"):
-        return "files of Git LFS are not fetched: put large files into `storage`"
+    names = [part for part in path if isinstance(part, str)]
+    block = ".".join(names[2:] if names[:1] in (["profiles"], ["defaults"]) else names)
+    if (meant := _OTHER_NAMES.get(block, {}).get(fold(text))) is not None and fold(meant) in shape.fields:
+        return f"did you mean `{meant}`?"
+    if (instead := _INSTEAD.get((block, fold(text)))) is not None:
+        return instead
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
         return "did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too"
-    if path[-1:] == ("disruption",) and fold(text) == "minavailable":
-        return "write `maxUnavailable`: the number of pods less minAvailable"
     hint = None
     close = nearest(text, shape.keys)
     if close is not None and fold(close) != fold(text):
