@@ -167,6 +167,8 @@ def test_slices_are_claimed_and_counted(place: Place, nodes: None) -> None:
     assert row["gpu"] == 2
     rows = {row["nodeName"]: row for row in place.anywhere("get", "nodes", "-o", "json").value["items"]}
     assert [rows[SLICED][key] for key in ("gpuTotal", "gpuUsed", "gpuFree")] == [3, 2, 1]
+    shown = place.anywhere("describe", "node", SLICED).out
+    assert [line.split() for line in shown.splitlines() if "1g.10gb" in line] == [["1g.10gb", "2", "2", "0", "100%"]]
     place.apply(job("late", 1, **{"gpu-profile": "1g.10gb"}))
     place.until(lambda: why(place, "late")["cause"] == "gpu-shortage", "the scheduler's words")
     assert "needs 1 DeviceClass/mig.nvidia.com (profile 1g.10gb)" in why(place, "late")["message"]

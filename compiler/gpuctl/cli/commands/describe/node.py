@@ -13,6 +13,7 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import detail_options, reading_options
+from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.timestamps import age
 from gpuctl.usecases.node_description import describe_node
 from gpuctl.usecases.read_context import ReadContext
@@ -62,9 +63,10 @@ def _show(_: ReadContext, node: NodeReport) -> None:
 
 
 def _amounts(node: NodeReport) -> Iterator[tuple[str, Fraction, Fraction | None]]:
-    several = sum(item.vendor is not None for item in node.amounts) > 1
+    cards = [item for item in node.amounts if item.vendor is not None and profile_of(item.resource) is None]
+    several = len(cards) > 1
     for item in node.amounts:
-        gpu = f"gpu/{item.vendor}" if several else "gpu"
+        gpu = profile_of(item.resource) or (f"gpu/{item.vendor}" if several else "gpu")
         used = None if item.used is None else Fraction(str(item.used))
         yield item.resource if item.vendor is None else gpu, Fraction(str(item.total)), used
 
