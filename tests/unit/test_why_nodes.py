@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from gpuctl.capacity.demand import model_demands
 from gpuctl.capacity.snapshot_document import Snapshot
 from gpuctl.language.settings import Settings
 from gpuctl.reading.job_objects import Job
 from gpuctl.reading.queue_position import KueueLists
+from gpuctl.reading.why import pending_pods
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import Finding
@@ -176,6 +178,20 @@ def held_back(record: str, gpus: int, nodes: list[Object], **parts: Any) -> Evid
         spec["containers"][0]["resources"].setdefault(part, {}).update({GPU: str(gpus)})
     have = Snapshot("2026-11-26T12:00:00Z", nodes, [])
     return replace(evidence, job=Job(evidence.job.identity, workload, []), snapshot=have, **parts)
+
+
+def test_pods_of_the_cluster_are_modeled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cluster of 5,000 pods it takes most of the time."""
+    calls = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return model_demands(*arguments)
+
+    monkeypatch.setattr(pending_pods, "model_demands", counted)
+    answer = explain(waiting(gpu_nodes(gpus=4), gpus=8))
+    assert (answer.finding.cause, len(calls)) == ("gpu-shortage", 1)
+    assert answer.ruled_out
 
 
 def test_job_that_never_fits_is_reported_before_a_full_quota() -> None:

@@ -63,7 +63,8 @@ class Evidence:
     :param scaler: the autoscaler of the job's workload.
     :param endpoint_slices: EndpointSlices of ``services``.
     :param preemptors: uid of a preempting pod -> the job it belongs to, for pods that evicted the job's own.
-    :param scheduling_inputs: pending pods by namespace and name, if they were prepared together with other jobs'.
+    :param scheduling_inputs: pending pods by namespace and name: those prepared together with other jobs', others when
+        they are first needed.
     :param skips_suggestions: do not compute the smallest change that would make room.
     """
 
@@ -86,7 +87,7 @@ class Evidence:
     services: list[Object] | None = None
     endpoint_slices: list[Object] | None = None
     preemptors: Mapping[str, str] = field(default_factory=dict)
-    scheduling_inputs: Mapping[tuple[str, str], SchedulingInput] = field(default_factory=dict)
+    scheduling_inputs: dict[tuple[str, str], SchedulingInput] = field(default_factory=dict)
     skips_suggestions: bool = False
 
     @property

@@ -73,6 +73,8 @@ def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Explanatio
 
 def explain(evidence: Evidence) -> Explanation:
     """Return the explanation for evidence."""
+    # The rules add what they compute.
+    evidence = replace(evidence, scheduling_inputs=dict(evidence.scheduling_inputs))
     found = {stage.title: [item for rule in stage.rules if (item := rule(evidence)) is not None] for stage in STAGES}
     every = sorted((item for items in found.values() for item in items), key=lambda item: item.rank)
     # Of jobs with missing pods, only elastic trainings run.

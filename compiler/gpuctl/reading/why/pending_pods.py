@@ -268,8 +268,11 @@ def pending_pods(evidence: Evidence) -> Iterator[PendingPods]:
         if evidence.snapshot is None:
             yield PendingPods(evidence, pod, number, None, None)
             continue
-        known = evidence.scheduling_inputs or scheduling_inputs(evidence.snapshot, [pod])
-        yield _case(evidence, pod, number, known[_name(pod)])
+        known, name = evidence.scheduling_inputs, _name(pod)
+        if name not in known:
+            # All pods of the cluster are read for it, and the causes and what they rule out need it.
+            known.update(scheduling_inputs(evidence.snapshot, [pod]))
+        yield _case(evidence, pod, number, known[name])
 
 
 def uncreated_pods(evidence: Evidence) -> Iterator[PendingPods]:

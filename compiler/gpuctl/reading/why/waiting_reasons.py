@@ -66,9 +66,7 @@ class WaitingReasons:
     def _waits(self, job: Job) -> bool:
         return job.status(self._keys).word == "Queued" or bool(missing_pods(job)) or bool(_unplaced(job))
 
-    def _evidence(
-        self, job: Job, snapshot: Snapshot | None, known: Mapping[tuple[str, str], SchedulingInput]
-    ) -> Evidence:
+    def _evidence(self, job: Job, snapshot: Snapshot | None, known: dict[tuple[str, str], SchedulingInput]) -> Evidence:
         namespace, lacks = job.identity.namespace, missing_pods(job)
         is_queued = job.workload is not None and job.status(self._keys).word == "Queued"
         kueue = self._kueue if is_queued else None
