@@ -336,6 +336,11 @@ func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJ
 type GetJobDetailsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
+	// False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.
+	Timeline bool
+	// Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. Default: they are
+	// read now.
+	MaxAge *float64
 }
 
 // GetJobDetails: Return the full description of a job: pods, timeline, addresses, events, and the reason for which it
@@ -346,6 +351,8 @@ func (c *Client) GetJobDetails(ctx context.Context, jobID string, options *GetJo
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "timeline", options.Timeline)
+	set(query, "maxAge", options.MaxAge)
 	var answer JobDetails
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/details"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1765,6 +1772,9 @@ type FitDocumentsOptions struct {
 	Strict bool
 	// Profile to merge into the documents that have profiles.
 	Profile string
+	// Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. Default: they are
+	// read now.
+	MaxAge *float64
 }
 
 // FitDocuments: Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
@@ -1777,6 +1787,7 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	set(query, "suggest", options.Suggest)
 	set(query, "strict", options.Strict)
 	set(query, "profile", options.Profile)
+	set(query, "maxAge", options.MaxAge)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun

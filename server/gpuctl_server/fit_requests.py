@@ -22,14 +22,17 @@ _PATIENCE = 30.0
 """Seconds that a request waits for the search of another one. Two concurrent searches would not be faster."""
 
 
-def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
+def fit_documents(
+    service: Service, caller: Caller, found: FitDocuments, *, suggest: bool, list_age: float = 0
+) -> FitResult:
     """Return the fit of documents. Objects that the caller may not see count, but their names are hidden.
 
     :param suggest: search for changes with which jobs would fit.
+    :param list_age: maximum age of the lists of pods and nodes, seconds; 0: they are read now.
     :raises Problem: 400 for too many documents to search for changes, 429 while another search runs.
     """
     if not suggest:
-        return _by_cluster(service, caller, found, suggest=False)
+        return _by_cluster(service, caller, found, MaxListAge(READ_ONLY_AGE, before=list_age), suggest=False)
     number = len(found.compilation.documents)
     if number > MOST_SUGGESTED:
         raise Problem(
@@ -40,13 +43,15 @@ def fit_documents(service: Service, caller: Caller, found: FitDocuments, *, sugg
     if not _SUGGESTING.acquire(timeout=_PATIENCE):
         raise Problem(429, "another search for changes is running; try again in a moment")
     try:
-        return _by_cluster(service, caller, found, suggest=True)
+        return _by_cluster(service, caller, found, MaxListAge(READ_ONLY_AGE, before=list_age), suggest=True)
     finally:
         _SUGGESTING.release()
 
 
-def _by_cluster(service: Service, caller: Caller, found: FitDocuments, *, suggest: bool) -> FitResult:
-    with service.simulation_context(caller, max_age=MaxListAge(READ_ONLY_AGE)) as reader, simulation_slot(service):
+def _by_cluster(
+    service: Service, caller: Caller, found: FitDocuments, max_age: MaxListAge, *, suggest: bool
+) -> FitResult:
+    with service.simulation_context(caller, max_age=max_age) as reader, simulation_slot(service):
         return found.fit(take_snapshot(reader.scope.session), suggest=suggest)
 
 

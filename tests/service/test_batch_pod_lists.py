@@ -1,4 +1,4 @@
-"""A batch lists all pods no more often than a single job does."""
+"""Requests list all pods no more often than they need: a batch as often as a single job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fault_tools.proxy import Proxy
-from support.cluster_tools import Place
+from support.cluster_tools import Place, training
 from support.served import Served, serving
 
 ENTRIES = 12
@@ -39,3 +39,22 @@ def test_a_batch_lists_all_pods_as_often_as_one_entry(proxy: Proxy, place: Place
         many = count_lists(proxy, own, path, documents(place, f"{name}-many", ENTRIES))
         assert one == many
         assert all(count == 1 for count in many.values())
+
+
+def test_question_that_permits_older_lists_reads_none(proxy: Proxy, place: Place, tmp_path: Path) -> None:
+    """The pages ask why a job waits, and whether a document fits while it is written: each time all pods count."""
+    place.apply(training("stuck", resources={"gpu": 900}), flags=("--no-probe",))
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxied"), {"admin": ("admin", None, None)}) as own:
+        own.until("/jobs/stuck/why", lambda value: value["cause"] == "gpu-shortage", namespace=place.namespace)
+
+        def lists(method: str, path: str, **query: float) -> int:
+            proxy.reset()
+            body = {"yamlContent": documents(place, "new", 1)[0]} if method == "POST" else None
+            own.call(method, path, json=body, params={"namespace": place.namespace, **query})
+            asked = [item.request for item in list(proxy.records) if not item.request.is_watch]
+            return sum(request.path == "/api/v1/pods" for request in asked)
+
+        for method, path in (("GET", "/jobs/stuck/details"), ("POST", "/fit")):
+            assert lists(method, path) == 1
+            # The scheduler's lists have a field selector, as that of the request before.
+            assert lists(method, path, maxAge=60) == 0

@@ -73,7 +73,7 @@ def look_at(visit: Visit, address: str, text: str) -> Seen:
         ("/overview", "All 300 running jobs", 50, 60_000),
         ("/jobs", f"1–50 of {JOBS + 2:,}", 50, 40_000),
         ("/jobs?page=20", f"951–{JOBS:,} of {JOBS + 2:,}", 50, 40_000),
-        (f"/jobs/{NAMESPACES[0]}/{WIDE}", f"{WIDE}-0000", 100, 300_000),
+        (f"/jobs/{NAMESPACES[0]}/{WIDE}", f"{WIDE}-0000", 100, 200_000),
         (f"/jobs/{NAMESPACES[1]}/{WAITING}", "Jobs that hold what it lacks", 20, 200_000),
         ("/nodes", f"1–50 of {NODES}", 50, 40_000),
         ("/nodes/gpu-000", "gpuctl describe node gpu-000", 40, 40_000),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             assert [row["value"] for row in rows] == page.locator(".scroll td:first-child").all_inner_texts()
             assert all(float(row["cost"]) > 0 for row in rows)
             assert len(_csv(page, "CSV over time")) > len(rows)
+            both = _csv(page, "CSV of both periods")
+            assert [row for row in both if row["time"] == rows[0]["time"]] == rows
+            assert len({row["time"] for row in both}) == 2
+            peak = (
+                page.locator(".facts dt", has_text="Most GPUs held, mean of an hour").locator("xpath=..").locator("dd")
+            )
+            assert 0 < float(peak.inner_text().split()[0]) <= 16
+            page.select_option("select[name=range]", "quarter")
+            visit.see("Nothing is known about this period.")
+            assert re.search(
+                r"--from \d{4}-(01|04|07|10)-01T00:00:00Z --to \d{4}-(01|04|07|10)-01T", page.inner_text("main")
+            )
             page.select_option("select[name=by]", "label")
             page.select_option("select[name=range]", "24h")
             visit.see("gpuctl usage labels")
@@ -53,6 +66,10 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             visit.see("The last day is before the first one.")
             visit.open("/overview")
             visit.see("GPU-hours were held and idle")
+            page.route("**/gpu-aggregation/waste", _stale)
+            page.reload()
+            visit.see("Usage is known until 2026-01-02")
+            assert page.locator("td[data-head='Idle GPU-hours']").all_inner_texts() == ["–"]
         with visiting(browser, own) as visit:
             # Only what a token of one namespace may see is asked for.
             visit.log_in("anna").open("/usage?by=model")
@@ -67,6 +84,16 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             visit.open("/usage?by=node")
             visit.see("gpuctl usage namespaces --last 7d")
             visit.page.locator(".chart canvas").wait_for()
+
+
+def _stale(route: Any) -> None:
+    """Answer as if the collector had not run today: a job holds GPUs, and nothing is known about its use."""
+    answer = route.fetch()
+    value = answer.json()
+    row = {"namespace": "nlp", "workload_type": "Job", "workload_name": "sft", "owner_uid": "1", "gpu_count": 2}
+    row |= {"idle_since": value["data"]["start_time"], "idle_gpu_hours": None, "idle_cost": None}
+    value["data"] |= {"known_until": "2026-01-02T00:00:00Z", "workloads": [row]}
+    route.fulfill(response=answer, json=value)
 
 
 def _csv(page: Any, button: str) -> list[dict[str, str]]:

@@ -142,6 +142,10 @@ def test_why_and_timeline_equal_those_of_the_command_line(served: Served, place:
         answer = served.get(f"/jobs/{identity}/details")
         assert (answer["uid"] is not None, answer["notes"]) == (True, [])
         same("details", "describe", "job", name, keys=tuple(answer.keys() - {"uid", "notes"}))
+        brief = served.get(f"/jobs/{identity}/details", timeline=False, maxAge=30)
+        left_out = {"timeline": [], "conditions": [], "events": None}
+        causes = [(value["why"] or {}).get("cause") for value in (brief, answer)]
+        assert (brief | left_out, causes[0]) == (brief, causes[1])
 
 
 def test_waits_over_the_limit_get_429(served: Served, place: Place) -> None:

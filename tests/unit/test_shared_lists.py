@@ -74,6 +74,13 @@ def test_failed_list_is_not_cached() -> None:
     assert shared.list_of("Pod", MaxListAge().since(), cluster.read).version == "1"
 
 
+def test_request_that_permits_it_gets_a_list_that_is_older_than_itself() -> None:
+    shared, cluster = SharedLists(), Cluster()
+    shared.list_of("Pod", MaxListAge().since(), cluster.read)
+    assert shared.list_of("Pod", MaxListAge(10, before=5).since(), cluster.read).version == "1"
+    assert shared.list_of("Pod", MaxListAge(10).since(), cluster.read).version == "2"
+
+
 def test_lists_with_other_field_selectors_are_separate() -> None:
     """The scheduler's rules need only pods that have not ended; the API server selects them."""
     shared, cluster = SharedLists(), Cluster()

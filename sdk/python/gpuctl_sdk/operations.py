@@ -341,14 +341,24 @@ class Operations(ABC):
         )
         return found
 
-    def get_job_details(self, job_id: str, *, namespace: str | None = None) -> models.JobDetails:
+    def get_job_details(
+        self, job_id: str, *, namespace: str | None = None, timeline: bool | None = None, max_age: float | None = None
+    ) -> models.JobDetails:
         """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
+        :param timeline: False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.
+        :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
+            seconds. Default: they are read now.
         """
         found: models.JobDetails = self.send(
-            Call("GET", f"/jobs/{segment(job_id)}/details", models.JobDetails, query=given({"namespace": namespace}))
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/details",
+                models.JobDetails,
+                query=given({"namespace": namespace, "timeline": timeline, "maxAge": max_age}),
+            )
         )
         return found
 
@@ -1896,6 +1906,7 @@ class Operations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
         profile: str | None = None,
+        max_age: float | None = None,
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
@@ -1907,13 +1918,23 @@ class Operations(ABC):
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
         :param profile: Profile to merge into the documents that have profiles.
+        :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
+            seconds. Default: they are read now.
         """
         found: models.FitAnswer = self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace, "suggest": suggest, "strict": strict, "profile": profile}),
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "suggest": suggest,
+                        "strict": strict,
+                        "profile": profile,
+                        "maxAge": max_age,
+                    }
+                ),
                 body=given(
                     {
                         "yamlContent": as_yaml(documents),
@@ -2901,14 +2922,24 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def get_job_details(self, job_id: str, *, namespace: str | None = None) -> models.JobDetails:
+    async def get_job_details(
+        self, job_id: str, *, namespace: str | None = None, timeline: bool | None = None, max_age: float | None = None
+    ) -> models.JobDetails:
         """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
+        :param timeline: False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.
+        :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
+            seconds. Default: they are read now.
         """
         found: models.JobDetails = await self.send(
-            Call("GET", f"/jobs/{segment(job_id)}/details", models.JobDetails, query=given({"namespace": namespace}))
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/details",
+                models.JobDetails,
+                query=given({"namespace": namespace, "timeline": timeline, "maxAge": max_age}),
+            )
         )
         return found
 
@@ -4460,6 +4491,7 @@ class AsyncOperations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
         profile: str | None = None,
+        max_age: float | None = None,
     ) -> models.FitAnswer:
         """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
 
@@ -4471,13 +4503,23 @@ class AsyncOperations(ABC):
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
         :param profile: Profile to merge into the documents that have profiles.
+        :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
+            seconds. Default: they are read now.
         """
         found: models.FitAnswer = await self.send(
             Call(
                 "POST",
                 "/fit",
                 models.FitAnswer,
-                query=given({"namespace": namespace, "suggest": suggest, "strict": strict, "profile": profile}),
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "suggest": suggest,
+                        "strict": strict,
+                        "profile": profile,
+                        "maxAge": max_age,
+                    }
+                ),
                 body=given(
                     {
                         "yamlContent": as_yaml(documents),

@@ -18,7 +18,7 @@ from gpuctl_server.mirror.selector_matching import LabelSelector
 
 SHARED = frozenset({"Pod", "Node"})
 READ_ONLY_AGE = 60.0
-"""Maximum age of the lists of a request that writes nothing, seconds. Never older than the request."""
+"""Maximum age of the lists of a request that writes nothing, seconds. Older than the request only if it permits it."""
 
 
 class _Listed(NamedTuple):
@@ -59,14 +59,15 @@ class SharedLists:
 
 
 class MaxListAge:
-    """Maximum age of the lists of a session. No list is older than the session.
+    """Maximum age of the lists of a session.
 
     :param seconds: the age; 0: a new list each time.
+    :param before: seconds by which a list may be older than the session.
     """
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, before: float = 0.0) -> None:
         self._seconds = seconds
-        self._begun = time.monotonic()
+        self._begun = time.monotonic() - before
 
     def since(self) -> float:
         """Return the earliest time at which the reading of a list may have begun (monotonic)."""

@@ -25,6 +25,7 @@ from gpuctl_server.change_request import ChangeRequest, Confirmation
 from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
+from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
 from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.request_bodies import body_of, parsed, parsed_body
 from gpuctl_server.routes.query_parameters import reject_unknown_parameters
@@ -311,6 +312,16 @@ def node_changes(change: ChangeRequest, report: NodeChangeReport, done: str) -> 
 Checkpoint = Annotated[
     bool,
     Query(description="Let the job save its progress before its pods end. If that fails, no pod is ended: 409."),
+]
+ListAge = Annotated[
+    float,
+    Query(
+        alias="maxAge",
+        ge=0,
+        le=READ_ONLY_AGE,
+        description="Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. "
+        "Default: they are read now.",
+    ),
 ]
 Profile = Annotated[
     str | None, Query(max_length=63, description="Profile to merge into the documents that have profiles.")

@@ -16,7 +16,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
-from gpuctl_server.routes.common import Profile, ServiceOf, allowed, api_router
+from gpuctl_server.routes.common import ListAge, Profile, ServiceOf, allowed, api_router
 from gpuctl_server.shared_answers import MaxAge
 from gpuctl_server.submissions import compile_to_fit
 
@@ -38,11 +38,12 @@ def fit(
     ] = False,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
     profile: Profile = None,
+    maxAge: ListAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
     """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing."""
     variant = Variant(profile, tuple(body.overrides))
     found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
-    result = fit_documents(service, caller, found, suggest=suggest)
+    result = fit_documents(service, caller, found, suggest=suggest, list_age=maxAge)
     beside = body.platform
     message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)
     return _answer(result, [message] if message else [])

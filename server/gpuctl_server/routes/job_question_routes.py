@@ -24,9 +24,10 @@ from gpuctl_server.job_lookups import check_rights, find_job
 from gpuctl_server.job_revisions import job_documents, job_revision
 from gpuctl_server.job_waits import wait_for_jobs as wait_for_the_first
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_bodies import json_body_of, parsed_body
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, run_waiting
+from gpuctl_server.routes.common import ListAge, ServiceOf, allowed, api_router, run_waiting
 from gpuctl_server.service_context import Service
 
 router = api_router()
@@ -64,12 +65,24 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
 
 
 @router.get("/jobs/{jobId}/details", responses={200: {"model": JobDetails}})
-def details(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
+def details(
+    service: ServiceOf,
+    caller: Reads,
+    jobId: JobId,  # noqa: N803
+    namespace: Namespace = "",
+    timeline: Annotated[
+        bool, Query(description="False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.")
+    ] = True,
+    maxAge: ListAge = 0,  # noqa: N803
+) -> dict[str, Any]:
     """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
-    with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        detail = describe_job(reader, item.reference)
-        return _merged(job_details(detail, reader.scope.notes).as_json())
+    max_age = MaxListAge(READ_ONLY_AGE, before=maxAge)
+    with service.simulation_context(caller, item.row.identity.namespace, max_age) as reader:
+        found = job_details(describe_job(reader, item.reference), reader.scope.notes)
+    if not timeline:
+        found = found.model_copy(update={"timeline": [], "conditions": [], "events": None})
+    return _merged(found.as_json())
 
 
 @router.get("/jobs/{jobId}/history", response_model=JobDocuments)

@@ -17,8 +17,9 @@ export function counted(count, one, many) {
   return t(count === 1 ? one : many, { count: number(count) });
 }
 
-/** @param {number} value @param {number} [digits] */
+/** Return a number as text, and a dash for one that is not known. @param {number | null | undefined} value @param {number} [digits] */
 export function number(value, digits = 1) {
+  if (value == null) return "–";
   return value.toLocaleString(language.value === "zh" ? "zh-CN" : "en", { maximumFractionDigits: digits });
 }
 

@@ -7,7 +7,7 @@ const SIZE = 10;
 const NAMES = ["job", "namespace", "pods", "priority", "createdAt", "resources", "amount"];
 
 /** Jobs are named by their kind, or by that of their object. */
-const LINKED = [...KINDS, "Job", "JobSet", "LeaderWorkerSet", "Deployment", "StatefulSet"];
+const LINKED = [...KINDS, "Pod", "Job", "JobSet", "LeaderWorkerSet", "Deployment", "StatefulSet"];
 
 /** @param {{why: any, namespace: string}} props `namespace`: that of the job, for those that are named without one */
 export function WaitsFor({ why, namespace }) {
@@ -39,15 +39,19 @@ function Others({ title, jobs, namespace }) {
     />`;
 }
 
+/** Return true for jobs that the user may not see, which are one row. @param {string} text */
+const isHidden = (text) => text.slice(text.indexOf("/") + 1).startsWith("(");
+
 /** A job as `KIND/NAME`. Jobs that the user may not see have no name. @param {{text: string, namespace: string}} props */
 function Named({ text, namespace }) {
   const [kind, name] = text.includes("/") ? text.split("/") : ["", text];
-  return name.startsWith("(") ? html`<span class="quiet">${t("jobs that you may not see")}</span>` : html`<${JobLink} namespace=${namespace} kind=${kind} name=${name} kinds=${LINKED} />`;
+  return isHidden(text) ? html`<span class="quiet">${t("jobs that you may not see")}</span>` : html`<${JobLink} namespace=${namespace} kind=${kind} name=${name} kinds=${LINKED} />`;
 }
 
 /** Return the amounts of a job, GPUs first. @param {any} job */
 function amountsOf(job) {
-  const own = Object.entries(job.resources || {}).sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
+  // Merged jobs have the values that they have in common.
+  const own = Object.entries(isHidden(job.job) ? {} : job.resources || {}).sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
   const direct = Object.entries(job).filter(([name]) => !NAMES.includes(name));
   return [...own, ...direct].map(([name, value]) => `${typeof value === "number" ? number(value) : value} ${name}`).concat(job.amount ?? []).join(", ");
 }

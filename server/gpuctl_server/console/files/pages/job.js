@@ -10,9 +10,12 @@ import { JobUse } from "./job-use.js";
 import { WaitsFor } from "./job-waits.js";
 import { JobActions, RollBack } from "./job-actions.js";
 
+/** Age up to which lists of all pods that another request has read will do, seconds. */
+const SHARED = 30;
+
 /** @param {{namespace: string, id: string}} props */
 export function Job({ namespace, id }) {
-  const job = useLoaded((ended) => get(`/jobs/${encodeURIComponent(id)}/details`, { namespace }, ended), [namespace, id], 60);
+  const job = useLoaded((ended) => get(`/jobs/${encodeURIComponent(id)}/details`, { namespace, timeline: false, maxAge: SHARED }, ended), [namespace, id], 60);
   // The reason why a job waits is computed from all pods: it is loaded again when the job's row in the list has changed.
   const brief = useLoaded(async (ended) => JSON.stringify((await get("/jobs", { namespace, name: id }, ended)).items), [namespace, id]);
   const seen = useRef(brief.data);
@@ -149,10 +152,17 @@ function Pods({ job }) {
 
 /** @param {{job: any}} props */
 function Events({ job }) {
+  const loaded = useLoaded((ended) => get(`/jobs/${encodeURIComponent(job.jobId)}/timeline`, { namespace: job.namespace }, ended), [job.jobId], 15);
+  return html`<${Data} loaded=${loaded}>${(history) => html`<${Timeline} history=${history} />`}<//>
+    <${Command} text=${`gpuctl describe job ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
+}
+
+/** @param {{history: any}} props */
+function Timeline({ history }) {
   return html`<${PagedTable}
       label=${t("Events")}
       empty=${t("Kubernetes has no events of this job; it keeps them for an hour.")}
-      rows=${[...(job.events || [])].reverse()}
+      rows=${[...(history.events || [])].reverse()}
       rowKey=${(row) => `${row.object}${row.reason}${row.time}${row.message}`}
       columns=${[
         { head: t("Age"), cell: (row) => html`<${Age} time=${row.time} />`, number: true },
@@ -164,27 +174,26 @@ function Events({ job }) {
     <h2>${t("Starts of the pods")}</h2>
     <${PagedTable}
       label=${t("Starts of the pods")}
-      rows=${job.timeline || []}
+      rows=${history.timeline}
       rowKey=${(row) => row.pod}
       columns=${[
         { head: t("Pod"), cell: (row) => row.pod, wide: true },
         { head: t("Stages"), cell: (row) => html`<span class="stages">${row.stages.map((stage, place) => html`<span title=${moment(stage.time)}>${stage.stage}${place ? ` +${duration(stage.seconds)}` : ""}</span>`)}</span>`, wide: true },
       ]}
     />
-    ${job.conditions?.length > 0 &&
+    ${history.conditions.length > 0 &&
     html`<h2>${t("Conditions")}</h2>
       <${Table}
         label=${t("Conditions")}
-        rows=${job.conditions}
+        rows=${history.conditions}
         rowKey=${(row) => row.type}
         columns=${[
           { head: t("Condition"), cell: (row) => `${row.type}=${row.status}` },
-          { head: t("Since"), cell: (row) => html`<${Age} time=${row.lastTransitionTime} />`, number: true },
+          { head: t("Unchanged for"), cell: (row) => html`<${Age} time=${row.lastTransitionTime} />`, number: true },
           { head: t("Reason"), cell: (row) => row.reason },
           { head: t("Message"), cell: (row) => html`<span class="reason">${row.message}</span>`, wide: true },
         ]}
-      />`}
-    <${Command} text=${`gpuctl describe job ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
+      />`}`;
 }
 
 /** @param {{job: any}} props */

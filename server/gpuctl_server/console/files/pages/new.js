@@ -15,6 +15,8 @@ import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 const WAIT = 600;
 /** Milliseconds after which a check is tried again that failed because of the service or the cluster. */
 const AGAIN = 10_000;
+/** Age up to which lists of all pods that another request has read will do, seconds: a change of the text reads them again. */
+const SHARED = 30;
 const EMPTY = { state: "empty", details: [] };
 const JOB = "version: v0.1\njob:\n  name: my-job\n  namespace: NAMESPACE\nenvironment:\n  image: registry.example.com/image:tag\n";
 const SIZE = "resources:\n  pool: POOL\n  gpu: 1\n  cpu: 8\n  memory: 32Gi\n";
@@ -59,7 +61,7 @@ export default function New() {
     let again = 0;
     const timer = setTimeout(async () => {
       try {
-        const answer = await call("POST", "/fit", { body: body(), signal: ending.signal });
+        const answer = await call("POST", "/fit", { query: { maxAge: SHARED }, body: body(), signal: ending.signal });
         setChecked({ state: "checked", fit: answer, details: answer.warnings || [] });
       } catch (error) {
         if (ending.signal.aborted) return;

@@ -84,7 +84,7 @@ function Node({ name }) {
           ]}
         />
         <h2>${t("Jobs on this node")}</h2>
-        <${JobTable} jobs=${node.runningJobs} empty=${t("No job of gpuctl runs here.")} />
+        <${JobTable} jobs=${node.runningJobs} empty=${t("No job of gpuctl that you may see runs here.")} />
         <h2>${t("GPUs")}</h2>
         <${Table}
           label=${t("GPUs")}
@@ -106,7 +106,7 @@ function Node({ name }) {
           rowKey=${(row) => row.type}
           columns=${[
             { head: t("Condition"), cell: (row) => `${row.type}=${row.status}` },
-            { head: t("Since"), cell: (row) => html`<${Age} time=${row.lastTransitionTime} />`, number: true },
+            { head: t("Unchanged for"), cell: (row) => html`<${Age} time=${row.lastTransitionTime} />`, number: true },
             { head: t("Reason"), cell: (row) => row.reason },
             { head: t("Message"), cell: (row) => row.message, wide: true },
           ]}

@@ -1,12 +1,14 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
 import { get, ifThere, withoutWorkloads } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, Rich, Status, Table, gpus, html } from "../parts.js";
+import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, PagedTable, Rich, Status, Table, gpus, html } from "../parts.js";
 import { address } from "../route.js";
-import { number, t } from "../texts.js";
+import { moment, number, t } from "../texts.js";
 
 /** Rows of each list; the page of jobs has the rest. */
 const MOST = 20;
+/** Time after which usage that is not yet known is reported, ms: hours are rolled up soon after their end. */
+const LATE = 2 * 3_600_000;
 /** Age up to which an answer to another user will do, seconds. */
 const SHARED = 30;
 
@@ -88,9 +90,9 @@ function Waiting() {
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
             { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
-            { head: t("Waits for"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+            { head: t("Waiting time"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
-            { head: t("Would it fit?"), cell: (row) => html`<${Verdict} fit=${verdict(row)} />` },
+            { head: t("Would it fit?"), cell: (row) => html`<${Verdict} fit=${verdict(row)} busy=${fit.data === null && !fit.error} />` },
             { head: t("Reason"), cell: (row) => html`<span class="reason"><${Rich} text=${verdict(row)?.reason || row.reason || "–"} /></span>`, wide: true },
           ]}
         />
@@ -100,9 +102,9 @@ function Waiting() {
   </section>`;
 }
 
-/** @param {{fit: any}} props */
-function Verdict({ fit }) {
-  if (!fit) return html`<span class="quiet">–</span>`;
+/** @param {{fit: any, busy: boolean}} props */
+function Verdict({ fit, busy }) {
+  if (!fit) return html`<span class="quiet">${busy ? t("Checking …") : "–"}</span>`;
   const victims = [...new Set(fit.victims.map((victim) => `${victim.namespace}/${victim.job}`))];
   return html`<${Status} word=${fit.verdict} />${victims.length > 0 && html`<span class="below">${t("evicts {names}", { names: victims.join(", ") })}</span>`}${fit.opening && html`<span class="below">${t("room by")} <${Age} time=${fit.opening.by} /></span>`}`;
 }
@@ -137,7 +139,7 @@ function Holding() {
             { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
             { head: t("Pool"), cell: (row) => row.pool, name: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
-            { head: t("Since"), cell: (row) => html`<${Age} time=${row.startedAt || row.createdAt} />`, number: true },
+            { head: t("Held for"), cell: (row) => html`<${Age} time=${row.startedAt || row.createdAt} />`, number: true },
             { head: t("Utilization"), cell: (row) => (utilization(row) == null ? html`<span class="quiet">–</span>` : `${number(utilization(row) ?? 0)} %`), number: true },
           ]}
         />
@@ -160,11 +162,13 @@ function IdleTable() {
   if (idle.data === null && idle.error?.status === 404) return html`<${Absent} reason=${idle.error.message} />`;
   return html`<${Data} loaded=${idle}>
       ${({ data }) => html`
+        ${data.known_until && Date.parse(data.known_until) < Date.parse(data.end_time) - LATE && html`<p class="notes">${t("Usage is known until {time} only.", { time: moment(data.known_until) })}</p>`}
         ${data.total_idle_gpu_hours != null && html`<p>${t("{hours} GPU-hours were held and idle in the last 24 hours.", { hours: number(data.total_idle_gpu_hours) })}${data.total_idle_cost != null ? ` ${number(data.total_idle_cost, 2)} ${data.currency || ""}` : ""}</p>`}
-        <${Table}
+        <${PagedTable}
           label=${t("Held and idle")}
+          size=${MOST}
           empty=${t("No job has held idle GPUs for an hour.")}
-          rows=${data.workloads}
+          rows=${[...data.workloads].sort((one, other) => (other.idle_gpu_hours ?? -1) - (one.idle_gpu_hours ?? -1))}
           rowKey=${(row) => `${row.namespace}/${row.workload_type}/${row.workload_name}/${row.owner_uid}`}
           columns=${[
             { head: t("Job"), cell: (row) => html`<a href=${address(["jobs"], { namespace: row.namespace, name: row.workload_name })}><span class="quiet">${row.namespace}/</span>${row.workload_name}</a>`, wide: true },

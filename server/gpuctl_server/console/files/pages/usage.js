@@ -199,7 +199,7 @@ function Peak({ rows, step }) {
     items=${[
       [t(PEAKS[step]), html`${number(held(peak))} <span class="quiet">${step === "hour" ? moment(peak.time) : day(peak.time)}</span>`],
       [t("GPUs held on average"), number(sum("allocated_gpu_seconds") / sum("known_seconds"))],
-      [t("GPUs there were on average"), known[0].capacity_gpu_seconds != null && number(sum("capacity_gpu_seconds") / sum("known_seconds"))],
+      [t("GPUs of the cluster on average"), known[0].capacity_gpu_seconds != null && number(sum("capacity_gpu_seconds") / sum("known_seconds"))],
       [t("Utilization of the measured GPUs"), seen > 0 && `${number((busy / seen) * 100)} %`],
     ]}
   />`;
