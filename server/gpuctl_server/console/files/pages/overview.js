@@ -1,5 +1,5 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
-import { get, ifThere, withoutWorkloads } from "../api.js";
+import { get, ifThere, session, withoutWorkloads } from "../api.js";
 import { useLoaded } from "../load.js";
 import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, PagedTable, Rich, Status, Table, gpus, html } from "../parts.js";
 import { address } from "../route.js";
@@ -13,6 +13,7 @@ const LATE = 2 * 3_600_000;
 const SHARED = 30;
 
 export default function Overview() {
+  const own = session.value?.namespaces;
   const now = useLoaded(
     (ended) => Promise.all([get("/gpu-use", { maxAge: SHARED }, ended), get("/pools", {}, ended), get("/gpu-types", {}, ended)]),
     [],
@@ -22,8 +23,8 @@ export default function Overview() {
       ${([use, pools, types]) => html`
         <ul class="tiles">
           <li><strong>${number(pools.items.reduce((sum, pool) => sum + pool.gpuFree, 0))}</strong> ${t("GPUs free")}</li>
-          <li><strong>${number(use.allocated)}</strong> ${t("GPUs held, of {total}", { total: number(use.total) })}</li>
-          <li><strong>${number(use.waiting)}</strong> ${t("GPUs that jobs wait for")}</li>
+          <li><strong>${number(use.allocated)}</strong> ${own ? t("GPUs held in your namespaces, of {total}", { total: number(use.total) }) : t("GPUs held, of {total}", { total: number(use.total) })}</li>
+          <li><strong>${number(use.waiting)}</strong> ${own ? t("GPUs that jobs in your namespaces wait for") : t("GPUs that jobs wait for")}</li>
         </ul>
         <${Notes} notes=${use.notes} />
         <div class="columns">
@@ -83,7 +84,7 @@ function Waiting() {
         <${Notes} notes=${fit.data?.notes} />
         <${Table}
           label=${t("What waits, and why")}
-          empty=${t("No job waits.")}
+          empty=${t("No job that you may see waits.")}
           rows=${data.items}
           rowKey=${(row) => row.jobId}
           columns=${[
@@ -130,7 +131,7 @@ function Holding() {
       ${(data) => html`<${Lacking} what=${t("Utilization")} loaded=${use} />
         <${Table}
           label=${t("Who holds GPUs")}
-          empty=${t("No job holds GPUs.")}
+          empty=${t("No job that you may see holds GPUs.")}
           rows=${data.items}
           rowKey=${(row) => row.jobId}
           columns=${[

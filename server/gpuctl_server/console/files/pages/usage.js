@@ -20,6 +20,8 @@ const PARTS = ["busy", "held_idle", "held_unobserved", "free"];
 /** Rows that are shown, in pages; the CSV has all. */
 const MOST = 200;
 const SHOWN = 50;
+/** Rows of workloads, of both periods: their rows are long, and most of them run in one period only. */
+const MOST_WORKLOADS = 100;
 /** Rows of the other period: more than are shown, because their order is another one. */
 const MOST_BEFORE = 1000;
 /** The value of a label that is not set. */
@@ -64,8 +66,8 @@ function Known() {
       if (by === "label" && !key) return { curve: [], rows: [], total: 0, most: 0 };
       const [curve, now, earlier] = await Promise.all([
         get(LEDGER, { by: namespace ? "namespace" : "cluster", namespace, start_time: start, end_time: end, step, tz: ZONE }, ended),
-        get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST }, ended),
-        get(LEDGER, { ...most, start_time: before.start, end_time: before.end, page_size: MOST_BEFORE }, ended),
+        get(LEDGER, { ...most, start_time: start, end_time: end, page_size: by === "workload" ? MOST_WORKLOADS : MOST }, ended),
+        get(LEDGER, { ...most, start_time: before.start, end_time: before.end, page_size: by === "workload" ? MOST_WORKLOADS : MOST_BEFORE }, ended),
       ]);
       return { curve: curve.data, rows: compared(now.data, earlier.data), total: now.data.total, most: Math.max(now.data.total, earlier.data.total) };
     },
