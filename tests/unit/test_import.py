@@ -211,6 +211,8 @@ HOSTILE = {
     + b'srun "${A60[@]}" y\nx "${A60[@]}"\n',
     "many labels": b"kind: PyTorchJob\nmetadata:\n  name: a\n  labels:\n"
     + b"".join(b"    k%d: v\n" % index for index in range(5000)),
+    "path of two lines": b"#SBATCH --mem=1G -N 2 --gpus-per-node=8 -c 1\nHOSTS='a\n\nb'\nscontrol show hostnames > $HOSTS\n"
+    b"deepspeed --hostfile $HOSTS a.py $SLURM_JOB_ID\n",
     "escape": b"#SBATCH --job-name=\x1b[31m\npython a.py\n",
 }
 

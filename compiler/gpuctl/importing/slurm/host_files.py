@@ -110,6 +110,8 @@ def with_our_host_file(text: str, hosts: Collection[str]) -> str:
         for command in statement.commands if index not in found.writers else ():
             for word in command.words:
                 name, equals, path = text[word.start : word.end].partition("=")
+                if "\n" in name + path:
+                    continue
                 if equals and (name in found.names or (path and found.is_one(path) and "$" not in path)):
                     edits.replace(word.start + len(name) + 1, word.end, HOST_FILE)
                 elif not equals and found.is_one(name) and "$" not in name:
