@@ -24,6 +24,8 @@ class Level(str, Enum):
     MODEL = "model"
 
 
+KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
+"""Levels whose groups have a key."""
 HELD_FIELDS = ("alloc_gpu_s", "obs_gpu_s", "util_gpu_s", "by_process_gpu_s", "beyond_gpu_s")
 """Fields of :class:`Sums` about held GPUs; :data:`CAPACITY_FIELDS`: fields about the capacity, held or not."""
 CAPACITY_FIELDS = ("cap_gpu_s", "free_gpu_s", "unusable_gpu_s", "unsized_gpu_s")

@@ -60,7 +60,7 @@ from gpuctl_server.usage_lookups import (
     visible_namespaces,
 )
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
-from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
+from gpuctl_usage.answers.ledger_answers import OF_NAMESPACES
 from gpuctl_usage.answers.name_answers import dimension_keys as keys
 from gpuctl_usage.answers.name_answers import dimension_values as values
 from gpuctl_usage.answers.name_answers import namespace_names
@@ -71,7 +71,7 @@ from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import IdleRule
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
-from gpuctl_usage.sums import Level
+from gpuctl_usage.sums import KEYED, Level
 
 DAY = 24 * 3600
 _SECONDS = {"m": 60, "h": 3600, "d": DAY}

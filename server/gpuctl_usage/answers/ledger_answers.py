@@ -22,10 +22,8 @@ from gpuctl_usage.rollup import quotients
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.surrogate_keys import workload_of
 from gpuctl_usage.store.usage_queries import RowOrder, UsageRow
-from gpuctl_usage.sums import Group, Level
+from gpuctl_usage.sums import KEYED, Group, Level
 
-KEYED = ledgers.KEYED
-"""Levels that need a key."""
 OF_NAMESPACES = frozenset({Level.NAMESPACE, Level.WORKLOAD})
 """Levels whose groups belong to one namespace each."""
 

@@ -15,11 +15,10 @@ from gpuctl_usage.answers.held_models import held_by, values_of_key
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.number_format import rounded
 from gpuctl_usage.answers.query_scope import find_cluster
-from gpuctl_usage.rollup.ledger import KEYED
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import holdings
 from gpuctl_usage.store.surrogate_keys import group_ids
-from gpuctl_usage.sums import Group, Level
+from gpuctl_usage.sums import KEYED, Group, Level
 
 _COLUMNS: dict[Level, list[Column[Any]]] = {
     Level.CLUSTER: [],

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl_usage.rollup.aggregation import CLUSTER
-from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, Group, Level, RolledUp, Sums
+from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, KEYED, Group, Level, RolledUp, Sums
 
 WITH_CAPACITY = frozenset({Level.CLUSTER, Level.NODE, Level.MODEL})
 """Levels whose groups have GPUs of their own; the groups of other levels only hold GPUs."""
 PARTS = (Level.NAMESPACE, Level.WORKLOAD, Level.NODE, Level.MODEL)
 """Levels whose groups add up to the cluster."""
-KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
-"""Levels of which the groups of each key add up to the cluster."""
 HELD = (*HELD_FIELDS, "running_gpu_s", "pod_s", "samples")
 TOLERANCE = 1e-6
 """Rounding error of floating point sums that is accepted, relative to the amount and in GPU-seconds."""

@@ -17,10 +17,7 @@ from typing import Any
 from gpuctl_usage.sums import Sums
 
 _SPARSE = 0x80
-_INT32_MARK = b"\x04"
-_TYPE_MARKS = {"i": b"\x05", "q": b"\x06"}
-"""First byte of ids stored without differences, by array type code. zlib data never begins with it."""
-_TYPE_CODES = {first: code for code, first in _TYPE_MARKS.items()}
+_IDS_MARK, _TRIPLES_MARK = b"\x04", b"\x05"
 _CACHED_DAYS = 400
 """About a year of days, some 20 KiB each for a thousand workloads."""
 HUNDREDTHS_FIELDS = ("util_min", "util_max", "memory_max")
@@ -29,7 +26,7 @@ highest.
 """
 PLAIN_FIELDS = tuple(field.name for field in fields(Sums) if field.name not in (*HUNDREDTHS_FIELDS, "histogram"))
 PAIR_BITS = 32
-"""Ids have at most this many bits."""
+"""Bits of the first id in a pair."""
 _LOW_HALF = 0 if sys.byteorder == "little" else 1
 """Index of the low 32-bit half of a 64-bit integer."""
 
@@ -135,10 +132,6 @@ def of_hundredths(value: float | None) -> float | None:
     return None if value is None else value / 100
 
 
-def _bytes(values: array[Any]) -> bytes:
-    return _swapped(values).tobytes()
-
-
 def _swapped(values: array[Any]) -> array[Any]:
     """Convert between the machine's byte order and little-endian, in place."""
     if sys.byteorder == "big":
@@ -149,32 +142,20 @@ def _swapped(values: array[Any]) -> array[Any]:
 def pack_triples(triples: Iterable[tuple[int, int, int]]) -> bytes:
     """Encode triples of ids column by column, ordered by the third id, then the first."""
     ordered = sorted(set(triples), key=itemgetter(2, 0, 1))
-    if not ordered:
-        return b""
-    numbers = [number for column in zip(*ordered, strict=True) for number in column]
-    code = "i" if max(numbers) < 1 << 31 else "q"
     # Without differences: the data would be smaller, but summing them takes longer than decompressing more.
-    return _TYPE_MARKS[code] + zlib.compress(_bytes(array(code, numbers)), 6)
+    return _packed_numbers(_TRIPLES_MARK, chain.from_iterable(zip(*ordered, strict=True)))
 
 
-def unpack_triples(packed: bytes) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+def unpack_triples(packed: bytes) -> tuple[array[int], array[int], array[int]]:
     """Decode triples: the columns of first, second and third ids, ordered by the third, then the first.
 
     :raises InvalidPackedData: the bytes are not packed triples.
     """
-    code = _TYPE_CODES.get(packed[:1])
-    numbers = _unpacked_numbers(packed) if code is None else _numbers_of(code, packed[1:])
+    numbers = _unpacked_numbers(_TRIPLES_MARK, packed)
     count, rest = divmod(len(numbers), 3)
     if rest:
         raise InvalidPackedData("incomplete triples")
-    columns = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
-    if code is not None or not count:
-        return columns
-    # The older encoding: ordered by the first ids, which are stored as differences.
-    firsts, seconds, thirds = zip(
-        *sorted(zip(accumulate(columns[0]), *columns[1:], strict=True), key=itemgetter(2, 0, 1)), strict=True
-    )
-    return firsts, seconds, thirds
+    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 
 
 @lru_cache(maxsize=_CACHED_DAYS)
@@ -193,17 +174,13 @@ def unpack_runs(packed: bytes) -> tuple[tuple[int, Sequence[int]], ...]:
     return tuple(found)
 
 
-def unpack_pairs(packed: bytes) -> Iterable[int]:
+def unpack_pairs(packed: bytes) -> array[int]:
     """Decode triples as integers: the first id in the low :data:`PAIR_BITS` bits, the second one above. Integers are
     compared and counted faster than tuples.
 
-    :raises InvalidPackedData: the bytes are not packed triples, or an id is too large.
+    :raises InvalidPackedData: the bytes are not packed triples.
     """
     firsts, others, _ = unpack_triples(packed)
-    if not (isinstance(firsts, array) and isinstance(others, array) and firsts.typecode == "i"):
-        if any(first >> PAIR_BITS for first in firsts):
-            raise InvalidPackedData(f"ids of more than {PAIR_BITS} bits")
-        return [other << PAIR_BITS | first for first, other in zip(firsts, others, strict=True)]
     both = array("i", bytes(2 * firsts.itemsize * len(firsts)))
     both[_LOW_HALF::2], both[1 - _LOW_HALF :: 2] = firsts, others
     return array("q", both.tobytes())
@@ -212,7 +189,7 @@ def unpack_pairs(packed: bytes) -> Iterable[int]:
 def pack_ids(ids: Iterable[int]) -> bytes:
     """Encode a set of ids as sorted differences."""
     ordered = sorted(set(ids))
-    return _packed_ids(list(map(sub, ordered, [0, *ordered]))) if ordered else b""
+    return _packed_numbers(_IDS_MARK, map(sub, ordered, [0, *ordered]))
 
 
 def unpack_ids(packed: bytes) -> Iterator[int]:
@@ -220,25 +197,23 @@ def unpack_ids(packed: bytes) -> Iterator[int]:
 
     :raises InvalidPackedData: the bytes are not packed ids.
     """
-    return accumulate(_unpacked_numbers(packed))
+    return accumulate(_unpacked_numbers(_IDS_MARK, packed))
 
 
-def _packed_ids(numbers: list[int]) -> bytes:
-    """Encode as 32-bit integers if possible, which decodes twice as fast; the first byte marks them."""
-    if max(numbers) < 1 << 31:
-        return _INT32_MARK + zlib.compress(_bytes(array("i", numbers)), 6)
-    return zlib.compress(_bytes(array("q", numbers)), 6)
+def _packed_numbers(mark: bytes, numbers: Iterable[int]) -> bytes:
+    """Encode ids, which have at most 31 bits, after a byte that says what they are; "" for none."""
+    made = _swapped(array("i", numbers))
+    return mark + zlib.compress(made.tobytes(), 6) if made else b""
 
 
-def _unpacked_numbers(packed: bytes) -> array[int]:
-    is_short = packed.startswith(_INT32_MARK)
-    return _numbers_of("i" if is_short else "q", packed[is_short:])
-
-
-def _numbers_of(code: str, compressed: bytes) -> array[int]:
-    numbers = array(code)
+def _unpacked_numbers(mark: bytes, packed: bytes) -> array[int]:
+    numbers = array("i")
+    if not packed:
+        return numbers
+    if not packed.startswith(mark):
+        raise InvalidPackedData("data of another kind")
     try:
-        numbers.frombytes(zlib.decompress(compressed) if compressed else b"")
+        numbers.frombytes(zlib.decompress(packed[1:]))
     except (zlib.error, ValueError) as error:
         raise InvalidPackedData(str(error)) from None
     return _swapped(numbers)

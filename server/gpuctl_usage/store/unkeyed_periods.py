@@ -12,9 +12,7 @@ from gpuctl_usage.store.database_tables import groups, sums
 from gpuctl_usage.store.inline_tables import inline_table, packed_rows
 from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.store.usage_queries import RowQuery
-from gpuctl_usage.sums import Level
-
-_KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
+from gpuctl_usage.sums import KEYED, Level
 
 
 class UnkeyedPeriods:
@@ -36,7 +34,7 @@ class UnkeyedPeriods:
         self.given: dict[str, str] = {}
         self.whole = self.unset = 0
         unset = [number for _, value, number in known if value == UNSET]
-        if query.level not in _KEYED or not unset:
+        if query.level not in KEYED or not unset:
             return
         of_cluster = groups.c.cluster_id == query.cluster, groups.c.level == Level.CLUSTER.value
         whole = connection.execute(select(groups.c.id).where(*of_cluster)).scalar_one_or_none()

@@ -6,10 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import and_, rshift
-from typing import Any
-from weakref import WeakKeyDictionary
 
-from sqlalchemy import Column, Connection, Engine, Integer, select
+from sqlalchemy import Connection, Integer, select
 
 from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.database_tables import periods
@@ -21,13 +19,6 @@ from gpuctl_usage.sums import Level
 
 _WORKLOAD_MASK = (1 << PAIR_BITS) - 1
 """Mask of the workload id in a packed pair."""
-_MAX_CACHED = 200
-"""Enough for the weeks and months of a year and some days in another time zone."""
-
-_StepInputs = tuple[tuple[int, str], ...]
-"""Ids and digests of the periods of a step."""
-_cache: WeakKeyDictionary[Engine, dict[_StepInputs, Mapping[int, int]]] = WeakKeyDictionary()
-"""Cache of the workloads of each namespace by step: an open page requests the same steps again and again."""
 
 
 def workload_counts(
@@ -41,7 +32,7 @@ def workload_counts(
     """
     if query.level is Level.NAMESPACE:
         # A workload belongs to one namespace: labels are not needed.
-        return _namespace_counts(connection, steps)
+        return {step: _counts_by_namespace(packed) for step, packed in _packed_holders(connection, steps).items()}
     packed = _packed_holders(connection, steps)
     # Distinct pairs of workload and attributes over all periods of the step.
     held = {step: set[int]().union(*map(unpack_pairs, of_step)) for step, of_step in packed.items()}
@@ -50,40 +41,15 @@ def workload_counts(
     return {step: _counts_by_value(pairs, as_what[step], value_of) for step, pairs in held.items()}
 
 
-def _namespace_counts(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, Mapping[int, int]]:
-    made, known = _step_inputs(connection, steps), _cache.setdefault(connection.engine, {})
-    # Read at once: another thread may clear the cache.
-    found = {step: counts for step, of_what in made.items() if (counts := known.get(of_what)) is not None}
-    missing = {step: steps[step] for step in made if step not in found}
-    if missing:
-        found |= {step: _counts_by_namespace(of_step) for step, of_step in _packed_holders(connection, missing).items()}
-        if len(known) + len(missing) > _MAX_CACHED:
-            known.clear()
-        known.update((made[step], found[step]) for step in missing)
-    return found
-
-
-def _step_inputs(connection: Connection, steps: Mapping[int, Sequence[int]]) -> dict[int, _StepInputs]:
-    found: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for step, number, digest in _period_rows(connection, steps, periods.c.id, periods.c.digest):
-        found[step].append((number, digest))
-    return {step: tuple(of_step) for step, of_step in found.items()}
-
-
 def _packed_holders(connection: Connection, steps: Mapping[int, Sequence[int]]) -> Mapping[int, Collection[bytes]]:
     """Return the packed holders of each step, without duplicates of unchanged periods."""
+    given = inline_table(connection, "steps", {"period_id": Integer, "step": Integer})
+    statement = select(given.c.step, periods.c.holders).join_from(given, periods, periods.c.id == given.c.period_id)
+    rows = packed_rows((number, step) for step, numbers in steps.items() for number in numbers)
     found: dict[int, dict[bytes, None]] = defaultdict(dict)
-    for step, packed in _period_rows(connection, steps, periods.c.holders):
+    for step, packed in connection.execute(statement, {"steps": rows}):
         found[step][packed] = None
     return found
-
-
-def _period_rows(connection: Connection, steps: Mapping[int, Sequence[int]], *columns: Column[Any]) -> Sequence[Any]:
-    """Return columns of the periods of each step, with the step."""
-    given = inline_table(connection, "steps", {"period_id": Integer, "step": Integer})
-    statement = select(given.c.step, *columns).join_from(given, periods, periods.c.id == given.c.period_id)
-    rows = packed_rows((number, step) for step, numbers in steps.items() for number in numbers)
-    return connection.execute(statement, {"steps": rows}).all()
 
 
 def _counts_by_namespace(of_step: Iterable[bytes]) -> Mapping[int, int]:
