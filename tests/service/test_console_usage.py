@@ -100,4 +100,7 @@ def _csv(page: Any, button: str) -> list[dict[str, str]]:
     """Press a button and return the rows of the file."""
     with page.expect_download() as download:
         page.get_by_role("button", name=button).click()
-    return list(csv.DictReader(download.value.path().read_text().splitlines()))
+    text = download.value.path().read_bytes().decode()
+    # Excel takes a file without it for one in the encoding of the system.
+    assert text.startswith("\ufeff")
+    return list(csv.DictReader(text[1:].splitlines()))

@@ -48,7 +48,8 @@ export function CsvButton({ title, name, queries }) {
 /** @param {string} name @param {string[]} parts */
 function save(name, parts) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(parts, { type: "text/csv" }));
+  // Without a byte order mark, Excel does not read the file as UTF-8.
+  link.href = URL.createObjectURL(new Blob(["\ufeff", ...parts], { type: "text/csv" }));
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
