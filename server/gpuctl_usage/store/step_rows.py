@@ -9,7 +9,7 @@ from heapq import nsmallest
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, bindparam, select, tuple_
+from sqlalchemy import Connection, Integer, Select, select, tuple_
 
 from gpuctl_usage.facts import HOUR, PeriodCapacity
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
@@ -21,7 +21,6 @@ from gpuctl_usage.store.step_sums import GroupName, StepDetails, StepGroupIds, S
 from gpuctl_usage.store.surrogate_keys import Attributes, read_attributes
 from gpuctl_usage.store.usage_queries import (
     GROUP_BITS,
-    MAX_SPREAD,
     WITH_HISTOGRAM,
     RowKey,
     RowOrder,
@@ -39,9 +38,8 @@ _STEP_BATCH = 50
 STEP_BITS = 3
 _COUNT_WORKLOADS = frozenset({Level.NAMESPACE, Level.LABEL, Level.ANNOTATION})
 _NO_ATTRIBUTES = Attributes({}, {})
-_NAME_BATCH = 10_000
-_NAME = ("key", "value", "id")
-"""Columns of groups at the end of a row key."""
+_NAMED = groups.c.key, groups.c.value, groups.c.id
+"""Name of a group; row keys end with it."""
 
 _StepFields = tuple[int, int, int, float, float, float, float, float, bool]
 _ValueKey = tuple[int, float, int, StepGroupIds]
@@ -71,7 +69,10 @@ class StepRows:
         self._groups: dict[int, GroupName] = {}
         self._present = present_workloads(connection, query) if query.level is Level.WORKLOAD else None
         if self._present is None or with_idle:
-            self._groups = self._names_of(wanted_groups(query))
+            self._groups = {
+                number: (key, value, number)
+                for key, value, number in connection.execute(select(*_NAMED).where(wanted_groups(query)))
+            }
         self._sums = StepSums(connection, query, parts, self._present, self._groups)
         self._whole: dict[StepGroupIds, Any] | None = None
         self._sizes: list[int] | None = None
@@ -158,15 +159,10 @@ class StepRows:
             names = sorted(map(self._groups.__getitem__, numbers))
             return names[bisect_right(names, after) if after is not None else 0 :][offset : offset + limit]
         # A long step has far more workloads than an answer: only the names in the answer are read.
-        given, columns = inline_table(self._connection, "few", {"id": Integer}), [groups.c[name] for name in _NAME]
-        statement = select(*columns).join_from(given, groups, groups.c.id == given.c.id)
+        names_of = self._named_groups()
         if after is not None:
-            statement = statement.where(tuple_(*columns) > tuple_(*after))
-        ordered = statement.order_by(*columns).limit(limit).offset(offset)
-        rows = self._connection.execute(ordered, {"few": packed_rows(numbers)})
-        found = [(key, value, number) for key, value, number in rows]
-        self._groups.update((name[-1], name) for name in found)
-        return found
+            names_of = names_of.where(tuple_(*_NAMED) > tuple_(*after))
+        return self._load_names(names_of.order_by(*_NAMED).limit(limit).offset(offset), numbers)
 
     def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
         if self._with_idle:
@@ -192,7 +188,7 @@ class StepRows:
     def _named(self, found: list[_ValueKey], limit: int, after: tuple[Any, ...] | None) -> list[StepGroupIds]:
         """Return the first rows after a key. Names break ties of values and are read only for those rows."""
         if after is not None:
-            before, name = after[: -len(_NAME)], after[-len(_NAME) :]
+            before, name = after[: -len(_NAMED)], after[-len(_NAMED) :]
             equal = [item for item in found if item[:-1] == before]
             self._know(item[-1][1] for item in equal)
             beyond = [item for item in equal if self._name(item[-1][1]) > name]
@@ -206,19 +202,19 @@ class StepRows:
 
     def _know(self, numbers: Iterable[int]) -> None:
         """Load the names of groups."""
-        missing = sorted(set(numbers) - self._groups.keys())
-        for begin in range(0, len(missing), _NAME_BATCH):
-            few = missing[begin : begin + _NAME_BATCH]
-            if few[-1] - few[0] < MAX_SPREAD * len(few):
-                # Read the ids in between as well: a list of thousands of ids takes longer than the additional rows.
-                of_level = groups.c.level == self._question.level.value
-                self._groups.update(self._names_of(groups.c.id.between(few[0], few[-1]) & of_level))
-                continue
-            self._groups.update(self._names_of(groups.c.id.in_(bindparam("few", few, expanding=True))))
+        if missing := set(numbers) - self._groups.keys():
+            self._load_names(self._named_groups(), missing)
 
-    def _names_of(self, wanted: ColumnElement[bool]) -> dict[int, GroupName]:
-        names = self._connection.execute(select(*(groups.c[name] for name in _NAME)).where(wanted)).all()
-        return {number: (key, value, number) for key, value, number in names}
+    def _named_groups(self) -> Select[Any]:
+        """Return a select of the names of groups given by their ids."""
+        given = inline_table(self._connection, "few", {"id": Integer})
+        return select(*_NAMED).join_from(given, groups, groups.c.id == given.c.id)
+
+    def _load_names(self, names_of: Select[Any], numbers: Iterable[int]) -> list[GroupName]:
+        rows = self._connection.execute(names_of, {"few": packed_rows(numbers)})
+        names = [(key, value, number) for key, value, number in rows]
+        self._groups.update((name[-1], name) for name in names)
+        return names
 
     def _time_key(self, part: int) -> tuple[Any, ...]:
         return order_key(self._question, (self._parts[part].start,))

@@ -21,7 +21,7 @@ from gpuctl_usage.sums import Group, Level, Sums
 GROUP_BITS = 28
 """Bits of a row's 53-bit id for the group; the others are for the period."""
 _MAX_LISTED = 500
-MAX_SPREAD = 3
+_MAX_SPREAD = 3
 """Ids are read as a range if it has at most this many times as many ids as are wanted."""
 WITH_HISTOGRAM = frozenset({Level.CLUSTER, Level.WORKLOAD})
 """Levels whose answers have percentiles."""
@@ -216,7 +216,7 @@ def _matching(connection: Connection, query: RowQuery, *columns: Any, named: boo
 
 def is_in(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[bool]:
     """Return the condition that a column is one of the ascending ids."""
-    if not numbers or numbers[-1] - numbers[0] >= MAX_SPREAD * len(numbers):
+    if not numbers or numbers[-1] - numbers[0] >= _MAX_SPREAD * len(numbers):
         return column.in_(numbers)
     # Adjacent rows are read as a range instead of one by one.
     between = column.between(numbers[0], numbers[-1])
