@@ -244,6 +244,7 @@ def test_document_survives_the_end_of_the_session(visit: Visit, place: Place, se
     assert page.evaluate("[...Object.keys(localStorage)].sort()") == ["gpuctl.language", "gpuctl.theme"]
     page.get_by_role("button", name="Discard it").click()
     visit.until_document()
+    page.locator("h1:focus").wait_for()
     assert page.evaluate("sessionStorage.length") == 0
     visit.troubles.clear()
 

@@ -56,6 +56,19 @@ def test_failure_is_shown_and_the_page_recovers(visit: Visit, answer: dict[str, 
     visit.troubles.clear()
 
 
+def test_focus_moves_to_the_heading_when_its_button_is_gone(visit: Visit) -> None:
+    page = visit.log_in().page
+    page.route("**/api/v1/quotas", lambda route: route.abort("connectionreset"))
+    visit.open("/quotas")
+    visit.see("The service cannot be reached.")
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").focus()
+    page.keyboard.press("Enter")
+    visit.see("gpuctl get quotas")
+    page.locator("h1:focus").wait_for()
+    visit.troubles.clear()
+
+
 def test_slow_answer_is_announced_and_then_shown(visit: Visit) -> None:
     page, held = visit.log_in().page, list[Any]()
     page.route("**/api/v1/nodes?*", lambda route: held.append(route))

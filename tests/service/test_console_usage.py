@@ -66,6 +66,8 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             visit.see("The last day is before the first one.")
             visit.open("/overview")
             visit.see("GPU-hours were held and idle")
+            for address in ("/usage", "/usage?by=label", "/overview"):
+                assert (address, visit.unreported_failures(address)) == (address, [])
             page.route("**/gpu-aggregation/waste", _stale)
             page.reload()
             visit.see("Usage is known until 2026-01-02")

@@ -69,6 +69,27 @@ function Settings({ onFailure }) {
   </div>`;
 }
 
+/** Move the focus to the heading if its element is removed, such as a button that was pressed. @param {{current: HTMLElement | null}} place */
+function useKeptFocus(place) {
+  useEffect(() => {
+    const main = /** @type {HTMLElement} */ (place.current);
+    let last = /** @type {Element | null} */ (null);
+    let isByKeyboard = false;
+    const note = (/** @type {FocusEvent} */ event) => {
+      last = /** @type {Element} */ (event.target);
+      isByKeyboard = last.matches(":focus-visible");
+    };
+    const observer = new MutationObserver(() => {
+      if (!last || last.isConnected || document.activeElement !== document.body) return;
+      last = null;
+      main.querySelector("h1")?.focus({ preventScroll: !isByKeyboard });
+    });
+    main.addEventListener("focusin", note);
+    observer.observe(main, { childList: true, subtree: true });
+    return () => observer.disconnect();
+  }, []);
+}
+
 /** @param {{isFirst: boolean}} props `isFirst`: nothing was shown before, such as the login */
 function Page({ isFirst }) {
   const name = route.value.parts[0] || FIRST;
@@ -77,6 +98,7 @@ function Page({ isFirst }) {
   const [failure, setFailure] = useState(/** @type {Error | null} */ (null));
   const [broken, repair] = useErrorBoundary((error) => console.error(error));
   const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useKeptFocus(place);
   const where = route.value.parts.join("/");
   const earlier = useRef(isFirst ? where : null);
   useEffect(() => {

@@ -370,4 +370,5 @@ export const CHINESE = {
   "Values of the form": "表单的取值",
   "Your document on the page New job is not applied. Log out and discard it?": "“新建任务”页面上的文档尚未应用。要退出登录并丢弃它吗？",
   "Your rights": "你的权限",
+  "Whether jobs fit": "任务能否放下",
 };

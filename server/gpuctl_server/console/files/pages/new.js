@@ -81,7 +81,7 @@ export default function New() {
   return html`<${Heading} title=${t("New job")}>
       <button class="main" disabled=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Plan")}</button>
     <//>
-    ${kept && html`<p class="notes" role="status">${t("This is your document that was not applied. Last change:")} <${Ago} time=${kept.time} />. <button class="link" onClick=${() => begin("training")}>${t("Discard it")}</button></p>`}
+    ${kept && html`<p class="notes" role="status">${t("This is your document that was not applied. Last change:")} <${Ago} time=${kept.time} /> <button class="link" onClick=${() => begin("training")}>${t("Discard it")}</button></p>`}
     <${Lacking} what=${t("Pools")} loaded=${pools} />
     <p class="filters">
       <span>${t("Start with:")}</span>

@@ -80,7 +80,7 @@ function Waiting() {
   return html`<section aria-labelledby="waiting">
     <h2 id="waiting">${t("What waits, and why")}</h2>
     <${Data} loaded=${waiting}>
-      ${(data) => html`<${Lacking} what=${t("Would it fit?")} loaded=${fit} />
+      ${(data) => html`<${Lacking} what=${t("Whether jobs fit")} loaded=${fit} />
         <${Notes} notes=${fit.data?.notes} />
         <${Table}
           label=${t("What waits, and why")}
