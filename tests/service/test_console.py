@@ -115,6 +115,7 @@ def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Ser
     why = served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)
     visit.log_in().open(f"/jobs/{place.namespace}/stuck")
     visit.see(why["cause"])
+    assert visit.page.title() == f"{place.namespace}/stuck · Jobs · gpuctl"
     visit.see(why["message"])
     visit.see(f"gpuctl why training/stuck -n {place.namespace}")
     visit.page.click("text=Events")

@@ -109,7 +109,9 @@ function Page({ isFirst }) {
     }
   }, [where]);
   useEffect(() => {
-    document.title = `${t(TITLES[name] || (name === "new" ? "New job" : "There is no such page"))} · gpuctl`;
+    // Tabs of several jobs or nodes are told apart by their titles.
+    const object = Object.hasOwn(PAGES, name) ? route.value.parts.slice(1).join("/") : "";
+    document.title = `${object && `${object} · `}${t(TITLES[name] || (name === "new" ? "New job" : "There is no such page"))} · gpuctl`;
     // After a login or a change of the page the focus is at the heading, as after loading a document.
     const heading = place.current?.querySelector("h1");
     if (earlier.current === where || !heading) return;
