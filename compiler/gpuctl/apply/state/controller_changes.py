@@ -13,7 +13,8 @@ _CONTROLLERS = frozenset({"kueue", "kube-controller-manager", "keda"})
 def only_controllers_changed(before: Object, now: Object) -> bool:
     """Return True if controllers made all changes of the spec between two versions of an object.
 
-    The manager of a field is the last one that changed it. Of a removed field it is the former one.
+    The manager of a field is the last one that changed it. Of a removed field it is the former one. Clients choose the
+    names of managers, so this protects from accidents only.
     """
     paths = [change.path for change in compare(now["kind"], before, now, ours=fields_of(now)).changes]
     # Ignored in a comparison with a document.
