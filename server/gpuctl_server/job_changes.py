@@ -17,7 +17,8 @@ from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.job_lookup import workload_of
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl.usecases.deleting import delete_jobs
+from gpuctl.usecases.named_trainings import rerun_jobs
 from gpuctl.usecases.read_context import context_of
 from gpuctl.usecases.run_recovery import UnfinishedRecovery, read_unfinished, recover
 from gpuctl_server.access.caller import Caller

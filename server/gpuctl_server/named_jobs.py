@@ -18,9 +18,8 @@ from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.job_lookup import JobNotFound, find_job
 from gpuctl.reading.job_objects import Job
 from gpuctl.reading.job_rows import job_row, platform_keys
-from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
-from gpuctl.usecases.scaling import scale_jobs
-from gpuctl.usecases.scheduled_runs import start_runs
+from gpuctl.usecases.deleting import delete_jobs
+from gpuctl.usecases.named_trainings import rerun_jobs, scale_jobs, start_runs
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of

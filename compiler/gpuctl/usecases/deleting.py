@@ -1,11 +1,10 @@
-"""`delete` of documents and jobs, and `rerun`: plans based on the objects in the cluster."""
+"""`delete` of documents and jobs: plans based on the objects in the cluster."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
 from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.job_deletion import (
     foreign_job_error,
@@ -15,14 +14,12 @@ from gpuctl.apply.plan.job_deletion import (
 )
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.prerequisite_checks import note_dependents
-from gpuctl.apply.plan.rerun_plan import plan_rerun
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.apply.workflow import execute
 from gpuctl.compilation import Compilation
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.kueue import find_workload
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
@@ -92,39 +89,6 @@ def delete_jobs(
     with session.within(run.timeout):
         plan = _together(_deletion(session, name, namespace, keys) for name in dict.fromkeys(names))
     return _carry_out(session, plan, keys, run, callbacks)
-
-
-def rerun_jobs(
-    session: Session,
-    names: Sequence[str],
-    namespace: str | None,
-    settings: Settings,
-    run: RunOptions,
-    callbacks: RunCallbacks,
-    sees: MaySee = may_see_all,
-    *,
-    failed: bool = False,
-) -> Plan:
-    """Run trainings again that have ended.
-
-    :param failed: run only what has not succeeded: failed trainings, and indexes of arrays.
-    :param sees: return True for jobs that messages may name as victims or as holders of resources.
-    :raises NoSuchJob: a name has no job, or several.
-    :raises NotRerunnable: a job has not ended, or is not a training.
-    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
-    """
-    keys = records(settings)
-
-    def again(name: str) -> Plan:
-        job, _ = find_job(Scope(session, namespace), name, keys)
-        live = workload_of(job)
-        title = f"{job.identity.kind}/{job.identity.name}"
-        return plan_rerun(live, title, keys, find_workload(session, live), failed=failed)
-
-    with session.within(run.timeout):
-        plan = _together(map(again, names))
-    checks = CheckOptions(keys, settings.gpu_resources, queue=run.queue, sees=sees)
-    return execute(session, plan, keys, run, callbacks, checks=checks)
 
 
 def _together(plans: Iterable[Plan]) -> Plan:

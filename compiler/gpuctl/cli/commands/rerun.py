@@ -17,8 +17,8 @@ from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.document_history import NoHistory
 from gpuctl.reading.job_lookup import JobNotFound
-from gpuctl.usecases.deleting import rerun_jobs
 from gpuctl.usecases.document_rollback import rerun_removed
+from gpuctl.usecases.named_trainings import rerun_jobs
 from gpuctl.usecases.service_changes import rerun_by_service
 
 

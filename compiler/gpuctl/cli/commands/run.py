@@ -12,7 +12,7 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reading_options, reject_platform
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.usecases.scheduled_runs import start_runs
+from gpuctl.usecases.named_trainings import start_runs
 from gpuctl.usecases.service_changes import start_runs_by_service
 
 
