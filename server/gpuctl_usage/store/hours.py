@@ -7,7 +7,7 @@ from dataclasses import fields
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database_tables import clusters, groups, holdings, periods, sums
@@ -266,24 +266,23 @@ def with_hundredths(found: Sums) -> Sums:
     return found
 
 
-def states(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> dict[int, HourState]:
-    """Return the states of the hours (or days) that begin in [start, end), by start."""
-    statement = select(
-        periods.c.start, periods.c.provisional, periods.c.digest, periods.c.coverage, periods.c.seconds
-    ).where(
+def between(cluster: int, span: PeriodLength, start: float, end: float) -> ColumnElement[bool]:
+    """Return the condition for the hours or days that begin in [start, end)."""
+    return and_(
         periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
     )
-    return {
-        row.start: HourState(row.provisional, row.digest, row.coverage, row.seconds)
-        for row in connection.execute(statement.order_by(periods.c.start))
-    }
+
+
+def states(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> dict[int, HourState]:
+    """Return the states of the hours (or days) that begin in [start, end), by start."""
+    columns = (periods.c[name] for name in ("start", *HourState._fields))
+    statement = select(*columns).where(between(cluster, span, start, end))
+    return {begin: HourState._make(state) for begin, *state in connection.execute(statement.order_by(periods.c.start))}
 
 
 def read_periods(connection: Connection, cluster: int, start: int, end: int, span: PeriodLength) -> list[RolledUp]:
     """Return the stored hours (or days) that begin in [start, end), by start."""
-    statement = select(periods).where(
-        periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
-    )
+    statement = select(periods).where(between(cluster, span, start, end))
     found, begun = [], began(connection, cluster) if span is PeriodLength.HOUR else None
     for period in connection.execute(statement.order_by(periods.c.start)).all():
         rows = connection.execute(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import Connection, func, select
 
 from gpuctl_usage.store.database_tables import groups, periods, sums
-from gpuctl_usage.store.hours import KnownFrom, PeriodLength
+from gpuctl_usage.store.hours import KnownFrom, PeriodLength, between
 from gpuctl_usage.sums import Group, Level
 
 _AT_ONCE = 500
@@ -44,7 +44,9 @@ def known_hours(connection: Connection, cluster: int, start: float, end: float) 
     """Return the stored hours that begin in [start, end), latest first."""
     known = KnownFrom(connection, cluster)
     rows = connection.execute(
-        select(periods.c.start, periods.c.seconds).where(_hours(cluster, start, end)).order_by(periods.c.start.desc())
+        select(periods.c.start, periods.c.seconds)
+        .where(between(cluster, PeriodLength.HOUR, start, end))
+        .order_by(periods.c.start.desc())
     )
     moments = ((row.start, known.of(PeriodLength.HOUR, row.start, row.seconds), row.seconds) for row in rows)
     return [KnownHour(hour, first, first + seconds) for hour, first, seconds in moments]
@@ -57,7 +59,9 @@ def sums_by_hour(
     columns = (sums.c.group_id, periods.c.start, periods.c.seconds, *_SUMMED)
     for few in _portions(numbers):
         statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
-        found = connection.execute(statement.where(_hours(cluster, start, end), sums.c.group_id.in_(few)))
+        found = connection.execute(
+            statement.where(between(cluster, PeriodLength.HOUR, start, end), sums.c.group_id.in_(few))
+        )
         for number, *values in found.all():
             yield number, GroupSums(*values)
 
@@ -70,7 +74,7 @@ def sums_together(
     found: dict[int, GroupSums] = {}
     for few in _portions(numbers):
         statement = select(sums.c.group_id, *columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
-        wanted = _hours(cluster, start, end), sums.c.group_id.in_(few)
+        wanted = between(cluster, PeriodLength.HOUR, start, end), sums.c.group_id.in_(few)
         for row in connection.execute(statement.where(*wanted).group_by(sums.c.group_id)):
             found[row.group_id] = GroupSums(0, end - start, row.alloc_gpu_s, row.obs_gpu_s, row.util_gpu_s)
     return found
@@ -84,15 +88,6 @@ def groups_at(connection: Connection, cluster: int, level: Level) -> dict[int, G
 
 
 _SUMMED = (sums.c.alloc_gpu_s, sums.c.obs_gpu_s, sums.c.util_gpu_s)
-
-
-def _hours(cluster: int, start: float, end: float) -> ColumnElement[bool]:
-    return and_(
-        periods.c.cluster_id == cluster,
-        periods.c.span == PeriodLength.HOUR.value,
-        periods.c.start >= start,
-        periods.c.start < end,
-    )
 
 
 def _portions(numbers: Sequence[int]) -> Iterable[Sequence[int]]:

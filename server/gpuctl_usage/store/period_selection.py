@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from gpuctl_usage.facts import DAY
 from gpuctl_usage.store.database_tables import periods
-from gpuctl_usage.store.hours import KnownFrom, PeriodLength
+from gpuctl_usage.store.hours import KnownFrom, PeriodLength, between
 
 
 class KnownStep(NamedTuple):
@@ -140,6 +140,7 @@ def _read(connection: Connection, cluster: int, span: PeriodLength, start: int, 
     if start >= end:
         return []
     columns, known = [periods.c[name] for name in _Period._fields[:-2]], KnownFrom(connection, cluster)
-    between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
-    rows = connection.execute(select(*columns).where(*between).order_by(periods.c.start)).all()
+    rows = connection.execute(
+        select(*columns).where(between(cluster, span, start, end)).order_by(periods.c.start)
+    ).all()
     return [_Period._make((*row, span is PeriodLength.DAY, known.of(span, row.start, row.seconds))) for row in rows]

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database_tables import attributes, clusters, groups, periods, sums
-from gpuctl_usage.store.hours import SUM_COLUMNS, KnownFrom, PeriodLength, WorkloadStatus, sums_of
+from gpuctl_usage.store.hours import SUM_COLUMNS, KnownFrom, PeriodLength, WorkloadStatus, between, sums_of
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.surrogate_keys import Attributes, parse_attributes
 from gpuctl_usage.sums import Group, Level, Sums
@@ -258,12 +258,7 @@ def wanted_groups(query: RowQuery) -> ColumnElement[bool]:
 
 
 def _hours(query: RowQuery) -> ColumnElement[bool]:
-    return and_(
-        periods.c.cluster_id == query.cluster,
-        periods.c.span == query.span.value,
-        periods.c.start >= query.start,
-        periods.c.start < query.end,
-    )
+    return between(query.cluster, query.span, query.start, query.end)
 
 
 def row_key(query: RowQuery, row: UsageRow) -> RowKey:
