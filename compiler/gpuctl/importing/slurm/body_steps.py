@@ -195,7 +195,12 @@ def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> N
     """Remove options of torchrun from the script that gpuctl sets as variables."""
     if launcher_arguments([word_value(body.raw(word), body.values) for word in program[:_START]]) is None:
         return
-    known = [word_value(body.raw(word), body.values) for word in program[:_MOST_WORDS]]
+    known: list[str | None] = []
+    for word in program[:_MOST_WORDS]:
+        raw = body.raw(word)
+        value = word_value(raw, body.values)
+        # The name of an option is known, even if its value is not.
+        known.append(raw if value is None and raw.startswith("-") else value)
     found = set_by_gpuctl(known, body.facts.nodes, body.facts.gpus)
     for place in found.places if found is not None else ():
         body.edits.replace(program[place - 1].end, program[place].end, "")

@@ -24,7 +24,7 @@ _HOSTS = frozenset(["--include", "-i", "--exclude", "-e"])
 
 
 class _LocalStart(NamedTuple):
-    """How each node starts its own processes.
+    """A command of DeepSpeed's launcher with which each node starts its own processes.
 
     ``words``: those of the command, None for one that falls away. ``at``: the index behind the launcher, where
     ``added`` is put. ``end``: the index of the script. ``port``: of the rendezvous, if it is known. ``lost``: what is
@@ -51,7 +51,7 @@ def _launcher_end(words: Sequence[str]) -> int | None:
 
 
 def _local_start(words: Sequence[str], nodes: int, gpus: int) -> _LocalStart | None:
-    """Return how each node starts its own processes; None if the command does not start DeepSpeed, or stays as it is.
+    """Return the command with which each node starts its own processes; None if nothing changes.
 
     :param words: their values; a value that is not known is as written.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ _OURS = frozenset(
     ["nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "rdzv_id"]
 )
 _LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0"})  # noqa: S104
+_OWN_NAME = r"\$\(hostname(?:[ \t]+-[-a-zA-Z]+)?\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`|\$\{?HOSTNAME\}?"
 _PORT = 29500
 
 
@@ -91,4 +93,5 @@ def _is_ours(name: str, value: str | None, nodes: int, gpus: int) -> bool:
         return value == "$(NODE_RANK)" or (nodes == 1 and value == "0")
     if name == "master_port":
         return value == "$(MASTER_PORT)" or whole_number(value) is not None
-    return value == "$(MASTER_ADDR)" or (nodes == 1 and value in _LOCAL)
+    is_own = value in _LOCAL or re.fullmatch(_OWN_NAME, value) is not None
+    return value == "$(MASTER_ADDR)" or (nodes == 1 and is_own)
