@@ -56,6 +56,19 @@ def test_failure_is_shown_and_the_page_recovers(visit: Visit, answer: dict[str, 
     visit.troubles.clear()
 
 
+def test_one_failure_of_several_parts_is_one_notice(visit: Visit) -> None:
+    page = visit.log_in().page
+    page.route("**/api/v1/**", lambda route: route.abort("connectionreset"))
+    page.reload()
+    visit.see("No data: see the error on this page.")
+    assert page.get_by_text("The service cannot be reached.").count() == page.locator(".problem").count() == 1
+    assert visit.barriers() == []
+    page.unroute_all()
+    page.get_by_text("see the error on this page").first.wait_for(state="detached")
+    page.locator(".problem").wait_for(state="detached")
+    visit.troubles.clear()
+
+
 def test_focus_moves_to_the_heading_when_its_button_is_gone(visit: Visit) -> None:
     page = visit.log_in().page
     page.route("**/api/v1/quotas", lambda route: route.abort("connectionreset"))

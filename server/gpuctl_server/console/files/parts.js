@@ -3,11 +3,11 @@ import { clockLead } from "./api.js";
 import { now } from "./load.js";
 import { address, setQuery } from "./route.js";
 import { counted, duration, moment, number, t } from "./texts.js";
-import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-hooks.js";
 import { h } from "./vendor/preact.js";
 import htm from "./vendor/htm.js";
 // Signals read by a component make it render again.
-import "./vendor/signals.js";
+import { signal } from "./vendor/signals.js";
 
 export const html = htm.bind(h);
 
@@ -24,6 +24,8 @@ const COLOURS = {
 
 /** Seconds after which the page says that an answer takes long. */
 const SLOW = 5;
+/** Errors of the data of the page, in the order in which they came. @type {import("./vendor/signals.js").Signal<{message: string, part: object}[]>} */
+const prevented = signal([]);
 export const KINDS = ["training", "inference", "notebook", "compute"];
 
 /** A status word with its colour. @param {{word: string | null}} props */
@@ -85,17 +87,31 @@ export function Problem({ error, retry }) {
   </div>`;
 }
 
+/** Return true if another part of the page shows the same error already: one event is one notice. @param {string} message "" without an error */
+function useIsRepeated(message) {
+  const part = useRef({}).current;
+  useLayoutEffect(() => {
+    if (!message) return undefined;
+    const own = { message, part };
+    prevented.value = [...prevented.value, own];
+    return () => { prevented.value = prevented.value.filter((item) => item !== own); };
+  }, [message]);
+  const first = prevented.value.find((item) => item.message === message);
+  return first !== undefined && first.part !== part;
+}
+
 /**
  * Data when they are there; an error in their place; a line while they load.
  * @param {{loaded: Loaded, children: (data: any) => any}} props
  */
 export function Data({ loaded, children }) {
   const { data, error, at } = loaded;
-  if (data === null && error) return html`<${Problem} error=${error} retry=${loaded.reload} />`;
+  const isRepeated = useIsRepeated(error?.message || "");
+  if (data === null && error) return isRepeated ? html`<p class="quiet">${t("No data: see the error on this page.")}</p>` : html`<${Problem} error=${error} retry=${loaded.reload} />`;
   if (data === null) return html`<p class="quiet" role="status">${t("Loading …")}<${Slowness} since=${loaded.since} /></p>`;
   const age = duration((now.value - at) / 1000);
-  return html`${error &&
-    html`<div class="problem" role="alert">
+  return html`${error && isRepeated && html`<p class="quiet">${t("These data are {age} old: see the error on this page.", { age })}</p>`}
+  ${error && !isRepeated && html`<div class="problem" role="alert">
       <p>${t("These data are {age} old: they cannot be loaded again.", { age })} <${Rich} text=${error.message} /></p>
     </div>`}
   ${children(data)}`;
@@ -109,7 +125,9 @@ function Slowness({ since }) {
 
 /** The error of data without which the page shows the rest, such as the values of a filter or a column. @param {{what: string, loaded: Loaded}} props */
 export function Lacking({ what, loaded }) {
+  const isRepeated = useIsRepeated(loaded.error?.message || "");
   if (!loaded.error) return null;
+  if (isRepeated) return html`<p class="quiet">${what}: ${t("No data: see the error on this page.")}</p>`;
   return html`<div class="problem lacking" role="alert">
     <p><strong>${what}:</strong> <${Rich} text=${loaded.error.message} /> <button type="button" class="link" onClick=${loaded.reload}>${t("Try again")}</button></p>
   </div>`;

@@ -197,6 +197,8 @@ export const CHINESE = {
   "The plan is being made …": "正在生成计划……",
   "There is no such page": "没有这个页面",
   "These data are {age} old: they cannot be loaded again.": "数据是 {age}前的，无法重新加载。",
+  "These data are {age} old: see the error on this page.": "数据是 {age}前的：见本页的错误。",
+  "No data: see the error on this page.": "没有数据：见本页的错误。",
   "These nodes in detail": "这些节点的详情",
   "This job has no pods.": "这个任务没有 Pod。",
   "This node has no GPUs.": "这个节点没有 GPU。",
