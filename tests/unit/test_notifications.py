@@ -23,7 +23,7 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.job_objects import Identity, Job
 from gpuctl.reading.why.finding import Finding
-from gpuctl.usecases import webhook
+from gpuctl.usecases import webhook_request
 from gpuctl_server.notifications.job_events import SETTLING, JobEvent, job_events
 from gpuctl_server.notifications.messages import Surroundings, message_about, rejection, request_of
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
@@ -360,7 +360,7 @@ def test_answer_that_does_not_begin_ends_in_time(
     scheme: str, first: bytes, then: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte arrives within the timeout of a read."""
-    monkeypatch.setattr(webhook, "WITHIN", 0.5)
+    monkeypatch.setattr(webhook_request, "WITHIN", 0.5)
     with streaming(first, then) as port, pytest.raises(ClusterError, match="does not answer") as caught:
         webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
     assert "s3cret" not in caught.value.message
@@ -371,7 +371,7 @@ def test_message_is_delivered_if_only_the_end_of_the_answer_is_missing(
     length: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another attempt would post it twice."""
-    monkeypatch.setattr(webhook, "WITHIN", 0.5)
+    monkeypatch.setattr(webhook_request, "WITHIN", 0.5)
     with streaming(f"HTTP/1.1 200 OK\r\n{length}\r\n".encode(), b"x") as port:
         webhooks(tmp_path, "json", f"http://127.0.0.1:{port}/s3cret").send("team", message())
 
