@@ -1770,6 +1770,8 @@ type FitDocumentsOptions struct {
 	Suggest bool
 	// Reject documents with warnings.
 	Strict bool
+	// Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it, invalid documents are an error.
+	AllowInvalid bool
 	// Profile to merge into the documents that have profiles.
 	Profile string
 	// Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. Default: they are
@@ -1786,6 +1788,7 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	set(query, "namespace", options.Namespace)
 	set(query, "suggest", options.Suggest)
 	set(query, "strict", options.Strict)
+	set(query, "allowInvalid", options.AllowInvalid)
 	set(query, "profile", options.Profile)
 	set(query, "maxAge", options.MaxAge)
 	body := map[string]any{"yamlContent": documents}

@@ -117,9 +117,6 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     visit.see("job/fresh", "dialog")
     carry_out(page)
     served.until_running("fresh", place.namespace)
-    # The browser notes the status of a rejected document.
-    assert all("400" in trouble for trouble in visit.troubles)
-    visit.troubles.clear()
 
 
 def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> None:
@@ -162,7 +159,7 @@ def test_text_area_replaces_an_editor_that_cannot_be_loaded(visit: Visit, place:
     page.get_by_label("Name", exact=True).fill("fresh")
     assert visit.editor.input_value().endswith("colour: red\njob:\n  name: fresh\n")
     assert visit.barriers() == []
-    assert all("codemirror.js" in trouble or "400" in trouble for trouble in visit.troubles)
+    assert all("codemirror.js" in trouble for trouble in visit.troubles)
     visit.troubles.clear()
 
 

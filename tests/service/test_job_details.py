@@ -296,6 +296,9 @@ def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> No
     wrong = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, status=400)
     assert wrong["error"] == "InvalidDocuments"
     assert wrong["details"]
+    lenient = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, params={"allowInvalid": "true"})
+    assert lenient["warnings"] == wrong["details"]
+    assert lenient["jobs"] == []
 
 
 def _suggested(jobs: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -1905,6 +1905,7 @@ class Operations(ABC):
         namespace: str | None = None,
         suggest: bool | None = None,
         strict: bool | None = None,
+        allow_invalid: bool | None = None,
         profile: str | None = None,
         max_age: float | None = None,
     ) -> models.FitAnswer:
@@ -1917,6 +1918,8 @@ class Operations(ABC):
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
+        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it,
+            invalid documents are an error.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
             seconds. Default: they are read now.
@@ -1931,6 +1934,7 @@ class Operations(ABC):
                         "namespace": namespace,
                         "suggest": suggest,
                         "strict": strict,
+                        "allowInvalid": allow_invalid,
                         "profile": profile,
                         "maxAge": max_age,
                     }
@@ -4490,6 +4494,7 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         suggest: bool | None = None,
         strict: bool | None = None,
+        allow_invalid: bool | None = None,
         profile: str | None = None,
         max_age: float | None = None,
     ) -> models.FitAnswer:
@@ -4502,6 +4507,8 @@ class AsyncOperations(ABC):
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
+        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it,
+            invalid documents are an error.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
             seconds. Default: they are read now.
@@ -4516,6 +4523,7 @@ class AsyncOperations(ABC):
                         "namespace": namespace,
                         "suggest": suggest,
                         "strict": strict,
+                        "allowInvalid": allow_invalid,
                         "profile": profile,
                         "maxAge": max_age,
                     }

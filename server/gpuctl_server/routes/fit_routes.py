@@ -10,6 +10,7 @@ from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, fit_jobs
 from gpuctl.frontend.document_variant import Variant
+from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.usecases.fit_documents import FitResult
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
@@ -37,12 +38,25 @@ def fit(
         bool, Query(description="Search for the smallest changes with which jobs would fit. At most 20 documents.")
     ] = False,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
+    allowInvalid: Annotated[  # noqa: N803
+        bool,
+        Query(
+            description="Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it, invalid "
+            "documents are an error."
+        ),
+    ] = False,
     profile: Profile = None,
     maxAge: ListAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
     """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing."""
     variant = Variant(profile, tuple(body.overrides))
-    found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
+    try:
+        found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
+    except InvalidDocuments as error:
+        if not allowInvalid:
+            raise
+        warnings = list(map(DocumentWarning.of, error.diagnostics))
+        return FitAnswer(jobs=[], notes=[], warnings=warnings, messages=[]).as_json()
     result = fit_documents(service, caller, found, suggest=suggest, list_age=maxAge)
     beside = body.platform
     message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)

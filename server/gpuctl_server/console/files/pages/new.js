@@ -61,13 +61,12 @@ export default function New() {
     let again = 0;
     const timer = setTimeout(async () => {
       try {
-        const answer = await call("POST", "/fit", { query: { maxAge: SHARED }, body: body(), signal: ending.signal });
+        const answer = await call("POST", "/fit", { query: { allowInvalid: true, maxAge: SHARED }, body: body(), signal: ending.signal });
         setChecked({ state: "checked", fit: answer, details: answer.warnings || [] });
       } catch (error) {
         if (ending.signal.aborted) return;
         const problem = /** @type {import("../api.js").ApiError} */ (error);
-        const details = problem.details.filter((item) => item.line);
-        setChecked({ state: "refused", error: details.length ? null : problem, details });
+        setChecked({ state: "refused", error: problem, details: [] });
         if (problem.isPassing) again = setTimeout(() => setTurn((value) => value + 1), AGAIN);
       }
     }, WAIT);
@@ -94,14 +93,14 @@ export default function New() {
       </section>
       <div>
         <h2 class="label">${t("Documents in YAML")}</h2>
-        <${Editor} control=${control} text=${text} onInput=${change} details=${checked.details} />
+        <${Editor} control=${control} text=${text} onInput=${change} details=${checked.details.filter((item) => item.line)} />
       </div>
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
         ${checked.state === "empty" && html`<p class="quiet">${text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
         ${checked.error && html`<${Problem} error=${checked.error} retry=${checked.error.isPassing ? () => setTurn((value) => value + 1) : undefined} />`}
         ${checked.details.map((item) => html`<div class="finding ${item.severity}">
-          <p><button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button> <strong>${item.severity}</strong> <code>${item.code}</code></p>
+          <p>${item.line && html`<button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button>`} <strong>${item.severity}</strong> <code>${item.code}</code></p>
           <p class="lines"><${Rich} text=${item.message} /></p>
           ${item.hint && html`<p class="lines fix"><${Rich} text=${item.hint} /></p>`}
         </div>`)}
