@@ -260,10 +260,12 @@ COMPANIONS = {
         for field in ("path", "items", "items[].key", "items[].path", "items[].mode", "mode")
     },
     **dict.fromkeys(
-        ("code.git", "code.ref", "code.path", "code.secret"), "code: {git: 'https://git.example.com/a.git', ref: v1}"
+        ("code.git", "code.ref", "code.path", "code.secret", "code.submodules"),
+        "code: {git: 'https://git.example.com/a.git', ref: v1}",
     ),
     **dict.fromkeys(("code.local", "code.sha256"), f"code: {{local: ./src, sha256: '{'0123456789abcdef' * 4}'}}"),
     "primary": "roles: [{name: head}]",
+    "roles[].resources.gpu-profile": "roles: [{name: a, resources: {gpu: 1}}]",
     "roles[].env[].name": "roles: [{name: a, env: [{value: a}]}]",
     "roles[].env[].value": "roles: [{name: a, env: [{name: A}]}]",
     "roles[].env[].secret": "roles: [{name: a, env: [{name: A, key: a}]}]",
