@@ -136,3 +136,6 @@ def test_jobs_are_made_followed_and_stopped_with_the_keyboard(
         page.get_by_role("button", name="Resume", exact=True).wait_for()
         keyboard.focus()
         assert visit.barriers() == []
+        # A request about a document that is only begun may be refused; the browser notes its status.
+        assert all("400" in trouble for trouble in visit.troubles)
+        visit.troubles.clear()
