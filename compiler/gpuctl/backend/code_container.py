@@ -29,30 +29,8 @@ LOGIN_VOLUME = "code-login"
 _LOGIN_DIRECTORY = "/etc/gpuctl/git"
 _URL, _REF = "GPUCTL_CODE_GIT", "GPUCTL_CODE_REF"
 
-_CHECK = "git log -1 --format"
 # The commits of submodules are often in no branch's last commit, so their whole history is fetched.
 _SUBMODULES = "git submodule --quiet update --init --recursive\n"
-# A server that sends no single commits sends all branches and tags.
-_FETCH = f"""\
-{EMPTY_DIRECTORY}\
-if [ -e {_LOGIN_DIRECTORY}/ssh-privatekey ]; then
-  rm -f /tmp/ssh-privatekey
-  (umask 077; cp {_LOGIN_DIRECTORY}/ssh-privatekey /tmp/)
-fi
-git init -q .
-git config remote.origin.url "${_URL}"
-if git fetch -q --depth 1 origin "${_REF}"; then
-  git checkout -q --detach FETCH_HEAD
-else
-  git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*'
-  git checkout -q --detach "${_REF}"
-fi
-{_CHECK}='gpuctl: the code is commit %H'
-if [ ! -d "./${PATH_VARIABLE}" ]; then
-  echo "gpuctl: the repository has no directory ${PATH_VARIABLE} in this commit" >&2
-  exit 1
-fi
-"""
 _SSH = (
     f"ssh -i /tmp/ssh-privatekey -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes "
     f"-o UserKnownHostsFile={_LOGIN_DIRECTORY}/known_hosts"
@@ -108,7 +86,28 @@ def code_container(context: Context, document: Document, model: Job, resources: 
 def _script(code: Code) -> str:
     if code.local is not None:
         return UNPACK
-    return _FETCH.replace(_CHECK, _SUBMODULES + _CHECK) if code.submodules else _FETCH
+    submodules = _SUBMODULES if code.submodules else ""
+    # A server that sends no single commits sends all branches and tags.
+    return f"""\
+{EMPTY_DIRECTORY}\
+if [ -e {_LOGIN_DIRECTORY}/ssh-privatekey ]; then
+  rm -f /tmp/ssh-privatekey
+  (umask 077; cp {_LOGIN_DIRECTORY}/ssh-privatekey /tmp/)
+fi
+git init -q .
+git config remote.origin.url "${_URL}"
+if git fetch -q --depth 1 origin "${_REF}"; then
+  git checkout -q --detach FETCH_HEAD
+else
+  git fetch -q origin '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*'
+  git checkout -q --detach "${_REF}"
+fi
+{submodules}git log -1 --format='gpuctl: the code is commit %H'
+if [ ! -d "./${PATH_VARIABLE}" ]; then
+  echo "gpuctl: the repository has no directory ${PATH_VARIABLE} in this commit" >&2
+  exit 1
+fi
+"""
 
 
 def _no_devices(context: Context) -> list[Object]:
