@@ -224,8 +224,9 @@ def _compare(
         ok = other.wall >= faster * mine.wall
         report(what, f"{other.wall / mine.wall:.1f}x faster {told}", f">= {faster:g}x faster", ok)
     else:
-        bar, ok = (f"<= {at_most:g}x", mine.wall <= at_most * other.wall) if at_most else ("", None)
-        report(what, f"{mine.wall / other.wall:.2f}x {told}", bar, ok)
+        bar = f"<= {at_most:g}x" if at_most else ""
+        ok_or_none = mine.wall <= at_most * other.wall if at_most else None
+        report(what, f"{mine.wall / other.wall:.2f}x {told}", bar, ok_or_none)
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:

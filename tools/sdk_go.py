@@ -31,12 +31,13 @@ def _formatted(text: str) -> str:
 
 
 def _models(api: Api) -> str:
-    bodies = {operation.body.name: operation.body for operation in api.operations if _is_sent_whole(operation)}
+    sent = [operation.body for operation in api.operations if _is_sent_whole(operation)]
+    bodies = {body.name: body for body in sent if body is not None}
     structs = [_struct(model, sent=False) for model in api.models]
     # A field with a union type is json.RawMessage: the caller decodes it.
     is_raw = any("json.RawMessage" in text for text in structs)
     parts = [_HEAD, *(['import "encoding/json"\n\n'] if is_raw else []), *structs]
-    parts += [_struct(model, sent=True) for model in (*bodies.values(), *api.parts) if model is not None]
+    parts += [_struct(model, sent=True) for model in (*bodies.values(), *api.parts)]
     return "".join(parts)
 
 

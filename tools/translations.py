@@ -61,7 +61,8 @@ def report_forms(source: str) -> set[str]:
     forms: set[str] = set()
     for call in ast.walk(ast.parse(source)):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_say":
-            forms |= {node.value for node in ast.walk(call.args[1]) if isinstance(node, ast.Constant)}
+            constants = [node.value for node in ast.walk(call.args[1]) if isinstance(node, ast.Constant)]
+            forms |= {text for text in constants if isinstance(text, str)}
     return forms - NOT_TRANSLATED
 
 
