@@ -1770,7 +1770,8 @@ type FitDocumentsOptions struct {
 	Suggest bool
 	// Reject documents with warnings.
 	Strict bool
-	// Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it, invalid documents are an error.
+	// Return the diagnostics of invalid documents as `warnings`, and no jobs; also the refusal of a namespace or pool that
+	// the token may not use. Without it, such documents are an error.
 	AllowInvalid bool
 	// Profile to merge into the documents that have profiles.
 	Profile string

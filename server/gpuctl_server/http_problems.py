@@ -17,6 +17,7 @@ from starlette.types import Scope
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.error_meanings import meaning_of
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
@@ -74,6 +75,14 @@ class Problem(Exception):
         self.details = list(details)
         self.hint = hint
         self.more: dict[str, Any] = {}
+
+
+class RefusedDocuments(Problem):
+    """An error answer about documents, with ``diagnostics`` at the fields that it is about."""
+
+    def __init__(self, status: int, message: str, diagnostics: Sequence[Diagnostic], **more: Any) -> None:
+        super().__init__(status, message, **more)
+        self.diagnostics = list(diagnostics)
 
 
 class UnknownPath(Problem):

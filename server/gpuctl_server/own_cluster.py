@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.compilation import Compilation
+from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.source import Source
 from gpuctl.language.display_text import first_few
 from gpuctl_server.cluster_name import cluster_name
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http_problems import RefusedDocuments
 from gpuctl_server.service_context import Service
 
 _NAMED = 8
@@ -31,7 +32,7 @@ def cluster_for(service: Service, sources: Iterable[Source]) -> str | None:
 def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None:
     """Raise an error if a document belongs to another cluster than the one that it was compiled for.
 
-    :raises Problem: 400.
+    :raises RefusedDocuments: 400.
     """
     details = [
         {"document": title_of(document), "clusters": document.model.placement.clusters}  # type: ignore[union-attr]
@@ -39,10 +40,10 @@ def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None
     ]
     if details:
         named = (f"{item['document']} ({', '.join(item['clusters'])})" for item in details)
-        raise Problem(
-            400,
-            f"this is the service of the cluster {cluster}; these belong to others: {first_few(named, _NAMED)}",
-            error="AnotherCluster",
-            details=details,
-            hint="send them to the services of those clusters",
-        )
+        message = f"this is the service of the cluster {cluster}; these belong to others: {first_few(named, _NAMED)}"
+        hint = "send them to the services of those clusters"
+        diagnostics = [
+            document.diagnostic(Severity.ERROR, "AnotherCluster", message, ("placement",), hint)
+            for document in compilation.left_out
+        ]
+        raise RefusedDocuments(400, message, diagnostics, error="AnotherCluster", details=details, hint=hint)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.role_views import pod_documents
@@ -27,10 +28,9 @@ from gpuctl.usecases.compiling import reportable_diagnostics
 from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
-from gpuctl_server.access.rights import AccessRequest, Action
+from gpuctl_server.access.rights import AccessRequest, Action, Decision
 from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
-from gpuctl_server.http_problems import Problem, forbidden
-from gpuctl_server.job_lookups import require_access
+from gpuctl_server.http_problems import Problem, RefusedDocuments, forbidden
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.own_cluster import cluster_for, reject_other_clusters
 from gpuctl_server.redaction import visible_job_filter
@@ -283,21 +283,42 @@ def _require_few(documents: int) -> None:
 def reject_platform(documents: list[Document]) -> None:
     """Reject a document of kind platform.
 
-    :raises Problem: 400.
+    :raises RefusedDocuments: 400.
     """
-    if any(document.kind == "platform" for document in documents):
-        raise Problem(400, "a document of kind platform is rejected: the service uses the platform it was started with")
+    message = "a document of kind platform is rejected: the service uses the platform it was started with"
+    found = [
+        document.diagnostic(Severity.ERROR, "BadRequest", message, ("kind",))
+        for document in documents
+        if document.kind == "platform"
+    ]
+    if found:
+        raise RefusedDocuments(400, message, found)
 
 
 def require_document_access(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:
     """Check that the caller may do something with the objects of documents.
 
     :param jobs: the resource to check for jobs: ``plans`` if nothing is written.
-    :raises Problem: 403.
+    :raises RefusedDocuments: 403.
     """
-    for document in documents:
-        for access in _access_requests(action, document, jobs):
-            require_access(caller, access)
+    refused = [
+        (part, access, decision)
+        for document in documents
+        for part, access in _access_requests(action, document, jobs)
+        if not (decision := caller.may(access)).allowed
+    ]
+    if refused:
+        diagnostics = [_refusal(caller, part, access, decision) for part, access, decision in refused]
+        raise RefusedDocuments(403, refused[0][2].message, diagnostics)
+
+
+def _refusal(caller: Caller, part: Document, access: AccessRequest, decision: Decision) -> Diagnostic:
+    """Return a refusal as a diagnostic at the namespace or the pool that the caller may not use."""
+    path: tuple[str, ...] = (part.kind, "name")
+    if part.is_workload:
+        is_pool = caller.may(access._replace(pool=None)).allowed
+        path = ("resources", "pool") if is_pool else ("job", "namespace")
+    return part.diagnostic(Severity.ERROR, "Forbidden", decision.message, path)
 
 
 def require_namespaces(caller: Caller, session: Session, documents: list[Document]) -> None:
@@ -337,13 +358,17 @@ def name_of(document: Document) -> str:
     return model.header.name if isinstance(model, PoolDocument | QuotaDocument) else ""
 
 
-def _access_requests(action: Action, document: Document, jobs: str) -> Iterator[AccessRequest]:
+def _access_requests(action: Action, document: Document, jobs: str) -> Iterator[tuple[Document, AccessRequest]]:
+    """Yield what a document needs, each with the document, or the first role, that needs it."""
     model = document.model
     if isinstance(model, Workload):
-        for pool in dict.fromkeys(part.resources.pool for _, part in pod_documents(document, model)):
-            yield AccessRequest(action, jobs, document.namespace, pool)
+        parts: dict[str, Document] = {}
+        for view, part in pod_documents(document, model):
+            parts.setdefault(part.resources.pool, view)
+        for pool, view in parts.items():
+            yield view, AccessRequest(action, jobs, document.namespace, pool)
     elif isinstance(model, PoolDocument):
-        yield AccessRequest(action, "pools", pool=model.header.name)
+        yield document, AccessRequest(action, "pools", pool=model.header.name)
     elif isinstance(model, QuotaDocument):
         for name in model.entries:
-            yield AccessRequest(action, "quotas", name)
+            yield document, AccessRequest(action, "quotas", name)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import yaml
 
 from control_plane import ControlPlane
@@ -299,6 +300,33 @@ def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> No
     lenient = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, params={"allowInvalid": "true"})
     assert lenient["warnings"] == wrong["details"]
     assert lenient["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("user", "document", "status", "code", "path"),
+    [
+        ("anna", training(job={"namespace": "team-b"}), 403, "Forbidden", "job.namespace"),
+        (
+            "otto",
+            training(job={"namespace": "team-b"}, resources={"pool": "secret"}),
+            403,
+            "Forbidden",
+            "resources.pool",
+        ),
+        ("admin", {"kind": "platform", "version": "v0.1"}, 400, "BadRequest", "kind"),
+    ],
+)
+def test_fit_of_a_document_that_is_typed_has_its_refusal_as_a_diagnostic(
+    served: Served, user: str, document: dict[str, Any], status: int, code: str, path: str
+) -> None:
+    body = {"yamlContent": yaml.safe_dump(document, sort_keys=False)}
+    refused = served.call("POST", "/fit", user, json=body, status=status)
+    found = served.call("POST", "/fit", user, json=body, params={"allowInvalid": "true"})
+    [item] = found.pop("warnings")
+    assert (item["severity"], item["code"], item["path"]) == ("error", code, path)
+    assert item["message"] == refused["message"]
+    assert path.rpartition(".")[2] in body["yamlContent"].splitlines()[item["line"] - 1]
+    assert found == {"jobs": [], "notes": [], "messages": []}
 
 
 def _suggested(jobs: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -1918,8 +1918,8 @@ class Operations(ABC):
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
-        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it,
-            invalid documents are an error.
+        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs; also the
+            refusal of a namespace or pool that the token may not use. Without it, such documents are an error.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
             seconds. Default: they are read now.
@@ -4507,8 +4507,8 @@ class AsyncOperations(ABC):
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
-        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it,
-            invalid documents are an error.
+        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs; also the
+            refusal of a namespace or pool that the token may not use. Without it, such documents are an error.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
             seconds. Default: they are read now.

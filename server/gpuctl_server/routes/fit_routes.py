@@ -15,6 +15,7 @@ from gpuctl.usecases.fit_documents import FitResult
 from gpuctl.usecases.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
+from gpuctl_server.http_problems import RefusedDocuments
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
 from gpuctl_server.routes.common import ListAge, Profile, ServiceOf, allowed, api_router
@@ -41,8 +42,8 @@ def fit(
     allowInvalid: Annotated[  # noqa: N803
         bool,
         Query(
-            description="Return the diagnostics of invalid documents as `warnings`, and no jobs. Without it, invalid "
-            "documents are an error."
+            description="Return the diagnostics of invalid documents as `warnings`, and no jobs; also the refusal of a "
+            "namespace or pool that the token may not use. Without it, such documents are an error."
         ),
     ] = False,
     profile: Profile = None,
@@ -52,7 +53,7 @@ def fit(
     variant = Variant(profile, tuple(body.overrides))
     try:
         found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
-    except InvalidDocuments as error:
+    except (InvalidDocuments, RefusedDocuments) as error:
         if not allowInvalid:
             raise
         warnings = list(map(DocumentWarning.of, error.diagnostics))
