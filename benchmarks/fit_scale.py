@@ -85,8 +85,8 @@ def measure(report: Report) -> None:
 
 def measure_cluster(report: Report, title: str, pools: int, shapes: int = 0) -> None:
     """Report the rows of one cluster."""
-    from gpuctl.capacity.job_fit import fit
-    from gpuctl.capacity.snapshot_document import Snapshot
+    from gpuctl.capacity.fit.job_fit import fit
+    from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 
     draw = random.Random(1)
     classes = [{"name": "low", "value": 100}, {"name": "high", "value": 1000}]

@@ -19,7 +19,7 @@ from cluster import CommandRunner
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from control_plane import ControlPlane
-from gpuctl.capacity.verdicts import STARTS
+from gpuctl.capacity.fit.verdicts import STARTS
 
 NODES, GPUS, POOLS, JOBS = 1000, 8, 20, 100
 SECONDS, BYTES, WRONG = 10.0, 1 << 30, 0.03

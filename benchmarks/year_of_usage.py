@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import insert, literal, select, text
 
-from gpuctl.reading.price_list import PriceList
+from gpuctl.reading.usage.price_list import PriceList
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger

@@ -16,7 +16,7 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import WRITING, AlreadyExists, Plan
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
@@ -25,7 +25,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import Key
-from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deletion_by_name import delete_pools, delete_quotas

@@ -14,7 +14,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, key_of
-from gpuctl.reading.job_lookup import workload_of
+from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.applying import apply_request
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.deleting import delete_jobs

@@ -14,7 +14,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.workload_state import running_description
-from gpuctl.reading.job_lookup import workload_of
+from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.pause_and_resume import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.caller import Caller

@@ -14,8 +14,8 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.reading.document_history import DocumentHistory, NoHistory
-from gpuctl.reading.job_lookup import find_job as find_by_name
+from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory
+from gpuctl.reading.jobs.job_lookup import find_job as find_by_name
 from gpuctl.usecases.change_options import PlanOptions
 from gpuctl.usecases.document_rollback import as_rollback, choose_target, live_document, removed_training
 from gpuctl.usecases.job_queries import document_history

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitedItem, WaitedName, wait_fields
-from gpuctl.reading.job_objects import Identity
-from gpuctl.reading.wait_until import (
+from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.wait_until import (
     GRACE,
     WaitedJob,
     WaitResult,

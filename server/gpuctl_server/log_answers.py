@@ -12,8 +12,8 @@ from gpuctl.api.job_answers import log_end, log_event, log_line, log_problem
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.log_parsing import instant
-from gpuctl.reading.log_streams import NoLog
+from gpuctl.reading.logs.log_parsing import instant
+from gpuctl.reading.logs.log_streams import NoLog
 from gpuctl.usecases.job_logs import JobLogs, LogQuery
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.logs.follower import HAS_ENDED

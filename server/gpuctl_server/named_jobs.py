@@ -14,10 +14,10 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.document_history import NoHistory
-from gpuctl.reading.job_lookup import JobNotFound, find_job
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.job_rows import job_row, platform_keys
+from gpuctl.reading.jobs.document_history import NoHistory
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.job_rows import job_row, platform_keys
 from gpuctl.usecases.deleting import delete_jobs
 from gpuctl.usecases.named_trainings import rerun_jobs, scale_jobs, start_runs
 from gpuctl_server.access.rights import AccessRequest, Action

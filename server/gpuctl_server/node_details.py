@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from gpuctl.api.node_answers import GpusOfNode, NodeDetail, NodeGpu, NodeReport
 from gpuctl.api.pool_answers import PoolDetail, PoolReport
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import NodeDetails
-from gpuctl.reading.pool_rows import PoolState
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import NodeDetails
+from gpuctl.reading.nodes.pool_rows import PoolState
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.gpu_measurements import measure_gpus
 from gpuctl_server.node_lookups import jobs_of, visible_pods

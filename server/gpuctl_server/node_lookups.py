@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from gpuctl.api.node_answers import JobOnNodes
 from gpuctl.kube.not_found import no_such
 from gpuctl.objects.api_resources import RESOURCES, Key, labels_of
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import NodeDetails, PodOnNode
-from gpuctl.reading.pool_rows import PoolState
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import NodeDetails, PodOnNode
+from gpuctl.reading.nodes.pool_rows import PoolState
 from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action

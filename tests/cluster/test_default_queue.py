@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.capacity.fit.job_fit import fit
+from gpuctl.capacity.fit.waiting_fit import fit_waiting
 from gpuctl.kube.configuration import open_session
 from support.cluster_tools import GPU, Document, Place, image, training
 from support.queue_worlds import queue_job

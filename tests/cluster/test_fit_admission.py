@@ -19,8 +19,8 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
 from properties.scale import at_least, part_of
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.capacity.job_fit import Fit
+from gpuctl.capacity.fit.job_fit import Fit
 from properties.scale import at_least
 from support.queue_trials import Seen, run_trials
 from support.queue_worlds import lone_job_trial, queue_trial

@@ -10,7 +10,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.job_fit import fit
+from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.kube.configuration import open_session
 from support.cluster_tools import GPU, Object, Place, nodes_in_no_pool
 

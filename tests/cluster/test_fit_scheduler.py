@@ -18,12 +18,10 @@ from click.testing import CliRunner, Result
 from control_plane import ControlPlane
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import job_fit as fit_module
-from gpuctl.capacity import (
-    snapshot_document,
-)
-from gpuctl.capacity.job_fit import VERDICTS
-from gpuctl.capacity.snapshot_entries import pod_entry
+from gpuctl.capacity.fit import job_fit as fit_module
+from gpuctl.capacity.fit.job_fit import VERDICTS
+from gpuctl.capacity.snapshot import snapshot_document
+from gpuctl.capacity.snapshot.snapshot_entries import pod_entry
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.kube.configuration import open_session

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.job_fit import Fit
+from gpuctl.capacity.fit.job_fit import Fit
 from properties.scale import at_least
 from support.fit_parts import GPU
 from support.fit_submissions import YIELDING, submission

@@ -11,7 +11,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.kube.configuration import open_session
 from support.fit_trials import MERGE_PATCH
 from support.hasty_scheduler import scheduler_alone

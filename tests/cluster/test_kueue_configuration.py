@@ -9,7 +9,7 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.kube.configuration import open_session
 from support.cluster_tools import Object, Place
 from support.queue_worlds import queue_job

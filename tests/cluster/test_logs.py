@@ -15,9 +15,9 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Request, cut_stream, meanwhile, nth, on
 from gpuctl.kube.configuration import open_session
-from gpuctl.reading.log_parsing import instant
-from gpuctl.reading.log_streams import ContainerLog, LogOptions
-from gpuctl.reading.log_tail import LogTail, TailEnded
+from gpuctl.reading.logs.log_parsing import instant
+from gpuctl.reading.logs.log_streams import ContainerLog, LogOptions
+from gpuctl.reading.logs.log_tail import LogTail, TailEnded
 from support.cluster_tools import Place, inference, notebook, training
 from support.command import Start
 

@@ -16,8 +16,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools import world
-from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.quota_charges import (
+from gpuctl.capacity.admission.quota_charges import (
     ChargedObjects,
     charged_objects,
     charges,
@@ -26,6 +25,7 @@ from gpuctl.capacity.quota_charges import (
     shortfalls,
     unspecified,
 )
+from gpuctl.capacity.snapshot.pod_requests import Amounts, amounts
 from gpuctl.kube.api_errors import is_quota_refusal
 from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.objects.pod_templates import replicas

@@ -24,15 +24,15 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, labels_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.reading.inventory import Inventory
-from gpuctl.reading.job_facts import job_facts
-from gpuctl.reading.job_objects import group_by_job
-from gpuctl.reading.job_rows import platform_keys, rows_of_jobs
-from gpuctl.reading.namespace_rows import NamespaceLists, read_namespaces
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import read_nodes
-from gpuctl.reading.pool_rows import read_pools
-from gpuctl.reading.quota_rows import read_quotas
+from gpuctl.reading.jobs.job_facts import job_facts
+from gpuctl.reading.jobs.job_objects import group_by_job
+from gpuctl.reading.jobs.job_rows import platform_keys, rows_of_jobs
+from gpuctl.reading.nodes.inventory import Inventory
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import read_nodes
+from gpuctl.reading.nodes.pool_rows import read_pools
+from gpuctl.reading.queues.namespace_rows import NamespaceLists, read_namespaces
+from gpuctl.reading.queues.quota_rows import read_quotas
 from gpuctl_server.mirror.job_board import ListedJob, job_id
 from gpuctl_server.mirror.progress import _logging_pod
 from gpuctl_server.mirror.trimming import Trimmer, malformed_reason

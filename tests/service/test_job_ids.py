@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.job_ids import name_in_id
-from gpuctl.reading.job_objects import Identity, Job, job_id
+from gpuctl.reading.jobs.job_ids import name_in_id
+from gpuctl.reading.jobs.job_objects import Identity, Job, job_id
 from support.cluster_tools import inference, outcome, training
 from support.documents_sent import sent
 from support.remote import Remote

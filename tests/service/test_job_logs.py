@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gpuctl.reading.log_parsing import instant
+from gpuctl.reading.logs.log_parsing import instant
 from support.cluster_tools import Place, inference, training
 from support.served import Served
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 
 Object = dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.kueue_configuration import configuration_entry
-from gpuctl.capacity.kueue_entries import workload_entry
-from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.kueue.kueue_configuration import configuration_entry
+from gpuctl.capacity.snapshot.kueue_entries import workload_entry
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from support.queue_worlds import GPU, QueueTrial, queue_job
 
 Object = dict[str, Any]

@@ -6,14 +6,14 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuctl.capacity.kueue_entries import (
+from gpuctl.capacity.snapshot.kueue_entries import (
     cluster_queue_entry,
     cohort_entry,
     flavor_entry,
     local_queue_entry,
     queue_priority_entry,
 )
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 
 Object = dict[str, Any]
 API = "kueue.x-k8s.io/v1beta2"

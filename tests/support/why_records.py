@@ -13,15 +13,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
-from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.job_objects import Identity, Job
-from gpuctl.reading.queue_position import KueueLists
+from gpuctl.reading.jobs.job_lookup import find_job
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.queues.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence, gather
 
 RECORDED = Path(__file__).parents[1] / "unit" / "recorded-why"

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.rerun_plan import NotRerunnable, plan_rerun
-from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.language.settings import Settings
 from gpuctl.objects.array_jobs import count_indexes, other_indexes
 from gpuctl.objects.hashed_names import spec_digest
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, records
 from gpuctl.objects.pod_templates import pods_left
-from gpuctl.reading.job_objects import Identity, Job, missing_pods
-from gpuctl.reading.job_rows import job_row, platform_keys
+from gpuctl.reading.jobs.job_objects import Identity, Job, missing_pods
+from gpuctl.reading.jobs.job_rows import job_row, platform_keys
 from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]

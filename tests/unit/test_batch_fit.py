@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpuctl.apply.plan.batch_fit import BatchFit
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Key
 
 GPU = "nvidia.com/gpu"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.device_entries import resource_claim_template_entry
+from gpuctl.capacity.snapshot.device_entries import resource_claim_template_entry
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.claim_templates import _gpus
-from gpuctl.reading.job_facts import job_facts
-from gpuctl.reading.job_objects import Identity, Job
-from gpuctl.reading.job_rows import job_row, missing_row, platform_keys, pod_row
+from gpuctl.reading.jobs.job_facts import job_facts
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_rows import job_row, missing_row, platform_keys, pod_row
+from gpuctl.reading.nodes.claim_templates import _gpus
 
 Object = dict[str, Any]
 SETTINGS = Settings()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.cohorts import FlavorResource, requested_amounts
-from gpuctl.capacity.queue_quota import live_quota_trees
+from gpuctl.capacity.kueue.cohorts import FlavorResource, requested_amounts
+from gpuctl.capacity.kueue.queue_quota import live_quota_trees
 
 GPU = "nvidia.com/gpu"
 SLOT = FlavorResource("a100", GPU)

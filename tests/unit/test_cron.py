@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gpuctl.objects.cron import CronProblem, parse_cron
-from gpuctl.reading.cron_times import next_time
+from gpuctl.reading.jobs.cron_times import next_time
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.objects.elastic_jobs import MIN_PARALLELISM, with_nodes
 from support.fit_objects import cluster, job, node, running
 from support.queue_cases import judged, queue, snapshot, workload, world

@@ -11,9 +11,9 @@ import pytest
 from gpuctl import __main__ as program
 from gpuctl.cli import main as command_line
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.describe_job import merge_repeated
-from gpuctl.reading.event_rows import of_job
-from gpuctl.reading.job_objects import Identity, Job, add_refusals
+from gpuctl.reading.jobs.describe_job import merge_repeated
+from gpuctl.reading.jobs.event_rows import of_job
+from gpuctl.reading.jobs.job_objects import Identity, Job, add_refusals
 
 Object = dict[str, Any]
 

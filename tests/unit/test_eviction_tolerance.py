@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.eviction_tolerance import NO_LIMIT, UNKNOWN, UNLIMITED, EvictionTolerance, workload_tolerance
-from gpuctl.capacity.snapshot_entries import job_entry, job_set_entry
+from gpuctl.capacity.snapshot.eviction_tolerance import (
+    NO_LIMIT,
+    UNKNOWN,
+    UNLIMITED,
+    EvictionTolerance,
+    workload_tolerance,
+)
+from gpuctl.capacity.snapshot.snapshot_entries import job_entry, job_set_entry
 from support.fit_objects import job
 
 Object = dict[str, Any]

@@ -13,12 +13,12 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.cluster_state import initial_state
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.placement import _departures
-from gpuctl.capacity.pod_claims import csi_volumes
-from gpuctl.capacity.snapshot_document import DamagedSnapshot, Snapshot, load, render
-from gpuctl.capacity.snapshot_entries import custom_resource_entry, is_seen_by_scheduler, pod_entry
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.scheduler.cluster_state import initial_state
+from gpuctl.capacity.scheduler.placement import _departures
+from gpuctl.capacity.scheduler.pod_claims import csi_volumes
+from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_entries import custom_resource_entry, is_seen_by_scheduler, pod_entry
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure

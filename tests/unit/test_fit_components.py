@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity import job_fit as fit_module
-from gpuctl.capacity.components import Component, components
-from gpuctl.capacity.demand import model_demands
-from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.suitable_nodes import SuitableNodes
+from gpuctl.capacity.fit import job_fit as fit_module
+from gpuctl.capacity.fit.components import Component, components
+from gpuctl.capacity.fit.job_fit import fit
+from gpuctl.capacity.pods.demand import model_demands
+from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.fit_objects import REQUIRED, apart, cluster, job, node, running, service_of, waiting
 
 Object = dict[str, Any]

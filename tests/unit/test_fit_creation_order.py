@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.capacity.job_fit import fit
+from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.objects.api_resources import key_of
 from support.fit_objects import CLASSES, cluster, job, node, running
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from support.fit_objects import (
     GPU,
     GPU_CLASS,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_entries import job_entry, pod_entry
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.snapshot_entries import job_entry, pod_entry
 from gpuctl.cli.output.fit_lines import fit_lines
 from gpuctl.objects.api_resources import QUEUE_LABEL
 from support.fit_objects import cluster, job, node, running, waiting

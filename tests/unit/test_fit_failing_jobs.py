@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import key_of
 from support.fit_objects import CLASSES, cluster, job, node, running, waiting
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.cli.output.fit_lines import fit_lines
 from support.fit_objects import CLASSES, GPU, apart, cluster, job, node, running, service_of
 

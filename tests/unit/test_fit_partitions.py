@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.device_entries import resource_claim_template_entry, resource_slice_entry
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.device_entries import resource_claim_template_entry, resource_slice_entry
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from support.device_nodes import divisible_slices
 from support.fit_objects import claim_template, cluster, exactly, job, node, running
 

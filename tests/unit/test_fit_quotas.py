@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.demand import model_demands
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.quota_admission import quota_admissions
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.pods.demand import model_demands
+from gpuctl.capacity.pods.quota_admission import quota_admissions
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]

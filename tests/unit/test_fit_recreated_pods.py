@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.snapshot_entries import pod_entry
+from gpuctl.capacity.fit.job_fit import fit
+from gpuctl.capacity.snapshot.snapshot_entries import pod_entry
 from support.fit_objects import GPU, cluster, job, node, running
 
 Object = dict[str, Any]

@@ -8,19 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity import (
-    components,
-    demand,
-    incoming_pods,
-    placement,
-    preemption,
-    scheduler_model,
-    scheduling,
-    simulation,
-)
-from gpuctl.capacity import job_fit as fit_module
-from gpuctl.capacity import pod_admission as admission
-from gpuctl.capacity import pod_requests as requests
+from gpuctl.capacity.admission import pod_admission as admission
+from gpuctl.capacity.fit import components, simulation
+from gpuctl.capacity.fit import job_fit as fit_module
+from gpuctl.capacity.pods import demand, incoming_pods
+from gpuctl.capacity.scheduler import placement, preemption, scheduler_model, scheduling
+from gpuctl.capacity.snapshot import pod_requests as requests
 from support.fit_parts import CARD, GPU, MISSING
 from support.fit_records import trials_of
 from support.fit_trials import Trial, disagreements

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.capacity.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
-from gpuctl.capacity.scoring import (
+from gpuctl.capacity.scheduler.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
+from gpuctl.capacity.scheduler.scoring import (
     NodeRanks,
     avoided_taints,
     balance_score,

@@ -10,8 +10,8 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.capacity.snapshot_document import Snapshot, render
-from gpuctl.capacity.suggestions import RequestedResources, candidates
+from gpuctl.capacity.fit.suggestions import RequestedResources, candidates
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
 from gpuctl.cli.main import cli
 from gpuctl.usecases.fit_suggestions import _first
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import load, render
-from gpuctl.capacity.snapshot_entries import claim_entry, volume_entry
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.snapshot_document import load, render
+from gpuctl.capacity.snapshot.snapshot_entries import claim_entry, volume_entry
 from support.fit_objects import cluster, job, node, running
 
 Object = dict[str, Any]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.evictions import evicted_jobs
-from gpuctl.capacity.scheduler_model import PlacedPod
-from gpuctl.capacity.snapshot_document import Snapshot, render
-from gpuctl.capacity.verdicts import Victim
+from gpuctl.capacity.fit.verdicts import Victim
+from gpuctl.capacity.scheduler.scheduler_model import PlacedPod
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from support.repositories import Outcome, Repository, pool, quota, service, training

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl.capacity.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
 from support.repositories import Repository, pool, quota, service, training
 
 A = "gpu-type: A100-80G, gpu-count: 8"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
-from gpuctl.reading.job_lookup import workload_of
-from gpuctl.reading.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_lookup import workload_of
+from gpuctl.reading.jobs.job_objects import Identity, Job
 
 
 def pod(called: str, **owner: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.capacity.fit.waiting_fit import fit_waiting
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.queue_cases import configured, job, judged, queue, snapshot, verdict, workload, world
 
 FITS, UNKNOWN = ("fits", True), ("unknown", False)

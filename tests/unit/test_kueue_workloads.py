@@ -7,7 +7,7 @@ from typing import Any
 from gpuctl.kube.kueue import workload_of
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.queue_position import claim_of
+from gpuctl.reading.queues.queue_position import claim_of
 
 JOB = {"kind": "Job", "metadata": {"name": "train", "uid": "job"}}
 

@@ -8,9 +8,9 @@ import pytest
 
 import gpuctl
 from gpuctl.apply.state.server_defaults import without_defaults
-from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.partial_starts import held_while_waiting
-from gpuctl.capacity.quota_charges import charged_objects
+from gpuctl.capacity.admission.quota_charges import charged_objects
+from gpuctl.capacity.fit.job_fit import fit
+from gpuctl.capacity.fit.partial_starts import held_while_waiting
 from gpuctl.objects.label_names import GROUP_INDEX, MANAGED_BY, SET_NAME
 from gpuctl.objects.pod_templates import pod_templates, replicas, short_path
 from gpuctl.objects.workload_state import pods_of_each

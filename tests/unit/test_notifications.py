@@ -21,7 +21,7 @@ from gpuctl.language.notify_block import Channel, parse_notify
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
-from gpuctl.reading.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why.finding import Finding
 from gpuctl.usecases import webhook_request
 from gpuctl_server.notifications.job_events import SETTLING, JobEvent, job_events

@@ -12,16 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.pod_requests import (
-    amounts,
-    container_limits,
-    container_requests,
-    has_pod_resources,
-    is_best_effort,
-    pod_limits,
-    pod_requests,
-)
-from gpuctl.capacity.quota_charges import (
+from gpuctl.capacity.admission.quota_charges import (
     ChargedObjects,
     Shortfall,
     Unspecified,
@@ -32,6 +23,15 @@ from gpuctl.capacity.quota_charges import (
     parse_unspecified,
     shortfalls,
     unspecified,
+)
+from gpuctl.capacity.snapshot.pod_requests import (
+    amounts,
+    container_limits,
+    container_requests,
+    has_pod_resources,
+    is_best_effort,
+    pod_limits,
+    pod_requests,
 )
 from gpuctl.kube.api_errors import is_quota_refusal
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas

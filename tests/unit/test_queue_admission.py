@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
-from gpuctl.capacity.job_fit import fit
-from gpuctl.capacity.kueue_configuration import configuration_entry
-from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.capacity.fit.job_fit import fit
+from gpuctl.capacity.fit.waiting_fit import fit_waiting
+from gpuctl.capacity.kueue.kueue_configuration import configuration_entry
 from gpuctl.objects.api_resources import key_of
 from support.queue_cases import configured, flavor, job, judged, pod_of, queue, snapshot, verdict, workload, world
 from support.queue_worlds import GPU, queue_job, queue_trial

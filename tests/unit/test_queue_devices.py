@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.job_fit import Fit
-from gpuctl.capacity.kueue_configuration import configuration_entry, kueue_configuration
-from gpuctl.capacity.kueue_devices import CountedDevices, KueueDevices
-from gpuctl.capacity.kueue_entries import workload_entry
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.capacity.fit.job_fit import Fit
+from gpuctl.capacity.fit.waiting_fit import fit_waiting
+from gpuctl.capacity.kueue.kueue_configuration import configuration_entry, kueue_configuration
+from gpuctl.capacity.kueue.kueue_devices import CountedDevices, KueueDevices
+from gpuctl.capacity.snapshot.kueue_entries import workload_entry
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.queue_cases import configured, job, judged, queue, snapshot, verdict, workload, world
 from support.queue_worlds import GPU
 

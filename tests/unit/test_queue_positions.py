@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.kueue_entries import cluster_queue_entry
-from gpuctl.capacity.queue_messages import QueuePath, flavor_headroom, never_admitted_message, waiting_message
-from gpuctl.capacity.queue_quota import quota_trees
-from gpuctl.capacity.queue_state import PodSet, QueuedJob, QueueState, build_queue_state
+from gpuctl.capacity.kueue.queue_messages import QueuePath, flavor_headroom, never_admitted_message, waiting_message
+from gpuctl.capacity.kueue.queue_quota import quota_trees
+from gpuctl.capacity.kueue.queue_state import PodSet, QueuedJob, QueueState, build_queue_state
+from gpuctl.capacity.snapshot.kueue_entries import cluster_queue_entry
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.job_objects import Identity, Job
-from gpuctl.reading.queue_position import KueueLists
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.queues.queue_position import KueueLists
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import Finding

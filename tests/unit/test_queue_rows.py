@@ -7,9 +7,9 @@ from typing import Any
 from gpuctl.api.queue_answers import QueueDetail
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.queue_position import KueueLists
-from gpuctl.reading.queue_rows import read_queues
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.queues.queue_position import KueueLists
+from gpuctl.reading.queues.queue_rows import read_queues
 from gpuctl_server.mirror.trimming import Trimmer
 
 GPU = "nvidia.com/gpu"

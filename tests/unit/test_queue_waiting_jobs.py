@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.cohorts import requested_amounts
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.capacity.fit.waiting_fit import fit_waiting
+from gpuctl.capacity.kueue.cohorts import requested_amounts
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.queue_cases import flavor, job, judged, queue, snapshot, verdict, workload, world
 from support.queue_worlds import GPU
 

@@ -20,14 +20,14 @@ from gpuctl.kube.not_found import no_such, suggestion
 from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.inventory import Inventory
-from gpuctl.reading.label_rows import gpu_types, labels_with
-from gpuctl.reading.node_devices import count_gpu_devices
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import NodeDetails, read_nodes, status_of
-from gpuctl.reading.pool_rows import read_pools
-from gpuctl.reading.quota_rows import read_quotas, select_quotas
-from gpuctl.reading.registered_cards import registered_cards
+from gpuctl.reading.nodes.inventory import Inventory
+from gpuctl.reading.nodes.label_rows import gpu_types, labels_with
+from gpuctl.reading.nodes.node_devices import count_gpu_devices
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import NodeDetails, read_nodes, status_of
+from gpuctl.reading.nodes.pool_rows import read_pools
+from gpuctl.reading.nodes.registered_cards import registered_cards
+from gpuctl.reading.queues.quota_rows import read_quotas, select_quotas
 from support.device_nodes import divisible_slices
 
 SETTINGS = Settings()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.capacity.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
 from gpuctl.cli.overview import COMMANDS
 from gpuctl.language.kinds import KINDS
 from support.pages import ROOT, assert_output, blocks, prose, read, rows

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from control_plane.releases import releases
-from gpuctl.capacity.job_fit import Fit
-from gpuctl.capacity.verdicts import STARTS, VERDICTS
+from gpuctl.capacity.fit.job_fit import Fit
+from gpuctl.capacity.fit.verdicts import STARTS, VERDICTS
 from support.fit_records import RECORDED, SETS, queues_of, trials_of
 from support.fit_trials import disagreements
 

@@ -20,7 +20,7 @@ import yaml
 from make_release import Release, ReleaseError, check_version
 from set_version import NAMED, texts, with_version
 
-from gpuctl.capacity.snapshot_document import render as render_snapshot
+from gpuctl.capacity.snapshot.snapshot_document import render as render_snapshot
 from gpuctl.cli.main import cli
 from gpuctl.release import __version__
 from support.actionlint import run_actionlint

@@ -8,14 +8,14 @@ import pytest
 
 import gpuctl
 from gpuctl.backend.lift import lift
-from gpuctl.capacity.job_fit import Fit, fit
+from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.reading.job_facts import job_facts
-from gpuctl.reading.job_objects import Identity, Job
-from gpuctl.reading.job_rows import JobFilter, JobTableRow, job_row, missing_row, platform_keys
+from gpuctl.reading.jobs.job_facts import job_facts
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow, job_row, missing_row, platform_keys
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.http_problems import Problem

@@ -6,10 +6,17 @@ import random
 
 import pytest
 
-from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.cluster_state import PodGroup
-from gpuctl.capacity.scheduler_model import HOST_NAME, AffinityTerm, IncomingPod, NodeInfo, PlacedPod, SchedulableNode
-from gpuctl.capacity.simulation import SchedulerRun
+from gpuctl.capacity.fit.simulation import SchedulerRun
+from gpuctl.capacity.pods.cluster_model import ClusterModel
+from gpuctl.capacity.scheduler.cluster_state import PodGroup
+from gpuctl.capacity.scheduler.scheduler_model import (
+    HOST_NAME,
+    AffinityTerm,
+    IncomingPod,
+    NodeInfo,
+    PlacedPod,
+    SchedulableNode,
+)
 
 GPU = "nvidia.com/gpu"
 

@@ -8,15 +8,15 @@ import pytest
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.scheduled_run_plan import NotSchedulable, note_unfinished_runs, plan_run
-from gpuctl.capacity.demand import owns
-from gpuctl.capacity.job_fit import fit
+from gpuctl.capacity.fit.job_fit import fit
+from gpuctl.capacity.pods.demand import owns
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import run_of, with_runs
 from gpuctl.objects.workload_state import pods_of_each
-from gpuctl.reading.job_objects import group_by_job
-from gpuctl.reading.job_rows import platform_keys, rows_of_jobs
+from gpuctl.reading.jobs.job_objects import group_by_job
+from gpuctl.reading.jobs.job_rows import platform_keys, rows_of_jobs
 from support.fit_objects import cluster, job, node
 
 Object = dict[str, Any]

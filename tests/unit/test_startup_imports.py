@@ -46,10 +46,10 @@ def test_reading_modules_load_no_models() -> None:
         *(
             "gpuctl.kube.configuration",
             "gpuctl.kube.connection",
-            "gpuctl.reading.job_lookup",
-            "gpuctl.reading.job_rows",
+            "gpuctl.reading.jobs.job_lookup",
+            "gpuctl.reading.jobs.job_rows",
         ),
-        *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
+        *("gpuctl.reading.nodes.inventory", "gpuctl.reading.nodes.node_rows", "gpuctl.reading.nodes.pool_rows"),
     ]
     assert loaded_by(f"import {', '.join(modules)}").isdisjoint(MODELS)
 

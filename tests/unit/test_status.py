@@ -8,7 +8,7 @@ import pytest
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.status import PHASES, Status, job_status, pod_status, ready_containers
+from gpuctl.reading.jobs.status import PHASES, Status, job_status, pod_status, ready_containers
 
 KEYS = records(Settings())
 Object = dict[str, Any]

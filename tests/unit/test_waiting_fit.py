@@ -8,8 +8,8 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from gpuctl.capacity.snapshot_document import Snapshot, load, render
-from gpuctl.capacity.waiting_fit import fit_waiting
+from gpuctl.capacity.fit.waiting_fit import fit_waiting
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from gpuctl.cli.main import cli
 
 Object = dict[str, Any]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.demand import model_demands
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.pods.demand import model_demands
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.settings import Settings
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.queue_position import KueueLists
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.queues.queue_position import KueueLists
 from gpuctl.reading.why import pending_pods
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain

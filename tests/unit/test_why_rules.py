@@ -17,8 +17,8 @@ from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
-from gpuctl.reading.event_rows import of_job
-from gpuctl.reading.job_objects import Identity, Job
+from gpuctl.reading.jobs.event_rows import of_job
+from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.containers import failed_image, registry_of
 from gpuctl.reading.why.evidence import Evidence

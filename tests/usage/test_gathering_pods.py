@@ -348,7 +348,7 @@ def test_time_sliced_pod_holds_a_share_of_a_card() -> None:
     ],
 )
 def test_share_of_cores_or_of_memory_percentage(sharing: str, asked: dict[str, int], expected: float) -> None:
-    from gpuctl.capacity.pod_requests import amounts
+    from gpuctl.capacity.snapshot.pod_requests import amounts
     from gpuctl.language.platform_document import PlatformDocument
 
     weights = GpuWeights(Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))

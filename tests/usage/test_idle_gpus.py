@@ -11,9 +11,9 @@ import pytest
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.job_objects import Identity, Job
-from gpuctl.reading.pausable_jobs import pausable_jobs
-from gpuctl.reading.price_list import PriceList, cost
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
+from gpuctl.reading.usage.price_list import PriceList, cost
 from gpuctl_usage.answers.snapshot_answers import latest_utilization
 from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads, waste
 from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey

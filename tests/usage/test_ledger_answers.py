@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from gpuctl.reading.gpu_time import ledger_line
+from gpuctl.reading.usage.gpu_time import ledger_line
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging

@@ -354,9 +354,9 @@ def test_report_without_the_default_label(report: Report, tmp_path: Path) -> Non
 def test_hostile_values_are_escaped(database: Path) -> None:
     """Markdown and HTML escape a value that any user may have written into an annotation."""
     from gpuctl.cli.output.usage_report import report_markdown, report_page
-    from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
-    from gpuctl.reading.month_report import MonthReport
-    from gpuctl.reading.usage_records import GroupUse
+    from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
+    from gpuctl.reading.usage.month_report import MonthReport
+    from gpuctl.reading.usage.usage_records import GroupUse
 
     use = GpuTime(3600, 1800, 1800, 0, 7200, 3600, 0)
     names = [
@@ -545,9 +545,9 @@ def test_translations_have_the_same_placeholders() -> None:
 @pytest.mark.parametrize("output", ["markdown", "html"])
 def test_rare_notes_in_chinese(output: str) -> None:
     """An open ledger, days that are not drawn, no prices, no capacity."""
-    from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
-    from gpuctl.reading.month_report import MonthReport
-    from gpuctl.reading.usage_records import GroupUse
+    from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
+    from gpuctl.reading.usage.month_report import MonthReport
+    from gpuctl.reading.usage.usage_records import GroupUse
 
     use = GpuTime(3600, 0, 0, 3600, None, None, None)
     groups = [GroupUse(GpuHolder("1", "1", "1", "1"), GpuTime(9000, 0, 0, 9000, None, None, None))]

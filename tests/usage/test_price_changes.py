@@ -17,7 +17,7 @@ from sqlalchemy import delete, select
 
 from gpuctl.cli.main import run
 from gpuctl.language.usage_block import UsagePrices
-from gpuctl.reading.price_list import PriceList, price_list
+from gpuctl.reading.usage.price_list import PriceList, price_list
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger

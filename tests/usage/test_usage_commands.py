@@ -17,8 +17,8 @@ from gpuctl.cli.main import run
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
-from gpuctl.reading.month_report import round_to_sum
-from gpuctl.reading.usage_records import UsageRange
+from gpuctl.reading.usage.month_report import round_to_sum
+from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.usage_database import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.steps import StepUnit
@@ -408,7 +408,7 @@ def test_rounded_parts_add_up(amounts: list[float], units: list[int]) -> None:
 
 def test_untrusted_names_are_escaped_and_cut() -> None:
     """Terminal control characters in names are escaped, and names are cut."""
-    from gpuctl.reading.gpu_time import InvalidLedger, ledger_line
+    from gpuctl.reading.usage.gpu_time import InvalidLedger, ledger_line
 
     row: dict[str, Any] = {
         "time": "2026-10-30T00:00:00Z",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from gpuctl.acts.pausing import PauseResult
 from gpuctl.api.base_models import ApiModel
-from gpuctl.reading.job_objects import Job, job_id
+from gpuctl.reading.jobs.job_objects import Job, job_id
 
 
 class PausedJobAnswer(ApiModel):

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
-from gpuctl.capacity.shortage import pods_differ
-from gpuctl.capacity.suggestions import FieldChange, JobName, Suggestion
-from gpuctl.capacity.verdicts import LACKING, STARTS, Fit, Opening, with_unit_names
+from gpuctl.capacity.fit.shortage import pods_differ
+from gpuctl.capacity.fit.suggestions import FieldChange, JobName, Suggestion
+from gpuctl.capacity.fit.verdicts import LACKING, STARTS, Fit, Opening, with_unit_names
 
 
 class FitVictim(ApiModel):

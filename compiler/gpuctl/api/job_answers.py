@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any
 
-from gpuctl.reading.log_parsing import LogLine
-from gpuctl.reading.log_streams import LogProblem
+from gpuctl.reading.logs.log_parsing import LogLine
+from gpuctl.reading.logs.log_streams import LogProblem
 
 
 def log_line(pod: str, container: str, line: LogLine) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from gpuctl.language.masking import masked
 from gpuctl.language.notify_block import parse_notify
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.scheduled_jobs import is_scheduled
-from gpuctl.reading.describe_job import JobDetail, JobHistory, RepeatedEvent
-from gpuctl.reading.job_facts import JobFacts
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.schedule_status import end_time, run_phase, run_times
-from gpuctl.reading.timeline import Stage
+from gpuctl.reading.jobs.describe_job import JobDetail, JobHistory, RepeatedEvent
+from gpuctl.reading.jobs.job_facts import JobFacts
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.schedule_status import end_time, run_phase, run_times
+from gpuctl.reading.jobs.timeline import Stage
 
 
 class JobResources(SharedModel):

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
-from gpuctl.reading.job_rows import JobTableRow
+from gpuctl.reading.jobs.job_rows import JobTableRow
 
 
 class JobRow(SharedModel):

@@ -10,7 +10,7 @@ from pydantic import Field
 from gpuctl.api.base_models import SharedModel
 from gpuctl.api.node_answers import HoldingPod
 from gpuctl.api.quota_answers import Quota
-from gpuctl.reading.namespace_rows import NamespaceRow
+from gpuctl.reading.queues.namespace_rows import NamespaceRow
 
 QuotaForm = TypeVar("QuotaForm")
 """A quota: its name, or the quota itself."""

@@ -12,9 +12,9 @@ from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed, number
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.quantities import format_amount
-from gpuctl.reading.label_rows import GpuType
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import GpuStatus, NodeDetails, NodeStatus
+from gpuctl.reading.nodes.label_rows import GpuType
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import GpuStatus, NodeDetails, NodeStatus
 
 
 class HoldingPod(ApiModel):

@@ -11,8 +11,8 @@ from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair, Labels
-from gpuctl.reading.label_rows import LabelRow
-from gpuctl.reading.node_rows import NodeDetails
+from gpuctl.reading.nodes.label_rows import LabelRow
+from gpuctl.reading.nodes.node_rows import NodeDetails
 
 MOST_NODES = 500
 """Maximum number of nodes in one request."""

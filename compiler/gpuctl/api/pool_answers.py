@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import Holder, HoldingPod, JobOnNodes
-from gpuctl.reading.pool_rows import PoolState, PoolStatus
+from gpuctl.reading.nodes.pool_rows import PoolState, PoolStatus
 
 
 class PoolQuota(ApiModel):

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from gpuctl.api.base_models import Amount, SharedModel
 from gpuctl.objects.quantities import format_amount
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.queue_position import QueueClaim, QueueQuota
-from gpuctl.reading.queue_rows import LocalQueue, Queue, QueueRow
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.queues.queue_position import QueueClaim, QueueQuota
+from gpuctl.reading.queues.queue_rows import LocalQueue, Queue, QueueRow
 
 
 class QueueResource(SharedModel):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel, model_validator
 
 from gpuctl.api.base_models import Amount, SharedModel
-from gpuctl.reading.quota_rows import QuotaState, TotalAndUsed, limit_sums
+from gpuctl.reading.queues.quota_rows import QuotaState, TotalAndUsed, limit_sums
 
 
 class QuotaLimit(SharedModel):

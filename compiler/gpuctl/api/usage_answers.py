@@ -10,8 +10,15 @@ from typing import Any
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
-from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, GroupUse, IdleGpuReport, IdleHolder, UsageView
+from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
+from gpuctl.reading.usage.usage_records import (
+    CurrentHolder,
+    CurrentHolders,
+    GroupUse,
+    IdleGpuReport,
+    IdleHolder,
+    UsageView,
+)
 
 _HOUR = 3600
 _NOTHING, _NOBODY = GpuTime(), GpuHolder()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel, Body
-from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, WaitResult
+from gpuctl.reading.jobs.wait_until import LONGEST_WAIT, MOST_JOBS, WaitResult
 
 Condition = Literal["running", "ready", "done", "deleted", "started"]
 

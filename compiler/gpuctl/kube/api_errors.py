@@ -299,6 +299,6 @@ def is_quota_refusal(message: str) -> bool:
     """Return True if a request was refused because a quota is exceeded or its status is not computed yet.
 
     Such a request may succeed later. A pod that does not state an amount which the quota requires
-    (:func:`gpuctl.capacity.quota_charges.parse_unspecified`) is not such a case: the pod has to be changed.
+    (:func:`gpuctl.capacity.admission.quota_charges.parse_unspecified`) is not such a case: the pod has to be changed.
     """
     return re.search(_REFUSAL, message) is not None

@@ -13,17 +13,17 @@ from gpuctl.apply.plan.evictions import evicted_jobs
 from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob, rerun_trainings, stopped_jobs
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.backend.lowering_context import GitOps
-from gpuctl.capacity.demand import is_object_of
-from gpuctl.capacity.gpu_inventory import gpu_inventory
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.devices.gpu_inventory import gpu_inventory
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.pods.demand import is_object_of
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.hashed_names import CHANGEABLE, spec_digest
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.queue_changes import queue_changes, with_changed_queues
+from gpuctl.reading.queues.queue_changes import queue_changes, with_changed_queues
 
 _Workloads = dict[tuple[str, ...], Object]
 

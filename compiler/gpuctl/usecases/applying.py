@@ -26,7 +26,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
 from gpuctl.usecases.compiling import compile_for, report_left_out, reportable_diagnostics, request_of, set_options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from gpuctl.backend.lowering_context import GitOps
-from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage, asks_for_more
 from gpuctl.gitops.declared_state import DOES_NOT_FIT, declared_state_of, with_finished

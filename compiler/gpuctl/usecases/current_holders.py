@@ -8,8 +8,8 @@ from typing import Any
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, answered_number, answered_text, sum_gpu_times
-from gpuctl.reading.usage_records import CurrentHolder, CurrentHolders, UsageRange
+from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, answered_number, answered_text, sum_gpu_times
+from gpuctl.reading.usage.usage_records import CurrentHolder, CurrentHolders, UsageRange
 from gpuctl.usecases.usage_backends import UsageBackend
 
 _HOUR = 3600

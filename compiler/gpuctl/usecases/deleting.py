@@ -25,9 +25,9 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records, is_ours, records
-from gpuctl.reading.job_ids import name_in_id
-from gpuctl.reading.job_lookup import JobNotFound, find_job, workload_of
-from gpuctl.reading.job_objects import Identity
+from gpuctl.reading.jobs.job_ids import name_in_id
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job, workload_of
+from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.compiling import compile_for, report_left_out, reportable_diagnostics
 

@@ -24,8 +24,8 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.document_history import DocumentHistory, read_documents, to_minute
-from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.jobs.document_history import DocumentHistory, read_documents, to_minute
+from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.usecases.applying import DocumentRequest, apply_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.fit_with_queues import assumed_defaults
-from gpuctl.capacity.job_fit import Fit
-from gpuctl.capacity.job_fit import fit as fit_objects
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.suggestions import JobName, Suggestion
-from gpuctl.capacity.waiting_fit import fit_waiting as fit_pods
+from gpuctl.capacity.fit.fit_with_queues import assumed_defaults
+from gpuctl.capacity.fit.job_fit import Fit
+from gpuctl.capacity.fit.job_fit import fit as fit_objects
+from gpuctl.capacity.fit.suggestions import JobName, Suggestion
+from gpuctl.capacity.fit.waiting_fit import fit_waiting as fit_pods
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document_variant import PLAIN, Variant

@@ -7,12 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuctl.backend.canonical_form import canonical
-from gpuctl.capacity.gpu_inventory import gpu_inventory
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.pod_requests import amounts
-from gpuctl.capacity.scheduler_model import units
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.suggestions import (
+from gpuctl.capacity.devices.gpu_inventory import gpu_inventory
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.fit.suggestions import (
     Candidates,
     FieldChange,
     Fields,
@@ -21,7 +18,10 @@ from gpuctl.capacity.suggestions import (
     Suggestion,
     candidates,
 )
-from gpuctl.capacity.verdicts import LACKING, STARTS
+from gpuctl.capacity.fit.verdicts import LACKING, STARTS
+from gpuctl.capacity.scheduler.scheduler_model import units
+from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source

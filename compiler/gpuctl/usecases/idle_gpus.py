@@ -8,10 +8,10 @@ from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder, answered_number, answered_text
-from gpuctl.reading.job_objects import read_jobs_without_pods
-from gpuctl.reading.pausable_jobs import pausable_jobs
-from gpuctl.reading.usage_records import IdleGpuReport, IdleHolder, UsageRange
+from gpuctl.reading.jobs.job_objects import read_jobs_without_pods
+from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
+from gpuctl.reading.usage.gpu_time import GpuHolder, answered_number, answered_text
+from gpuctl.reading.usage.usage_records import IdleGpuReport, IdleHolder, UsageRange
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.usage_backends import UsageBackend
 

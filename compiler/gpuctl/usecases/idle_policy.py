@@ -21,8 +21,8 @@ from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.job_objects import Job, read_jobs_without_pods
-from gpuctl.reading.pausable_jobs import pausable_jobs
+from gpuctl.reading.jobs.job_objects import Job, read_jobs_without_pods
+from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
 from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, warned_at
 from gpuctl.usecases.notebook_policy import GpuUse, has_limits, notebooks_at_limits
 from gpuctl.usecases.read_context import ReadContext

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.log_follower import Item, LogFollower
-from gpuctl.reading.log_streams import (
+from gpuctl.reading.jobs.job_lookup import find_job
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.logs.log_follower import Item, LogFollower
+from gpuctl.reading.logs.log_streams import (
     LogBatch,
     LogOptions,
     LogProblem,

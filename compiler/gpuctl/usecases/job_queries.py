@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
-from gpuctl.reading import job_rows
-from gpuctl.reading.job_objects import Identity, Job, read_job_pages, read_jobs
-from gpuctl.reading.job_rows import JobFilter, JobTableRow
-from gpuctl.reading.node_devices import read_devices
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.row_changes import watch_rows
-from gpuctl.reading.status import pod_status
+from gpuctl.reading.jobs import job_rows
+from gpuctl.reading.jobs.job_objects import Identity, Job, read_job_pages, read_jobs
+from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
+from gpuctl.reading.jobs.row_changes import watch_rows
+from gpuctl.reading.jobs.status import pod_status
+from gpuctl.reading.nodes.node_devices import read_devices
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_jobs import gpu_use_of_service, pages_of_rows
 
 if TYPE_CHECKING:
-    from gpuctl.reading.document_history import DocumentHistory
-    from gpuctl.reading.wait_until import WaitResult
+    from gpuctl.reading.jobs.document_history import DocumentHistory
+    from gpuctl.reading.jobs.wait_until import WaitResult
 
 DEFAULT_WAIT = 300.0
 """Default time to wait for jobs, seconds; `done` has no limit, since a training may take any time."""
@@ -33,7 +33,7 @@ class JobQuery(NamedTuple):
     """A query for rows of `get jobs`: one per pod, or with ``by_job`` one per job.
 
     :param names: names of jobs or pods; () for all. For the other filters see
-        :class:`~gpuctl.reading.job_rows.JobFilter`.
+        :class:`~gpuctl.reading.jobs.job_rows.JobFilter`.
     :param selector: label selector as in kubectl.
     :param pods_only: leave out rows of jobs without pods.
     :param reasons: pending rows have the reason that `why` gives.
@@ -166,7 +166,7 @@ def _explained(
 def _batches(reader: ReadContext, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
     selector = query.label_selector(reader.settings)
     if query.names:
-        from gpuctl.reading.job_lookup import find_jobs
+        from gpuctl.reading.jobs.job_lookup import find_jobs
 
         return [find_jobs(reader.scope, query.names, reader.keys, selector)]
     if query.by_job or not in_pages:
@@ -252,10 +252,10 @@ def document_history(
 ) -> DocumentHistory:
     """Return the applied documents of a job by name or ``KIND/NAME``, also of a deleted job.
 
-    :param shows: see :func:`gpuctl.reading.document_history.read_documents`; a service applies its own rule.
+    :param shows: see :func:`gpuctl.reading.jobs.document_history.read_documents`; a service applies its own rule.
     :raises NoSuchJob: no history, or histories in several namespaces.
     """
-    from gpuctl.reading.document_history import read_documents
+    from gpuctl.reading.jobs.document_history import read_documents
     from gpuctl.usecases.service_history import history_of_service
 
     if reader.service is not None:
@@ -272,7 +272,7 @@ def wait_for_jobs(
 ) -> Iterator[WaitResult]:
     """Yield a result for each name as soon as its job is running, ``ready``, ``done`` or ``deleted``.
 
-    :param condition: one of :data:`gpuctl.reading.wait_until.CONDITIONS`.
+    :param condition: one of :data:`gpuctl.reading.jobs.wait_until.CONDITIONS`.
     :param timeout: seconds for all jobs together; None: :data:`DEFAULT_WAIT`, for ``done`` without limit.
     :param tell: called with the text of what is awaited.
     :raises JobNotFound: a name has no job, unless the condition is ``deleted``.
@@ -283,6 +283,6 @@ def wait_for_jobs(
 
         yield from wait_by_service(reader, names, condition, limit, tell)
         return
-    from gpuctl.reading.wait_until import wait_for
+    from gpuctl.reading.jobs.wait_until import wait_for
 
     yield from wait_for(reader.scope, names, condition, reader.keys, reader.settings, limit, tell)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.gpu_time import sum_gpu_times
-from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
+from gpuctl.reading.usage.gpu_time import sum_gpu_times
+from gpuctl.reading.usage.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.service_client import USAGE_NOT_CONFIGURED, ServiceRefusal
 from gpuctl.usecases.usage_backends import UsageBackend, is_refused
 from gpuctl.usecases.usage_views import HOUR, timeline

@@ -14,7 +14,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.companion_names import config_map_name
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.change_options import InvalidOptions
 
 

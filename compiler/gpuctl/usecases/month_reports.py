@@ -10,11 +10,11 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, sum_gpu_times
-from gpuctl.reading.month_report import MonthReport
-from gpuctl.reading.price_list import price_list
-from gpuctl.reading.usage_costs import GroupCost, GroupOf, group_costs, model_costs, total_costs
-from gpuctl.reading.usage_records import GroupUse, UsageRange
+from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, sum_gpu_times
+from gpuctl.reading.usage.month_report import MonthReport
+from gpuctl.reading.usage.price_list import price_list
+from gpuctl.reading.usage.usage_costs import GroupCost, GroupOf, group_costs, model_costs, total_costs
+from gpuctl.reading.usage.usage_records import GroupUse, UsageRange
 from gpuctl.usecases.usage_backends import UsageBackend
 from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
 

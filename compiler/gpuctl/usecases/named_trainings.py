@@ -17,8 +17,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.queueing import queue_of
-from gpuctl.reading.job_lookup import find_job, workload_of
-from gpuctl.reading.job_objects import Job
+from gpuctl.reading.jobs.job_lookup import find_job, workload_of
+from gpuctl.reading.jobs.job_objects import Job
 
 
 def rerun_jobs(

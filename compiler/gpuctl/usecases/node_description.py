@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpuctl.api.node_answers import NodeReport
 from gpuctl.kube.not_found import no_such
-from gpuctl.reading import inventory
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import read_nodes
+from gpuctl.reading.nodes import inventory
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import read_nodes
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_nodes import node_path
 

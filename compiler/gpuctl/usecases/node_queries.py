@@ -11,10 +11,10 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Key, Object
-from gpuctl.reading import inventory
-from gpuctl.reading.label_rows import GpuType, LabelRow, gpu_types, labels_with, node_labels
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import NodeDetails, read_nodes
+from gpuctl.reading.nodes import inventory
+from gpuctl.reading.nodes.label_rows import GpuType, LabelRow, gpu_types, labels_with, node_labels
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import NodeDetails, read_nodes
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_nodes import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuctl.acts import pausing
-from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import ACTIVITY_CONTAINER
@@ -20,9 +20,9 @@ from gpuctl.objects.durations import format_duration, rough_duration
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.notebook_limits import LimitSeconds, limits_of, start_of
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.notebook_limits import LimitSeconds, limits_of, start_of
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.usecases.idle_jobs import IdleJob, IdleVerdict, warned_at
 from gpuctl.usecases.read_context import ReadContext
 

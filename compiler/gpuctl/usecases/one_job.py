@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.reading.describe_job import JobDetail, JobHistory, read_job_detail, read_job_history
-from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.jobs.describe_job import JobDetail, JobHistory, read_job_detail, read_job_history
+from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.why.explanation import Explanation
 from gpuctl.reading.why.explanation import why as cause_of_job
 from gpuctl.usecases.read_context import ReadContext, open_context

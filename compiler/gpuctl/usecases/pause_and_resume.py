@@ -19,8 +19,8 @@ from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.scheduled_jobs import is_scheduled
-from gpuctl.reading.job_lookup import find_job, workload_of
-from gpuctl.reading.job_objects import Job
+from gpuctl.reading.jobs.job_lookup import find_job, workload_of
+from gpuctl.reading.jobs.job_objects import Job
 
 
 class PausedJob(NamedTuple):

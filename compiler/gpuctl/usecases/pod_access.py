@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.port_forwarding import forward_connection
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
-from gpuctl.reading.job_lookup import find_job
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.log_streams import select_container
-from gpuctl.reading.running_pod import running_pod
+from gpuctl.reading.jobs.job_lookup import find_job
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.running_pod import running_pod
+from gpuctl.reading.logs.log_streams import select_container
 from gpuctl.usecases.read_context import ReadContext
 
 _QUEUED = 128

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuctl.reading import inventory
-from gpuctl.reading.node_rows import NodeDetails
-from gpuctl.reading.pool_rows import PoolState, read_pools
+from gpuctl.reading.nodes import inventory
+from gpuctl.reading.nodes.node_rows import NodeDetails
+from gpuctl.reading.nodes.pool_rows import PoolState, read_pools
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_nodes import nodes_of_service, pool_names_of_service, pools_of_service
 

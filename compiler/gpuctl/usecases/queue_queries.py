@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from gpuctl.api.queue_answers import QueueDetail, QueueItem, QueueList
 from gpuctl.kube.not_found import no_such
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.queue_position import NO_LIMITS, ReaderLimits, read_kueue
-from gpuctl.reading.queue_rows import Queue, QueueRow, read_queues
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.queues.queue_position import NO_LIMITS, ReaderLimits, read_kueue
+from gpuctl.reading.queues.queue_rows import Queue, QueueRow, read_queues
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceClient
 from gpuctl.usecases.service_queues import queue_of_service, queues_of_service

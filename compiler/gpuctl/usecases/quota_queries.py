@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuctl.apply.plan import admin_deletion
-from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.hints import NAMED_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
-from gpuctl.reading.inventory import UNFINISHED
-from gpuctl.reading.namespace_rows import Namespace, NamespaceRow, namespace_names, read_contents, read_namespaces
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import PodOnNode, pod_on_node
-from gpuctl.reading.quota_rows import QuotaState, read_quotas, select_quotas
+from gpuctl.reading.nodes.inventory import UNFINISHED
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import PodOnNode, pod_on_node
+from gpuctl.reading.queues.namespace_rows import (
+    Namespace,
+    NamespaceRow,
+    namespace_names,
+    read_contents,
+    read_namespaces,
+)
+from gpuctl.reading.queues.quota_rows import QuotaState, read_quotas, select_quotas
 from gpuctl.usecases.read_context import ReadContext, check_names
 from gpuctl.usecases.service_client import ServiceRefusal
 from gpuctl.usecases.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service

@@ -8,7 +8,7 @@ from typing import Literal
 from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.reading.document_history import parsed_name
+from gpuctl.reading.jobs.document_history import parsed_name
 from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal

@@ -6,8 +6,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.job_lookup import job_not_found, select_job, several_pods, split_prefix
-from gpuctl.reading.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_lookup import job_not_found, select_job, several_pods, split_prefix
+from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.usecases.service_client import ServiceClient, pages
 from gpuctl.usecases.service_names import names_of_service
 
@@ -21,7 +21,7 @@ class ServiceJob(NamedTuple):
 
 
 def job_of_service(service: ServiceClient, scope: Scope, text: str) -> ServiceJob:
-    """Return the job that a text means, by the rules of :func:`gpuctl.reading.job_lookup.find_job`.
+    """Return the job that a text means, by the rules of :func:`gpuctl.reading.jobs.job_lookup.find_job`.
 
     :raises JobNotFound: no job or pod has the name.
     :raises NoSuchJob: several jobs have the name, or the job has another kind.

@@ -13,8 +13,8 @@ from gpuctl.apply.state.past_documents import Cause, PastDocument
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
-from gpuctl.reading.job_lookup import ambiguous_text
+from gpuctl.reading.jobs.document_history import DocumentHistory, HistoryRow, no_history, parsed_name
+from gpuctl.reading.jobs.job_lookup import ambiguous_text
 from gpuctl.usecases.service_client import ServiceClient, pages
 
 

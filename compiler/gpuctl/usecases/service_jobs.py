@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.job_objects import Identity
-from gpuctl.reading.job_rows import JobTableRow
-from gpuctl.reading.status import Status
+from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.job_rows import JobTableRow
+from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.service_client import ServiceClient
 
 _PAGE = 5000

@@ -17,10 +17,10 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.backoff import delay_after
 from gpuctl.kube.http_client import Reply, failure_text
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.log_follower import Notice
-from gpuctl.reading.log_parsing import LogLine
-from gpuctl.reading.log_streams import LogProblem
-from gpuctl.reading.log_tail import put_unless_stopped
+from gpuctl.reading.logs.log_follower import Notice
+from gpuctl.reading.logs.log_parsing import LogLine
+from gpuctl.reading.logs.log_streams import LogProblem
+from gpuctl.reading.logs.log_tail import put_unless_stopped
 from gpuctl.usecases.job_logs import LogQuery
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import OUTAGE_PATIENCE, ServiceClient, ServiceRefusal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpuctl.acts.node_labels import label_key_error
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.names import is_dns_subdomain
-from gpuctl.reading.label_rows import LabelRow
+from gpuctl.reading.nodes.label_rows import LabelRow
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal, pages
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import wait_running
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.backoff import jittered
-from gpuctl.reading.job_lookup import JobNotFound
-from gpuctl.reading.job_objects import Identity
-from gpuctl.reading.job_rows import JobTableRow
-from gpuctl.reading.row_changes import changed_rows
-from gpuctl.reading.status import Status
-from gpuctl.reading.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted
+from gpuctl.reading.jobs.job_lookup import JobNotFound
+from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.job_rows import JobTableRow
+from gpuctl.reading.jobs.row_changes import changed_rows
+from gpuctl.reading.jobs.status import Status
+from gpuctl.reading.jobs.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.service_client import OUTAGE_PATIENCE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service_find import ServiceJob, job_of_service
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 def wait_by_service(
     reader: ReadContext, names: Sequence[str], condition: str, timeout: float | None, tell: Callable[[str], None]
 ) -> Iterator[WaitResult]:
-    """Yield the result for each job, by the rules of :func:`gpuctl.reading.wait_until.wait_for`."""
+    """Yield the result for each job, by the rules of :func:`gpuctl.reading.jobs.wait_until.wait_for`."""
     assert reader.service is not None
     service, clock = reader.service, _Clock(timeout)
     waiting: dict[Identity, tuple[str, ServiceJob]] = {}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuctl.capacity.snapshot_document import DamagedSnapshot, Snapshot, load
+from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load
 from gpuctl.kube.api_errors import ClusterError
 
 

@@ -9,9 +9,9 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.language.settings import Settings
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.gpu_time import GpuHolder, InvalidLedger, LedgerLine, answered_text, ledger_line
-from gpuctl.reading.usage_costs import ModelUse
-from gpuctl.reading.usage_records import UsageRange
+from gpuctl.reading.usage.gpu_time import GpuHolder, InvalidLedger, LedgerLine, answered_text, ledger_line
+from gpuctl.reading.usage.usage_costs import ModelUse
+from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.service_client import IncompatibleVersions, ServiceClient, ServiceRefusal
 
 PAGE_SIZE = 1000
@@ -26,7 +26,7 @@ class UsageBackend(Protocol):
     def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
         """Return the usage of each group.
 
-        :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key``: the label or annotation.
+        :param level: one of :data:`~gpuctl.reading.usage.gpu_time.LEVELS`; ``key``: the label or annotation.
         :param value: only this group (for a workload its uid); "" for all.
         :param step: ``hour``, ``day``, ``week``, ``month``, or ``total`` for one row per group.
         """

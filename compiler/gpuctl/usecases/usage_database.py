@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from gpuctl.kube.api_errors import ConfigurationError, NotThere
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpu_time import LedgerLine, ledger_line
-from gpuctl.reading.price_list import price_list
-from gpuctl.reading.usage_costs import ModelUse
-from gpuctl.reading.usage_records import UsageRange
+from gpuctl.reading.usage.gpu_time import LedgerLine, ledger_line
+from gpuctl.reading.usage.price_list import price_list
+from gpuctl.reading.usage.usage_costs import ModelUse
+from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.usage_backends import PAGE_SIZE, model_use, rows_of_pages, usage_page
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery

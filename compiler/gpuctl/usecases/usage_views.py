@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, sum_gpu_times
-from gpuctl.reading.usage_records import GroupUse, UsageRange, UsageView
+from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, sum_gpu_times
+from gpuctl.reading.usage.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_backends import UsageBackend, is_refused
 
 HOUR = 3600

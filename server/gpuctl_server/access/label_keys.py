@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
 
 _OF_KUBERNETES = ("kubernetes.io", "k8s.io")
 """Domains whose labels the scheduler, controllers and volumes trust. Source: the admission plugin NodeRestriction."""

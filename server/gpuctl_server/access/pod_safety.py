@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.podsecurity import ENFORCE, forbidden
+from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl_server.server_settings import PodSecurityLevel

@@ -15,8 +15,8 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.reading.log_follower import Interruption, Notice, PodEnded
-from gpuctl.reading.log_streams import ContainerLog, LogBatch, LogProblem
+from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
+from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogProblem
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.read_context import context_of
 from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription

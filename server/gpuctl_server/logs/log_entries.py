@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from gpuctl.api.job_answers import log_event
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.log_parsing import LogLine, instant
-from gpuctl.reading.log_streams import ContainerLog
+from gpuctl.reading.logs.log_parsing import LogLine, instant
+from gpuctl.reading.logs.log_streams import ContainerLog
 
 LONGEST = 128 * 1024
 """Maximum size of a line that is sent in one piece, bytes."""

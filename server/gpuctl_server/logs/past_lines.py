@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.log_streams import ContainerLog, LogOptions, MergedLogs
+from gpuctl.reading.logs.log_streams import ContainerLog, LogOptions, MergedLogs
 from gpuctl_server.logs.follower import LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries, LogEntry, LogPosition
 

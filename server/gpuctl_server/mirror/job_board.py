@@ -16,7 +16,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.scheduled_jobs import is_part_of_job
-from gpuctl.reading.job_objects import (
+from gpuctl.reading.jobs.job_objects import (
     Identity,
     Job,
     add_prerequisites,
@@ -27,7 +27,7 @@ from gpuctl.reading.job_objects import (
     pod_specs,
     read_jobs,
 )
-from gpuctl.reading.job_rows import JobTableRow, job_row, platform_keys, with_claimed_gpus
+from gpuctl.reading.jobs.job_rows import JobTableRow, job_row, platform_keys, with_claimed_gpus
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored

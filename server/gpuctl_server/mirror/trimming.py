@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.log_streams import DEFAULT_CONTAINER
+from gpuctl.reading.logs.log_streams import DEFAULT_CONTAINER
 
 _METADATA = (
     "name",

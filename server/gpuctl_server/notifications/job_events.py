@@ -16,8 +16,8 @@ from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.sweep_ends import SweepEnds
 from gpuctl.objects.timestamps import seconds_of
 from gpuctl.objects.workload_state import end_state
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.status import DEPENDENCY_FAILED, Status
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.status import DEPENDENCY_FAILED, Status
 
 EventKind = Literal["done", "failed", "waiting"]
 SETTLING = 30.0

@@ -19,7 +19,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import is_run
-from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import finding_of
 from gpuctl.reading.why.finding import Finding
 from gpuctl.usecases.read_context import context_of

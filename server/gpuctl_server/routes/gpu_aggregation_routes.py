@@ -34,7 +34,7 @@ from gpuctl.api.usage_models import (
     WorkloadHour,
     WorkloadUsage,
 )
-from gpuctl.reading.price_list import price_list
+from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, usage_form

@@ -14,9 +14,9 @@ from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.spelling import nearest
-from gpuctl.reading.job_facts import read_facts
-from gpuctl.reading.job_rows import JobFilter, JobTableRow
-from gpuctl.reading.status import PHASES, WORDS, Status
+from gpuctl.reading.jobs.job_facts import read_facts
+from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
+from gpuctl.reading.jobs.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.content_negotiation import JSON

@@ -22,7 +22,7 @@ from gpuctl.api.node_label_answers import (
     SetLabel,
     label_list,
 )
-from gpuctl.reading.label_rows import labels_with, node_labels
+from gpuctl.reading.nodes.label_rows import labels_with, node_labels
 from gpuctl.usecases.label_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller

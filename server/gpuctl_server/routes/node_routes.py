@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query
 
 from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
-from gpuctl.reading.label_rows import gpu_types
-from gpuctl.reading.node_gpus import PlatformGpus
-from gpuctl.reading.node_rows import STATUSES
+from gpuctl.reading.nodes.label_rows import gpu_types
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import STATUSES
 from gpuctl.usecases.node_queries import NodeQuery
 from gpuctl_server import node_details
 from gpuctl_server.access.caller import Caller

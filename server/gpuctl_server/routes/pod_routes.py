@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 
 from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
 from gpuctl.objects.label_names import LABEL_MAX
-from gpuctl.reading.job_rows import JobTableRow
+from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from gpuctl.objects import label_names
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.price_list import PriceList, cost, sum_known
+from gpuctl.reading.usage.price_list import PriceList, cost, sum_known
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey

@@ -17,7 +17,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.device_drivers import WHOLE_CARDS
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.node_devices import device_texts, slice_resource
+from gpuctl.reading.nodes.node_devices import device_texts, slice_resource
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests, GpuWeights
 from gpuctl_usage.gathering.object_facts import PodFacts
 from gpuctl_usage.ttl_cache import TtlCache

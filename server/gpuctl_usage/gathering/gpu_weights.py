@@ -26,14 +26,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.queue_limits import queue_amounts
+from gpuctl.capacity.kueue.queue_limits import queue_amounts
+from gpuctl.capacity.snapshot.pod_requests import Amounts, amounts
 from gpuctl.language.gpu_cards import CARDS, CardShare
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.queue_names import TYPES
-from gpuctl.reading.node_gpus import UNKNOWN, PlatformGpus
-from gpuctl.reading.registered_cards import registered_memory
+from gpuctl.reading.nodes.node_gpus import UNKNOWN, PlatformGpus
+from gpuctl.reading.nodes.registered_cards import registered_memory
 
 GpuRequests = tuple[tuple[str, float], ...]
 """A pod's requests of GPU resources, and of resources that size its share of a card; empty if it has no GPU."""

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.capacity.snapshot.pod_requests import amounts, pod_requests
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.queue_names import cluster_queue_name
 from gpuctl.objects.timestamps import seconds_of
 from gpuctl.objects.workload_state import condition, find_condition, has_ended
-from gpuctl.reading.node_rows import status_of
+from gpuctl.reading.nodes.node_rows import status_of
 from gpuctl_usage.facts import CapacityState
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
 

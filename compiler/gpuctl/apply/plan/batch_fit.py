@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from gpuctl.capacity.job_fit import Fit, fit
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 
 _LASTS = 60.0

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from threading import Lock
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.capacity.device_entries import device_class_entry, resource_claim_template_entry
-from gpuctl.capacity.device_requests import charges_of_claims
-from gpuctl.capacity.quota_charges import DEVICES
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.admission.quota_charges import DEVICES
+from gpuctl.capacity.devices.device_requests import charges_of_claims
+from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_template_entry
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.capacity.job_fit import Fit
+from gpuctl.capacity.fit.job_fit import Fit
 from gpuctl.objects.api_resources import Key
 
 _QUEUES = "Kueue's queues"

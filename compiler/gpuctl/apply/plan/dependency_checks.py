@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.dry_run_pods import DryRunPod
 from gpuctl.apply.plan.plan import WRITING, Plan
-from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.capacity.snapshot.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, may_offer_extended_resource, serves_dra
 from gpuctl.kube.session import Session

@@ -11,15 +11,15 @@ from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
 from gpuctl.apply.plan.creation_order import creates_workload, sequential_groups
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.earliest_start_text import describe_opening
-from gpuctl.capacity.exhaustive_search import DEPENDS
-from gpuctl.capacity.fit_with_queues import assumed_defaults
-from gpuctl.capacity.job_fit import Fit, Victim, fit
-from gpuctl.capacity.partial_starts import describe_partial_start
-from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.shortage import format_units
-from gpuctl.capacity.snapshot_document import Snapshot
-from gpuctl.capacity.verdicts import STARTS
+from gpuctl.capacity.fit.earliest_start_text import describe_opening
+from gpuctl.capacity.fit.exhaustive_search import DEPENDS
+from gpuctl.capacity.fit.fit_with_queues import assumed_defaults
+from gpuctl.capacity.fit.job_fit import Fit, Victim, fit
+from gpuctl.capacity.fit.partial_starts import describe_partial_start
+from gpuctl.capacity.fit.verdicts import STARTS
+from gpuctl.capacity.scheduler.scheduler_model import format_units
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object

@@ -16,9 +16,9 @@ from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.canonical_form import canonical
 from gpuctl.backend.lowering_context import Lowered
-from gpuctl.capacity.demand import is_object_of, owns
-from gpuctl.capacity.pod_requests import amounts
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.pods.demand import is_object_of, owns
+from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, key_of

@@ -9,7 +9,7 @@ import yaml
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.pool_labels import in_pool
-from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session

@@ -8,7 +8,7 @@ from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, QuotaWaitOptions, add_quota_waits, add_refused_waits
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, charged_objects, shortfalls
+from gpuctl.capacity.admission.quota_charges import ChargedObjects, Shortfall, charged_objects, shortfalls
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.capacity.cohorts import reserved_quota
-from gpuctl.capacity.queue_limits import changed_limits
+from gpuctl.capacity.kueue.cohorts import reserved_quota
+from gpuctl.capacity.kueue.queue_limits import changed_limits
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import Session

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.plan import Step, Wait
-from gpuctl.capacity.pod_requests import Amounts, amounts
-from gpuctl.capacity.quota_charges import ChargedObjects, Shortfall, parse_exceeded, shortfalls, with_charges
+from gpuctl.capacity.admission.quota_charges import ChargedObjects, Shortfall, parse_exceeded, shortfalls, with_charges
+from gpuctl.capacity.snapshot.pod_requests import Amounts, amounts
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from gpuctl.capacity.device_entries import (
+from gpuctl.capacity.kueue.kueue_configuration import CONFIGURATION, configuration_entry
+from gpuctl.capacity.snapshot.device_entries import (
     device_class_entry,
     resource_claim_entry,
     resource_claim_template_entry,
     resource_slice_entry,
 )
-from gpuctl.capacity.kueue_configuration import CONFIGURATION, configuration_entry
-from gpuctl.capacity.kueue_entries import (
+from gpuctl.capacity.snapshot.kueue_entries import (
     cluster_queue_entry,
     cohort_entry,
     flavor_entry,
@@ -21,8 +21,8 @@ from gpuctl.capacity.kueue_entries import (
     queue_priority_entry,
     workload_entry,
 )
-from gpuctl.capacity.snapshot_document import Snapshot, json_name
-from gpuctl.capacity.snapshot_entries import (
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, json_name
+from gpuctl.capacity.snapshot.snapshot_entries import (
     attachment_entry,
     budget_entry,
     claim_entry,

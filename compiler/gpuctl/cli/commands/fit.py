@@ -11,7 +11,7 @@ import click
 
 from gpuctl.api.fit_answers import FitAnswer, FitFailure, FitJob, FitJobs, fit_jobs
 from gpuctl.api.json_values import to_json
-from gpuctl.capacity.verdicts import LACKING
+from gpuctl.capacity.fit.verdicts import LACKING
 from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.connection_options import (
     cluster_errors,

@@ -18,9 +18,9 @@ from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
-from gpuctl.reading.job_objects import Identity
-from gpuctl.reading.log_follower import Interruption, Notice, PodEnded
-from gpuctl.reading.log_streams import LogBatch, LogProblem, short_name
+from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
+from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, short_name
 from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
 from gpuctl.usecases.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
 

@@ -16,7 +16,7 @@ from gpuctl.cli.options.reading_options import open_context, reading_options
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.reading.job_lookup import find_job
+from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.usecases.job_queries import wait_for_jobs
 from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.pod_access import choose_pod

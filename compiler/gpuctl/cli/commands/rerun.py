@@ -15,8 +15,8 @@ from gpuctl.cli.options.reading_options import reading_options, reject_platform
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.document_history import NoHistory
-from gpuctl.reading.job_lookup import JobNotFound
+from gpuctl.reading.jobs.document_history import NoHistory
+from gpuctl.reading.jobs.job_lookup import JobNotFound
 from gpuctl.usecases.document_rollback import rerun_removed
 from gpuctl.usecases.named_trainings import rerun_jobs
 from gpuctl.usecases.service_changes import rerun_by_service

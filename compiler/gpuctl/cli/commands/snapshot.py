@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gpuctl.capacity.snapshot_document import render
+from gpuctl.capacity.snapshot.snapshot_document import render
 from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
 from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
 

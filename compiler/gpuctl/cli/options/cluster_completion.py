@@ -47,7 +47,7 @@ def _from_cluster(kind: str, names: Callable[[Scope, Records, Settings], Iterabl
 
 
 def _jobs(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
-    from gpuctl.reading.job_objects import identity_of, workloads
+    from gpuctl.reading.jobs.job_objects import identity_of, workloads
 
     return (identity.name for obj in workloads(scope, keys) if (identity := identity_of(obj, keys)) is not None)
 

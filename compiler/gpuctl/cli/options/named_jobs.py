@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.options.reading_options import open_context
-from gpuctl.reading.job_lookup import JobNotFound
+from gpuctl.reading.jobs.job_lookup import JobNotFound
 from gpuctl.usecases.job_queries import JobQuery, jobs_of_sweep
 from gpuctl.usecases.read_context import ReadContext
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.cli.command_target import is_server_stated, stated_clusters
 from gpuctl.cli.options.connection_options import open_cluster
 from gpuctl.usecases.snapshot_files import read_snapshot

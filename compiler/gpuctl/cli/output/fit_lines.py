@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from gpuctl.api.fit_answers import FitJob, FitSuggestion
-from gpuctl.capacity.earliest_start_text import describe_opening
-from gpuctl.capacity.partial_starts import describe_partial_start
-from gpuctl.capacity.shortage import PODS, format_units
-from gpuctl.capacity.verdicts import EndingWorkload, Opening, from_unit_names
+from gpuctl.capacity.fit.earliest_start_text import describe_opening
+from gpuctl.capacity.fit.partial_starts import describe_partial_start
+from gpuctl.capacity.fit.shortage import PODS
+from gpuctl.capacity.fit.verdicts import EndingWorkload, Opening, from_unit_names
+from gpuctl.capacity.scheduler.scheduler_model import format_units
 from gpuctl.objects.api_resources import RESOURCES
 
 _HOLDERS = 3

@@ -9,7 +9,7 @@ from typing import Any
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
 from gpuctl.gitops.value_change import changes_text
-from gpuctl.reading.document_history import HistoryRow, to_minute
+from gpuctl.reading.jobs.document_history import HistoryRow, to_minute
 
 HEADERS = ("REVISION", "WHEN", "WHO", "COMMIT", "CHANGE")
 _SHORT = 10

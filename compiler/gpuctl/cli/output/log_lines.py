@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuctl.api.job_answers import log_line
-from gpuctl.reading.log_parsing import LogLine
+from gpuctl.reading.logs.log_parsing import LogLine
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
 _RESET, _FOUND, _GONE_ON = "\x1b[0m", "\x1b[1;31m", "\x1b[22;39m"

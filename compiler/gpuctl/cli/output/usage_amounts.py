@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.gpu_time import KnownTime
+from gpuctl.reading.usage.gpu_time import KnownTime
 
 _HOUR = 3600
 

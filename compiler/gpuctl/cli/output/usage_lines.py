@@ -8,8 +8,8 @@ from datetime import tzinfo
 from gpuctl.cli.output.sparkline import shows_blocks, sparkline
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.gpu_time import GpuHolder, GpuTime, KnownTime
-from gpuctl.reading.usage_records import UsageView
+from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
+from gpuctl.reading.usage.usage_records import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
 _ALLOWED = ("ALLOWED", "OF-ALLOWED")

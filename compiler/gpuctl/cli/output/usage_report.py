@@ -20,11 +20,11 @@ from gpuctl.cli.output.sparkline import sparkline
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, known_time_form, percent
 from gpuctl.cli.output.usage_report_zh import CHINESE
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.gpu_time import GpuTime, sum_gpu_times
-from gpuctl.reading.month_report import MonthReport, round_to_sum
-from gpuctl.reading.price_list import HOUR
-from gpuctl.reading.usage_costs import GroupCost
-from gpuctl.reading.usage_records import GroupUse
+from gpuctl.reading.usage.gpu_time import GpuTime, sum_gpu_times
+from gpuctl.reading.usage.month_report import MonthReport, round_to_sum
+from gpuctl.reading.usage.price_list import HOUR
+from gpuctl.reading.usage.usage_costs import GroupCost
+from gpuctl.reading.usage.usage_records import GroupUse
 
 _TOP = 20
 _TENTH = HOUR / 10

@@ -6,7 +6,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.job_objects import Job
+from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.why.explanation import why
 from gpuctl.reading.why.finding import Finding
 

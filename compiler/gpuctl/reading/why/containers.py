@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.capacity.pod_requests import container_limits
+from gpuctl.capacity.snapshot.pod_requests import container_limits
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.workload_state import has_ended
-from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.event_proofs import container_of, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence

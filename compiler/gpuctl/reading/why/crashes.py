@@ -7,16 +7,16 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpuctl.capacity.pod_requests import container_limits
+from gpuctl.capacity.snapshot.pod_requests import container_limits
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import condition, find_condition
-from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.job_objects import INDEX
-from gpuctl.reading.log_streams import select_container as container_of_log
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.job_objects import INDEX
+from gpuctl.reading.jobs.status import one_line
+from gpuctl.reading.logs.log_streams import select_container as container_of_log
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.containers import gpu_driver, no_command

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.workload_state import condition, find_condition
-from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.finding import Proof
 
 _CONTROLLER = r".+-controller(?:-manager)?"

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.pods.cluster_model import ClusterModel
+from gpuctl.capacity.pods.demand import Demand
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, serves_dra
 from gpuctl.kube.kueue import kueue_resources, waiting_workload
@@ -24,11 +24,11 @@ from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import end_state, has_ended
-from gpuctl.reading.event_rows import event_order, of_job
-from gpuctl.reading.job_facts import scaler_of
-from gpuctl.reading.job_objects import Job, identity_of, is_idle_schedule
-from gpuctl.reading.queue_position import KueueLists, read_kueue
-from gpuctl.reading.status import is_ready
+from gpuctl.reading.jobs.event_rows import event_order, of_job
+from gpuctl.reading.jobs.job_facts import scaler_of
+from gpuctl.reading.jobs.job_objects import Job, identity_of, is_idle_schedule
+from gpuctl.reading.jobs.status import is_ready
+from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.event_proofs import has_expected_reporter, is_outdated, preempted_by
 from gpuctl.reading.why.log_diagnosis import lines_of

@@ -12,8 +12,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.hidden_names import unique_names
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import has_ended
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.status import pod_status
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.why import unexplained
 from gpuctl.reading.why.container_exits import container_exits
 from gpuctl.reading.why.evidence import Evidence, gather

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.workload_state import find_condition, has_ended
-from gpuctl.reading.job_objects import INDEX
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.job_objects import INDEX
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpuctl.capacity.scheduler_model import NodeInfo
+from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.why import scheduler_message
 from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.cluster_state import initial_state
-from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.device_requests import class_of, is_device_class
-from gpuctl.capacity.scheduler_model import NodeInfo
-from gpuctl.capacity.scheduling import RULES
-from gpuctl.capacity.shortage import PODS, resource_balance, resource_holders
-from gpuctl.capacity.smallest_change import smallest_change
-from gpuctl.capacity.verdicts import with_unit_names
+from gpuctl.capacity.devices.device_requests import class_of, is_device_class
+from gpuctl.capacity.fit.shortage import PODS, resource_balance, resource_holders
+from gpuctl.capacity.fit.smallest_change import smallest_change
+from gpuctl.capacity.fit.verdicts import with_unit_names
+from gpuctl.capacity.pods.cluster_model import ClusterModel
+from gpuctl.capacity.pods.demand import Demand
+from gpuctl.capacity.scheduler.cluster_state import initial_state
+from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
+from gpuctl.capacity.scheduler.scheduling import RULES
 from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden_names import in_namespace
 from gpuctl.objects.role_jobs import role_of
-from gpuctl.reading.status import pod_status
+from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor
 from gpuctl.reading.why.scheduler_message import shortage_of

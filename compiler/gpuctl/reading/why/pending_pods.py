@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gpuctl.capacity.cluster_model import ClusterModel
-from gpuctl.capacity.demand import Demand, model_demands
-from gpuctl.capacity.quota_charges import as_pod
-from gpuctl.capacity.scheduler_model import IncomingPod, NodeInfo
-from gpuctl.capacity.scheduling import RULES, NeighbourCounts, count_neighbours
-from gpuctl.capacity.shortage import PODS, eligible_nodes, format_units
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.admission.quota_charges import as_pod
+from gpuctl.capacity.fit.shortage import PODS, eligible_nodes
+from gpuctl.capacity.pods.cluster_model import ClusterModel
+from gpuctl.capacity.pods.demand import Demand, model_demands
+from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, format_units
+from gpuctl.capacity.scheduler.scheduling import RULES, NeighbourCounts, count_neighbours
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.display_text import count_text
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import find_condition
-from gpuctl.reading.node_gpus import selected_gpu_type
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.status import one_line
+from gpuctl.reading.nodes.node_gpus import selected_gpu_type
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Proof

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.quota_charges import (
+from gpuctl.capacity.admission.quota_charges import (
     ChargedObjects,
     Shortfall,
     as_pod,
@@ -25,9 +25,9 @@ from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import condition, end_state
-from gpuctl.reading.event_rows import event_time
-from gpuctl.reading.job_objects import identity_of
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.job_objects import identity_of
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from gpuctl.capacity.cohorts import ZERO
+from gpuctl.capacity.kueue.cohorts import ZERO
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
@@ -15,7 +15,8 @@ from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.workload_state import condition
-from gpuctl.reading.queue_position import (
+from gpuctl.reading.jobs.status import job_status, one_line
+from gpuctl.reading.queues.queue_position import (
     KueueLists,
     QueueClaim,
     QueueHeadroom,
@@ -24,7 +25,6 @@ from gpuctl.reading.queue_position import (
     claim_of,
     queue_position,
 )
-from gpuctl.reading.status import job_status, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof

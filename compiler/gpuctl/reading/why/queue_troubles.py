@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuctl.capacity.cohorts import ZERO
-from gpuctl.capacity.kueue_entries import REFUSED_CLAIM, RETRIED
+from gpuctl.capacity.kueue.cohorts import ZERO
+from gpuctl.capacity.snapshot.kueue_entries import REFUSED_CLAIM, RETRIED
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.role_jobs import has_several_roles
 from gpuctl.objects.workload_state import find_condition
-from gpuctl.reading.queue_position import (
+from gpuctl.reading.jobs.status import one_line
+from gpuctl.reading.queues.queue_position import (
     KueueLists,
     QueuePosition,
 )
-from gpuctl.reading.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, object_title
 from gpuctl.reading.why.finding import Proof
 from gpuctl.reading.why.pod_refusals import field

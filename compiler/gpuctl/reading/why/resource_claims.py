@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuctl.capacity.quota_charges import parse_exceeded
-from gpuctl.capacity.shortage import eligible_nodes
+from gpuctl.capacity.admission.quota_charges import parse_exceeded
+from gpuctl.capacity.fit.shortage import eligible_nodes
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.event_proofs import event_proof
 from gpuctl.reading.why.evidence import named_device_claims
 from gpuctl.reading.why.finding import Finding

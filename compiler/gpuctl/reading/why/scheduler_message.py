@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.scheduler_model import units
-from gpuctl.capacity.verdicts import with_unit_names
+from gpuctl.capacity.fit.verdicts import with_unit_names
+from gpuctl.capacity.scheduler.scheduler_model import units
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.language.display_text import count_text
 from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.capacity.scheduler_model import NodeInfo
-from gpuctl.capacity.scheduling import RULES, untolerated_taint
-from gpuctl.capacity.smallest_change import is_maintenance_taint
+from gpuctl.capacity.fit.smallest_change import is_maintenance_taint
+from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
+from gpuctl.capacity.scheduler.scheduling import RULES, untolerated_taint
 from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import TRAININGS, annotations_of
-from gpuctl.reading.status import one_line
+from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message
 from gpuctl.reading.why.event_proofs import event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence, mounted_claims

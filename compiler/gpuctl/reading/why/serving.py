@@ -9,7 +9,7 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import find_condition, gets_requests
-from gpuctl.reading.status import is_ready, one_line
+from gpuctl.reading.jobs.status import is_ready, one_line
 from gpuctl.reading.why.event_proofs import condition_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Proof

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.language.display_text import count_text, first_few
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates

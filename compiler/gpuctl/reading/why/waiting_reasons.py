@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import waiting_workload
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.event_rows import event_order, of_job
-from gpuctl.reading.job_objects import Identity, Job, missing_pods, name_prefixes
-from gpuctl.reading.queue_position import KueueLists, read_kueue
+from gpuctl.reading.jobs.event_rows import event_order, of_job
+from gpuctl.reading.jobs.job_objects import Identity, Job, missing_pods, name_prefixes
+from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
 from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, mounted_claims, utc_now
 from gpuctl.reading.why.finding import most_urgent

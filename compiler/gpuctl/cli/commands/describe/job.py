@@ -24,8 +24,8 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.timeline import STAGES
-from gpuctl.reading.usage_records import UsageView
+from gpuctl.reading.jobs.timeline import STAGES
+from gpuctl.reading.usage.usage_records import UsageView
 from gpuctl.usecases.job_usage import job_usage
 from gpuctl.usecases.one_job import FoundJob, look_up_job
 from gpuctl.usecases.read_context import ReadContext

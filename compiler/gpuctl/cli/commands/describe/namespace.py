@@ -12,7 +12,7 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import detail_options, reading_options
-from gpuctl.reading.namespace_rows import Namespace
+from gpuctl.reading.queues.namespace_rows import Namespace
 from gpuctl.usecases.quota_queries import describe_namespace
 from gpuctl.usecases.read_context import ReadContext
 

@@ -9,7 +9,7 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
-from gpuctl.reading.quota_rows import QuotaState, ResourceLimit
+from gpuctl.reading.queues.quota_rows import QuotaState, ResourceLimit
 from gpuctl.usecases.quota_queries import list_quotas, quota_holders
 
 

@@ -13,7 +13,7 @@ from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.node_rows import PodOnNode
+from gpuctl.reading.nodes.node_rows import PodOnNode
 
 INDENT = "  "
 

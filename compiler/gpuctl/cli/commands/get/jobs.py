@@ -19,8 +19,8 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.job_objects import Job
-from gpuctl.reading.job_rows import JobTableRow
+from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.usecases.job_queries import JobQuery, gpu_use, jobs_of_sweep, list_jobs, watch_jobs
 from gpuctl.usecases.pool_queries import pool_names
 from gpuctl.usecases.read_context import ReadContext

@@ -12,7 +12,7 @@ from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, s
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.namespace_rows import NamespaceRow
+from gpuctl.reading.queues.namespace_rows import NamespaceRow
 
 if TYPE_CHECKING:
     from gpuctl.api.namespace_answers import NamespaceItem

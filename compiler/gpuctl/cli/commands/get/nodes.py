@@ -14,8 +14,8 @@ from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.label_rows import LabelRow
-from gpuctl.reading.node_rows import NodeDetails
+from gpuctl.reading.nodes.label_rows import LabelRow
+from gpuctl.reading.nodes.node_rows import NodeDetails
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes
 from gpuctl.usecases.read_context import ReadContext
 

@@ -13,7 +13,7 @@ from gpuctl.cli.options.cluster_completion import complete_quota
 from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount
 from gpuctl.objects.timestamps import age
-from gpuctl.reading.quota_rows import QuotaState
+from gpuctl.reading.queues.quota_rows import QuotaState
 
 if TYPE_CHECKING:
     from gpuctl.api.quota_answers import Quota

@@ -12,7 +12,7 @@ from gpuctl.cli.commands.usage.usage_options import open_usage_backend, where_op
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
-from gpuctl.reading.usage_records import UsageRange
+from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
 
 _BY = "team"

@@ -25,8 +25,8 @@ from gpuctl.kube.cluster_identity import kube_system_uid
 from gpuctl.kube.configuration import open_session
 from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.gpu_time import GpuTime, KnownTime
-from gpuctl.reading.usage_records import UsageRange
+from gpuctl.reading.usage.gpu_time import GpuTime, KnownTime
+from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.usage_backends import UsageBackend, UsageService
 

@@ -1,0 +1,1 @@
+"""What the API server adds to pods, and refuses: LimitRanges, Pod Security, quotas."""

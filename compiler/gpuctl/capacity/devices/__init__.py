@@ -1,0 +1,1 @@
+"""Devices of drivers (DRA), counted as resources of nodes."""

@@ -1,0 +1,45 @@
+"""The GPUs of a cluster's nodes, by pool and type."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gpuctl.capacity.devices.device_counts import offered_by_drivers
+from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.settings import Settings
+
+Labels = Mapping[str, str]
+
+
+def gpu_inventory(
+    snapshot: Snapshot, settings: Settings, labels: Mapping[str, Labels], left: Collection[str] = ()
+) -> dict[str, dict[str, list[int]]]:
+    """Return pool -> GPU type ("" if unlabelled) -> GPUs of each node, cordoned nodes included.
+
+    :param labels: labels that documents set on nodes, by node name; unknown nodes are ignored.
+    :param left: nodes that documents remove from their pool.
+    """
+    resources = settings.gpu_resources
+    offered = offered_by_drivers(snapshot, resources)
+    pools: dict[str, dict[str, list[int]]] = {}
+    for node in snapshot.nodes:
+        own = dict(node.get("labels") or {})
+        if node["name"] in left:
+            own.pop(settings.label("pool"), None)
+            own.pop(settings.label("gpu-type"), None)
+        own.update(labels.get(node["name"], {}))
+        gpus = sum(int(amount) for name, amount in amounts(node["allocatable"]).items() if name in resources)
+        gpus += sum(offered.get(node["name"], {}).values())
+        types = pools.setdefault(own.get(settings.label("pool"), DEFAULT_POOL), {})
+        types.setdefault(_gpu_type(own, settings), []).append(gpus)
+    return pools
+
+
+def _gpu_type(labels: Labels, settings: Settings) -> str:
+    """Return the GPU type of a node: a type that the platform maps to labels, else gpuctl's own label."""
+    for name, wanted in settings.gpu_types.items():
+        if all(labels.get(key) in ([value] if isinstance(value, str) else value) for key, value in wanted.items()):
+            return name
+    return labels.get(settings.label("gpu-type"), "")

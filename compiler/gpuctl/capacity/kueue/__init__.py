@@ -1,0 +1,1 @@
+"""Kueue: its configuration and quotas, and the admission of jobs in queues."""

@@ -1,0 +1,435 @@
+"""Kueue's admission of jobs that name a queue, before the scheduler sees their pods.
+
+What a snapshot does not contain stays unknown: decisions of admission checks, topology-aware scheduling. Under fair
+sharing, only answers that do not depend on Kueue's order are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuctl.capacity.admission.limit_ranges import is_rejected_by_kueue
+from gpuctl.capacity.devices.device_requests import with_planned_templates
+from gpuctl.capacity.kueue.admission_orders import QueueOutcome, is_never_admitted, is_same_in_parts, simulate_admission
+from gpuctl.capacity.kueue.cohorts import cohort_of
+from gpuctl.capacity.kueue.job_queues import (
+    KUEUE_COUNTS,
+    first_priority,
+    is_workload_of,
+    queue_name,
+)
+from gpuctl.capacity.kueue.kueue_configuration import PREFERENCE, TOPOLOGY, KueueConfiguration, kueue_configuration
+from gpuctl.capacity.kueue.kueue_devices import CountedDevices, KueueDevices
+from gpuctl.capacity.kueue.kueue_requests import (
+    NamespaceDefaults,
+    held_quota,
+    kueue_units,
+    total_requests,
+    waiting_requests,
+)
+from gpuctl.capacity.kueue.namespace_labels import NamespaceLabels
+from gpuctl.capacity.kueue.queue_messages import QueuePath, never_admitted_message, queue_refusal
+from gpuctl.capacity.kueue.queue_state import (
+    NOT_CREATED,
+    ClusterQueueRules,
+    PodSet,
+    QueuedJob,
+    QueueState,
+    build_queue_state,
+    combines_flavors,
+    pod_set,
+)
+from gpuctl.capacity.pods.demand import Demand
+from gpuctl.capacity.pods.incoming_pods import waiting_spec
+from gpuctl.capacity.scheduler.scheduler_model import Units
+from gpuctl.capacity.snapshot.kueue_entries import asks_for_topology
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, TRAININGS, Object, key_of, labels_of
+from gpuctl.objects.elastic_jobs import MIN_PARALLELISM
+from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.prerequisites import ADMISSION_GATES
+from gpuctl.objects.selectors import selector_matches
+
+_LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
+_HELD = ".held-by-gpuctl"
+_BY_TOPOLOGY = "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
+_DIFFER = "differs between releases of Kueue, and its release is unknown or old"
+_COMBINES = "its roles do not fit into the first flavors, and Kueue tries other combinations of flavors"
+_EACH_POD = "Kueue admits each of its pods on its own: some may start, and others wait or get another flavor"
+_DRAINS = "HoldAndDrain"
+
+
+class QueuedJobStatus(NamedTuple):
+    """The status of a job in its queue.
+
+    ``refusal``: why it is never admitted with the current configuration. ``unknown_reason``: why its admission is
+    unknown. ``unknown_after_admission``: what decides after it has quota.
+    """
+
+    path: QueuePath
+    refusal: str = ""
+    unknown_reason: str = ""
+    unknown_after_admission: str = ""
+    job: QueuedJob | None = None
+
+
+class QueueAdmission(NamedTuple):
+    """The jobs in queues by the number of their demand, and the outcome for each root.
+
+    ``workloads``: the snapshot's Workloads by job number. ``unready``: jobs with quota whose pods are not all ready.
+    """
+
+    statuses: dict[int, QueuedJobStatus]
+    outcomes: dict[str, QueueOutcome]
+    state: QueueState
+    workloads: dict[int, Object]
+    flavors: dict[str, Object]
+    configuration: KueueConfiguration = KueueConfiguration()
+    unready: frozenset[int] = frozenset()
+
+
+def admit_queued_jobs(
+    snapshot: Snapshot, demands: Sequence[Demand], objects: Sequence[Object]
+) -> QueueAdmission | None:
+    """Simulate the admission of the jobs that go to a queue; return None if none does."""
+    by_key = {key_of(obj): obj for obj in objects}
+    lists = snapshot.kueue or {}
+    configuration = kueue_configuration(lists)
+    named: dict[int, tuple[Object, str]] = {}
+    for number, demand in enumerate(demands):
+        obj = by_key.get(demand.key)
+        queue = "" if obj is None else queue_name(obj, snapshot)
+        if obj is not None and demand.pods and (queue or (configuration.holds_all and obj["kind"] in TRAININGS)):
+            named[number] = (obj, queue)
+    if not named:
+        return None
+    missing = [name for name in _LISTS if name not in lists]
+    if missing:
+        unknown_reason = f"Kueue's {', '.join(missing)} could not be read"
+        statuses = {
+            number: QueuedJobStatus(QueuePath(queue, "", ""), unknown_reason=unknown_reason)
+            for number, (_, queue) in named.items()
+        }
+        return QueueAdmission(statuses, {}, build_queue_state([], [], []), {}, {})
+    return _Builder(snapshot, demands, named, objects, configuration).build()
+
+
+class _Builder:
+    """Builds the queue state of a snapshot and admits jobs."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        demands: Sequence[Demand],
+        named: Mapping[int, tuple[Object, str]],
+        objects: Sequence[Object],
+        configuration: KueueConfiguration,
+    ) -> None:
+        lists = snapshot.kueue or {}
+        self._lists = lists
+        self._configuration = configuration
+        self._demands = demands
+        self._named = named
+        self._flavors = {item["name"]: item for item in lists["resourceflavors"]}
+        self._queues = {item["name"]: item for item in lists["clusterqueues"]}
+        self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
+        planned = {obj["metadata"]["name"]: obj["value"] for obj in objects if obj["kind"] == "WorkloadPriorityClass"}
+        self._ranks = planned | {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
+        self._knows_ranks = "workloadpriorityclasses" in lists
+        self._devices = KueueDevices(with_planned_templates(snapshot, objects), configuration)
+        self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
+        self._spaces = NamespaceLabels(snapshot, objects)
+        self._state = build_queue_state(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
+        moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
+        self._ages = {moment: age for age, moment in enumerate(moments)}
+        self._workloads: dict[int, Object] = {}
+        self._freed: set[str] = set()
+        self._guessed: set[str] = set()
+
+    def build(self) -> QueueAdmission:
+        replaced = {
+            id(item)
+            for obj, _ in self._named.values()
+            for item in self._lists["workloads"]
+            if is_workload_of(obj, item)
+        }
+        for item in self._lists["workloads"]:
+            if id(item) in replaced:
+                held = (item.get("admission") or {}).get("clusterQueue")
+                self._freed.update([self._state.roots[held]] if held in self._state.roots else [])
+            else:
+                self._add(item)
+        statuses = {number: self._status(number, *named) for number, named in self._named.items()}
+        coming: dict[str, list[QueuedJob]] = {}
+        for number in sorted(statuses, key=lambda number: self._demands[number].creation_order):
+            job = statuses[number].job
+            if job is not None:
+                coming.setdefault(self._state.roots[job.queue], []).append(job)
+        loose = self._roots_with_unknown_usage(statuses.values())
+        found = {}
+        for root, jobs in coming.items():
+            part, unknown_order = self._state.part(root), self._unknown_order(root)
+            own = simulate_admission(part, jobs, retries_waiting=root in self._freed, ordered=not unknown_order)
+            combining = {
+                job.number
+                for job in (*part.waiting, *jobs)
+                if combines_flavors(job, part.rules[job.queue]) and not own.run.is_admitted(job.number)
+            }
+            is_loose = root in loose or bool(combining)
+            found[root] = own._replace(holds_in_every_order=False, decided={}) if is_loose else own
+            for job in jobs:
+                unknown_reason = unknown_order if job.number not in own.decided else ""
+                pods = self._demands[job.number].pods if job.kind == "Deployment" else 1
+                if pods > 1 and not is_same_in_parts(job, own, part.rules[job.queue]):
+                    unknown_reason = _EACH_POD
+                unknown_reason = _COMBINES if job.number in combining else unknown_reason
+                if unknown_reason and not statuses[job.number].refusal:
+                    statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)
+        holding = {job.number: self._workloads[job.number] for job in self._state.holding}
+        unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
+        return QueueAdmission(
+            statuses, found, self._state, self._workloads, self._flavors, self._configuration, unready
+        )
+
+    def _add(self, item: Object) -> None:
+        """Add a Workload of the cluster."""
+        admission = item.get("admission")
+        queue = self._queue_of(item) if admission is None else admission["clusterQueue"]
+        if queue not in self._queues:
+            return
+        owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
+        number = len(self._demands) + len(self._workloads)
+        rules = self._state.rules[queue]
+        sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
+        if admission is None and any(part.depends_on_release or part.is_uncounted for part in sets):
+            self._guessed.add(self._state.roots[queue])
+        created = self._configuration.created(item)
+        job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
+        job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
+        job.evicted, job.is_untried = item.get("evicted", False), item.get("untried", False)
+        if admission is not None and self._is_drained(item, queue):
+            job.evicted = job.ends_after_eviction = True
+        elif job.evicted:
+            job.ends_after_eviction = item.get("leaves", False) or not self._queue_of(item)
+        self._workloads[number] = item
+        if admission is not None:
+            job.held = held_quota(admission)
+            self._state.holding.append(job)
+        elif (
+            not item.get("later")
+            and not item.get("gated")
+            and (rules.is_strict or not is_never_admitted(self._state, job))
+        ):
+            self._state.waiting.append(job)
+
+    def _waiting_set(self, item: Object, part: Object, rules: ClusterQueueRules) -> PodSet:
+        requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
+        spec, settings = waiting_spec(part["pod"]), self._configuration
+        devices = CountedDevices() if "sums" in part else self._devices.of(spec, item["namespace"])
+        count = part["count"]
+        requests = CountedDevices(total_requests(dict(devices.added), count), devices.removed).in_requests(requests)
+        found = pod_set(part["name"], requests, count, spec, rules, self._flavors, settings)
+        found = found._replace(is_uncounted=bool(devices.unknown_reason))
+        # A flavor without a topology is excluded for jobs that request one: checkPodSetAndFlavorMatchForTAS.
+        is_refused = "refused" in item or "byTopology" in part or bool(devices.refusal)
+        return found.without_flavors(rules) if is_refused else found
+
+    def _is_drained(self, item: Object, queue: str) -> bool:
+        """Return True if Kueue is about to stop a Workload that has quota, because its queue is drained."""
+        local = self._local.get((item["namespace"], item["queue"])) or {}
+        return _DRAINS in (local.get("stopPolicy"), self._queues[queue]["spec"].get("stopPolicy"))
+
+    def _queue_of(self, item: Object) -> str:
+        """Return the ClusterQueue in which a Workload waits, "" if it cannot be admitted there."""
+        local = self._local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
+        queue = self._queues.get(local["clusterQueue"])
+        if queue is None:
+            return ""
+        refusal, unknown_reason = self._queue_refusal(local, queue, item["namespace"])
+        if unknown_reason:
+            self._guessed.add(self._state.roots[queue["name"]])
+        return "" if refusal else str(queue["name"])
+
+    def _queue_refusal(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
+        """Return why the queues take no job of a namespace, and why that is unknown."""
+        labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
+        if self._spaces.suffice_for(selector, namespace):
+            return queue_refusal(local, queue, labels, namespace), ""
+        anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
+        refusal = queue_refusal(local, anywhere, labels, namespace)
+        unknown_reason = f"its ClusterQueue selects namespaces, and the labels of {namespace} could not be read"
+        return refusal, "" if refusal else unknown_reason
+
+    def _status(self, number: int, obj: Object, name: str) -> QueuedJobStatus:
+        demand = self._demands[number]
+        if not name:
+            unknown_reason = "Kueue suspends jobs without a queue (manageJobsWithoutQueueName)"
+            return QueuedJobStatus(QueuePath("", "", ""), unknown_reason=unknown_reason)
+        local = self._local.get((demand.namespace, name))
+        if local is None:
+            what = "is how gpuctl holds a job back" if name.endswith(_HELD) else f"does not exist in {demand.namespace}"
+            return QueuedJobStatus(QueuePath(name, "", ""), refusal=f"Kueue's queue {name} {what}: nothing starts it")
+        queue = self._queues.get(local["clusterQueue"])
+        path = QueuePath(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
+        if queue is None:
+            message = f"Kueue's queue {name} refers to the ClusterQueue {path.cluster_queue}, which does not exist"
+            return QueuedJobStatus(path, refusal=message)
+        refusal, unsure = self._queue_refusal(local, queue, demand.namespace)
+        if refusal:
+            return QueuedJobStatus(path, refusal=f"{path} {refusal}")
+        rules = self._state.rules[path.cluster_queue]
+        if not rules.is_active:
+            return QueuedJobStatus(
+                path, refusal=f"{path} is not active: one of its flavors does not exist, or its cohorts form a cycle"
+            )
+        rank = labels_of(obj).get(QUEUE_PRIORITY_LABEL)
+        if rank and rank not in self._ranks:
+            if self._knows_ranks:
+                return QueuedJobStatus(
+                    path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not process the job"
+                )
+            return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} could not be read")
+        devices = self._counted_devices(demand, obj)
+        refused = self._refused(demand, obj, queue, devices)
+        unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(demand, obj, queue)
+        if not unknown_reason and not refused:
+            unknown_reason = next((item.unknown_reason for item in devices if item.unknown_reason), "")
+        if unknown_reason:
+            return QueuedJobStatus(path, unknown_reason=unknown_reason)
+        priority = self._ranks[rank] if rank else first_priority(demand, obj)
+        sets = tuple(self._pod_sets(demand, obj, path.cluster_queue, devices))
+        if any(part.depends_on_release for part in sets):
+            unknown_reason = f"the flavors that its node selector allows {_DIFFER}"
+            return QueuedJobStatus(path, unknown_reason=unknown_reason)
+        created = obj["metadata"].get("creationTimestamp") or f"{NOT_CREATED}{number:06d}"
+        job = QueuedJob(
+            number,
+            demand.namespace,
+            demand.kind,
+            demand.name,
+            path.cluster_queue,
+            priority,
+            created,
+            sets,
+            in_turn=demand.in_turn,
+        )
+        if refused:
+            without_flavors = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))
+            return QueuedJobStatus(
+                path, refusal=f"{path} does not admit it: {refused}", job=without_flavors if rules.is_strict else None
+            )
+        if is_never_admitted(self._state, job):
+            refusal = never_admitted_message(path, job, rules, self._state)
+            return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
+        if self._topologies(queue) or self._asks_in_vain(obj, queue):
+            return QueuedJobStatus(path, unknown_reason=_BY_TOPOLOGY)
+        checks = ", ".join(queue["spec"].get("checks") or ())
+        later = f"after it has quota, Kueue's admission checks decide ({checks})" if checks else ""
+        return QueuedJobStatus(path, unknown_after_admission=later, job=job)
+
+    def _counted_devices(self, demand: Demand, obj: Object) -> list[CountedDevices]:
+        """Return the devices of each pod template that Kueue has not counted yet."""
+        return [
+            self._devices.of(template["spec"], demand.namespace) if asked is None else CountedDevices()
+            for (template, _), asked in zip(pod_templates(obj), _counts(demand, obj), strict=True)
+        ]
+
+    def _refused(self, demand: Demand, obj: Object, queue: Object, devices: Iterable[CountedDevices]) -> str:
+        """Return why Kueue rejects a job's requests: its own message, its topology or devices, or a LimitRange."""
+        if "refused" in obj:
+            return str(obj["refused"])
+        if self._asks_in_vain(obj, queue) and self._configuration.is_enabled(TOPOLOGY):
+            return "it asks for a topology, and no flavor of the queue has one"
+        for item in devices:
+            if item.refusal:
+                return item.refusal
+        ranges = self._defaults.ranges(demand.namespace)
+        for template, _ in pod_templates(obj):
+            if is_rejected_by_kueue(self._defaults.added(template["spec"], demand.namespace), ranges):
+                return f"its pods violate the LimitRanges of {demand.namespace}"
+        return ""
+
+    def _pod_sets(self, demand: Demand, obj: Object, queue: str, devices: Iterable[CountedDevices]) -> Iterable[PodSet]:
+        rules = self._state.rules[queue]
+        parts = zip(demand.groups, pod_templates(obj), _counts(demand, obj), devices, strict=True)
+        for (_, count), (template, _), asked, own in parts:
+            if asked is None:
+                each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
+                asked = total_requests(own.in_requests(self._configuration.counted(each)), count)
+            yield pod_set("", asked, count, template["spec"], rules, self._flavors, self._configuration)
+
+    def _unmanaged(self, demand: Demand) -> str:
+        """Return why it is unknown whether Kueue manages a job."""
+        selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
+        if not self._configuration.manages(demand.kind):
+            return f"{settings} has no integration for {demand.kind}: it may start without quota"
+        if not self._spaces.suffice_for(selector, demand.namespace):
+            return f"{settings} selects namespaces, and the labels of {demand.namespace} could not be read"
+        if not selector_matches(selector, self._spaces.of(demand.namespace)):
+            return f"{settings} excludes the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
+        return ""
+
+    def _unknown_reason(self, demand: Demand, obj: Object, queue: Object) -> str:
+        """Return a factor of the decision that is not in a snapshot, or not supported."""
+        asked = [name for group, _ in demand.groups for name in group.incoming.pod.requests]
+        transformed = self._configuration.transforms(asked)
+        if transformed:
+            return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
+        annotations = obj["metadata"].get("annotations") or {}
+        if MIN_PARALLELISM in annotations:
+            return "Kueue may admit it with fewer pods (job-min-parallelism)"
+        if annotations.get(ADMISSION_GATES):
+            return f"Kueue does not admit it before its gates are removed ({ADMISSION_GATES})"
+        several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
+        preference = (queue["spec"].get("flavorFungibility") or {}).get("preference")
+        if several and preference and not self._configuration.has(PREFERENCE):
+            return f"the meaning of flavorFungibility.preference {_DIFFER}"
+        return ""
+
+    def _roots_with_unknown_usage(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
+        """Return the roots with jobs whose usage is unknown: no result is certain there."""
+        roots = self._state.roots
+        found = {roots[item.path.cluster_queue] for item in statuses if item.unknown_reason and item.path.cluster_queue}
+        return (
+            found
+            | self._guessed
+            | {
+                roots[job.queue]
+                for job in self._state.waiting
+                if any(map(self._is_unknown_usage, self._workloads[job.number]["podSets"]))
+                or self._topologies(self._queues[job.queue])
+            }
+        )
+
+    def _is_unknown_usage(self, part: Object) -> bool:
+        """Return True if a pod set of a waiting Workload may get other quota than it requests."""
+        converts = "sums" not in part and bool(self._configuration.transforms(part["pod"]["requests"]))
+        return converts or bool({"minCount", "byTopology"} & part.keys())
+
+    def _asks_in_vain(self, obj: Object, queue: Object) -> bool:
+        """Return True for a job that asks for a topology in a queue whose flavors have none."""
+        return not self._topologies(queue) and any(asks_for_topology(template) for template, _ in pod_templates(obj))
+
+    def _topologies(self, queue: Object) -> list[str]:
+        """Return the flavors of a ClusterQueue with topology-aware scheduling."""
+        names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
+        return [name for name in names if self._flavors.get(name, {}).get("topology")]
+
+    def _unknown_order(self, root: str) -> str:
+        """Return why the order of jobs below a root and the preempted jobs are unknown; "" if they are known."""
+        own = [item for item in self._lists["clusterqueues"] if self._state.roots[item["name"]] == root]
+        shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
+        if shared:
+            return f"cohort {shared[0]} uses fair sharing, which gpuctl does not simulate"
+        if any(item.get("admissionScope") for item in own):
+            return "Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)"
+        return ""
+
+
+def _counts(demand: Demand, obj: Object) -> list[Units | None]:
+    """Return the requests that Kueue has counted for each pod template; None for those that it has not."""
+    counts: list[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
+    return counts

@@ -1,0 +1,75 @@
+"""Reasons why a snapshot does not determine where pods would be placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuctl.capacity.admission.pod_admission import runtime_of
+from gpuctl.capacity.scheduler.pod_claims import claims_of, find_claim, volume_of
+from gpuctl.capacity.scheduler.scheduler_model import units
+from gpuctl.capacity.scheduler.volume_binding import NEEDED_LISTS, ephemeral_claim, is_binding_delayed, storage_class_of
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER
+from gpuctl.language.gpu_cards import TITLES, every_share
+from gpuctl.objects.api_resources import Object
+
+_SYSTEMS = {
+    name: TITLES[system]
+    for system, share in reversed([*every_share()])
+    for name in (*share.parts, *({share.number} & {"volcano.sh/vgpu-number"}))
+}
+"""Resource of shares that nodes need not report -> the system that hands it out."""
+
+
+def unknown_reasons(
+    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], reported: frozenset[str]
+) -> Iterator[str]:
+    """Yield why a snapshot does not determine where a pod would be placed."""
+    for resource in units(pod_requests(spec)):
+        if resource not in reported:
+            yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
+    scheduler = spec.get("schedulerName") or SCHEDULER
+    if scheduler != SCHEDULER:
+        yield f"its pods use the scheduler {scheduler}, whose rules gpuctl does not know"
+    if spec.get("schedulingGates"):
+        yield "its pods have scheduling gates, which have to be removed first"
+    if spec.get("schedulingGroup"):
+        yield "its pods are scheduled as a group (schedulingGroup)"
+    name = spec.get("priorityClassName")
+    if name and name not in classes and not name.startswith("system-"):
+        yield f"PriorityClass {name} was not found"
+    if spec.get("runtimeClassName") and runtime_of(spec, snapshot) is None:
+        yield f"RuntimeClass {spec['runtimeClassName']} was not found"
+    yield from _doubts_of_volumes(spec, namespace, snapshot)
+
+
+def _handed_out(resource: str) -> str:
+    """Return which scheduler allocates shares of a card: nodes need not report such a resource."""
+    whose = _SYSTEMS.get(resource)
+    return f": the scheduler of {whose} allocates it" if whose else ""
+
+
+def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[str]:
+    for name in claims_of(spec):
+        claim = find_claim(name, namespace, snapshot)
+        if claim is None:
+            is_known = "claims" not in snapshot.unreadable
+            why = f"was not found in {namespace}" if is_known else "is unknown: claims could not be read"
+            yield f"claim {name} {why}"
+        elif volume_of(claim, snapshot) is None:
+            yield from _unbound(claim, f"claim {name}", snapshot)
+    for volume in spec.get("volumes") or []:
+        if volume.get("ephemeral"):
+            yield from _unbound(ephemeral_claim(volume, namespace), f"ephemeral volume {volume['name']}", snapshot)
+
+
+def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
+    storage = storage_class_of(claim, snapshot)
+    if claim.get("phase") != "Pending" or storage is None:
+        yield f"{title} is not bound to a known volume"
+    elif not is_binding_delayed(claim, snapshot):
+        yield f"{title} is not bound to a volume yet (storage class {storage['name']})"
+    elif lacking := snapshot.lacks(*NEEDED_LISTS):
+        where = f"is bound when its first pod is scheduled (storage class {storage['name']})"
+        yield f"{title} {where}, and {', '.join(lacking)} could not be read"

@@ -1,0 +1,120 @@
+"""The entries of a snapshot for devices of dynamic resource allocation (DRA)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl.objects.api_resources import Object
+
+_UNCOUNTED = {
+    "allowMultipleAllocations": "devices that several claims share",
+    "bindingConditions": "devices with binding conditions",
+    "nodeAllocatableResourceMappings": "devices that take node resources",
+}
+"""Field of a device -> why devices with it are not counted."""
+ADMIN_ACCESS = "admin access"
+"""Why the devices of a request are not counted: it monitors devices that others hold."""
+_TAINT = ("key", "value", "effect")
+_TOLERATION = ("key", "operator", "value", "effect")
+
+
+def device_class_entry(obj: Object) -> Object:
+    """Return the selectors of a DeviceClass, and the extended resource that it offers (KEP-5004)."""
+    spec = obj["spec"]
+    rest = {"extendedResource": spec.get("extendedResourceName"), "selectors": _expressions(spec)}
+    return {"name": obj["metadata"]["name"], **_without_empty(rest)}
+
+
+def resource_slice_entry(obj: Object) -> Object:
+    """Return a ResourceSlice with its devices. ``node`` is missing if its devices are on several nodes."""
+    spec = obj["spec"]
+    pool = {
+        "name": spec["pool"]["name"],
+        "generation": spec["pool"].get("generation") or 0,
+        "slices": spec["pool"].get("resourceSliceCount") or 0,
+    }
+    devices = [_device(item, spec) for item in spec.get("devices") or []]
+    rest = {"node": spec.get("nodeName"), "counters": counters_of_sets(spec.get("sharedCounters") or [], "name")}
+    return {"driver": spec["driver"], "pool": pool, **_without_empty(rest), "devices": devices}
+
+
+def _device(device: Object, spec: Object) -> Object:
+    kinds = [text for field, text in _UNCOUNTED.items() if device.get(field)]
+    attributes = {name: _attribute(value) for name, value in (device.get("attributes") or {}).items()}
+    rest = {
+        "attributes": attributes,
+        "capacity": {name: value["value"] for name, value in (device.get("capacity") or {}).items()},
+        "taints": [_pick(taint, _TAINT) for taint in device.get("taints") or []],
+        "consumes": counters_of_sets(device.get("consumesCounters") or [], "counterSet"),
+        "node": device.get("nodeName") if spec.get("perDeviceNodeSelection") else None,
+        "uncounted": kinds[0] if kinds else None,
+    }
+    return {"name": device["name"], **_without_empty(rest)}
+
+
+def counters_of_sets(sets: Iterable[Object], name: str) -> dict[str, dict[str, str]]:
+    """Return set -> counter -> amount, from the sets of a slice (``name``) or of a device (``counterSet``)."""
+    return {
+        str(item[name]): {counter: str(value["value"]) for counter, value in (item.get("counters") or {}).items()}
+        for item in sets
+    }
+
+
+def _attribute(value: Object) -> Object:
+    return {kind: value[kind] for kind in ("string", "int", "bool", "version") if kind in value}
+
+
+def resource_claim_entry(obj: Object) -> Object:
+    """Return the devices of a ResourceClaim, and the pods that use them."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+    rest = {
+        "devices": [{key: item[key] for key in ("driver", "pool", "device")} for item in results if _is_held(item)],
+        "pods": [item["name"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"],
+    }
+    return {"namespace": metadata["namespace"], "name": metadata["name"], **_without_empty(rest)}
+
+
+def _is_held(result: Object) -> bool:
+    """Return True for a device that no other claim can get: neither admin access nor a share."""
+    return not (result.get("adminAccess") or result.get("shareID"))
+
+
+def resource_claim_template_entry(obj: Object) -> Object:
+    """Return the requests of a template's claims. ``uncounted``: why the devices that satisfy them are not known."""
+    metadata, devices = obj["metadata"], obj["spec"]["spec"].get("devices") or {}
+    requests = [_request(item) for item in devices.get("requests") or []]
+    uncounted = {item["uncounted"]: None for options in requests for item in options if "uncounted" in item}
+    if devices.get("constraints"):
+        uncounted["constraints between devices"] = None
+    rest = _without_empty({"uncounted": ", ".join(uncounted)})
+    return {"namespace": metadata["namespace"], "name": metadata["name"], "requests": requests, **rest}
+
+
+def _request(request: Object) -> list[Object]:
+    """Return the alternatives of a request, in order of preference."""
+    if request.get("firstAvailable"):
+        return [{**_option(item), "alternative": True} for item in request["firstAvailable"]]
+    return [_option(request["exactly"])] if request.get("exactly") else []
+
+
+def _option(item: Object) -> Object:
+    rest = {
+        "selectors": _expressions(item),
+        "tolerations": [_pick(toleration, _TOLERATION) for toleration in item.get("tolerations") or []],
+        "all": item.get("allocationMode") == "All",
+        "uncounted": ADMIN_ACCESS if item.get("adminAccess") else "capacity" if item.get("capacity") else None,
+    }
+    return {"class": item["deviceClassName"], "count": item.get("count") or 1, **_without_empty(rest)}
+
+
+def _expressions(spec: Object) -> list[str]:
+    return [(item.get("cel") or {}).get("expression") or "" for item in spec.get("selectors") or []]
+
+
+def _pick(value: Object, names: tuple[str, ...]) -> Object:
+    return _without_empty({name: value.get(name) for name in names})
+
+
+def _without_empty(value: Object) -> Object:
+    return {name: item for name, item in value.items() if item not in (None, {}, [], False, "")}

@@ -1,0 +1,1 @@
+"""Jobs and their pods: names, status, rows, details, events and history."""

@@ -1,0 +1,241 @@
+"""Find a job by its id, its name, the name of one of its pods, or ``KIND/NAME``."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
+from gpuctl.hints import IN_NAMESPACE, ListHint
+from gpuctl.kube.scope import Scope
+from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
+from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
+from gpuctl.reading.jobs.job_ids import name_in_id
+from gpuctl.reading.jobs.job_objects import (
+    Job,
+    add_prerequisites,
+    add_refusals,
+    group_by_job,
+    identity_of,
+    job_id,
+    newest_generation,
+    read_jobs,
+    workloads,
+)
+
+_FEW = 3
+_PODS = ("pod", "pods", "po")
+_PREFIXES = frozenset({"job", "jobs", *_PODS})
+
+
+class JobNotFound(NoSuchJob):
+    """No job and no pod has the name."""
+
+
+def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
+    """Return the job with its pods, and the name of the pod if a pod was named.
+
+    :param text: a job's id or name, or a pod's name (the JOB ID of ``get jobs``), optionally after ``job/``, ``pod/``
+        or a kind (``training/``).
+    :raises JobNotFound: no job or pod has the name.
+    :raises NoSuchJob: the name is ambiguous, or the job has another kind.
+    """
+    prefix, name = split_prefix(text)
+    if prefix != "pod":
+        job = select_job(scope, _named(scope, name, keys), prefix, name)
+        if job is not None:
+            add_refusals(scope, [job])
+            add_prerequisites(scope, [job], keys)
+            return job, None
+    if prefix in ("", "pod"):
+        pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
+        if len(pods) > 1:
+            raise several_pods(name, [pod["metadata"]["namespace"] for pod in pods])
+        if pods:
+            identity = identity_of(pods[0], keys)
+            jobs = _of_job(scope, identity.name if identity else name, keys)
+            jobs = [job for job in jobs if job.identity == identity]
+            # No job is found if the pod has no label `app` (a pod made by hand), or if the job has just been deleted.
+            return (jobs or group_by_job([], pods, keys))[0], name
+    names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)}
+    raise job_not_found(name, scope.namespace, names)
+
+
+def split_prefix(text: str) -> tuple[str, str]:
+    """Return the prefix ("", "job", "pod" or a kind) and the name of a text ``PREFIX/NAME``.
+
+    :raises NoSuchJob: the prefix is unknown.
+    """
+    prefix, _, name = text.rpartition("/")
+    if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
+        raise NoSuchJob(f"`{text}` is not the name of a job", "write its name, `training/NAME`, or `pod/NAME`")
+    return "pod" if prefix in _PODS else "job" if prefix == "jobs" else prefix, name
+
+
+def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
+    """Return the one job that a name or id means; None if ``jobs`` is empty.
+
+    :param jobs: the jobs of that name or id.
+    :param prefix: the prefix from :func:`split_prefix`, except "pod".
+    :raises NoSuchJob: several jobs match, or none has the kind.
+    """
+    kind = prefix if prefix in JOB_KINDS else None
+    found = [job for job in jobs if kind in (None, job.identity.kind)]
+    if kind is None:
+        _refuse_two_meanings(found, name)
+    else:
+        found = [job for job in found if job.identity.name == name] or found
+    if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
+        titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
+        raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
+    if found:
+        job = newest_generation(found)
+        _tell_others(scope, job, found)
+        return job
+    if jobs:
+        raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is not a {kind} but {jobs[0].identity.kind}/{name}")
+    return None
+
+
+def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
+    """Return the error for a pod name that exists in several namespaces."""
+    return SeveralJobs(f"there are several pods {name}: in {', '.join(namespaces)}", f"say which {IN_NAMESPACE}")
+
+
+def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> JobNotFound:
+    """Return the error for a name that no job or pod has.
+
+    :param namespace: the namespace that was searched; None for all.
+    :param names: names of existing jobs; the closest one is suggested.
+    """
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
+    where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
+    hint = f"did you mean `{close[0]}`? " if close else ""
+    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists the existing ones")
+
+
+def name_of_id(scope: Scope, text: str, keys: Records) -> str:
+    """Return ``KIND/NAME`` if the text is a job's id, otherwise the text unchanged.
+
+    :raises SeveralJobs: the text is also the name of another job.
+    """
+    if "/" in text or name_in_id(text) is None:
+        return text
+    found = _named(scope, text, keys)
+    _refuse_two_meanings(found, text)
+    meant = {f"{job.identity.kind}/{job.identity.name}" for job in found if job.identity.name != text}
+    return meant.pop() if len(meant) == 1 else text
+
+
+def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str = "") -> list[Job]:
+    """Return all jobs with the names or ids, in every namespace. A pod's name stands for its job.
+
+    :param selector: label selector that limits the jobs.
+    :raises JobNotFound: no job or pod has one of the names.
+    """
+    bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
+    apps = dict.fromkeys(filter(_is_label_value, [*bare, *filter(None, map(name_in_id, bare))]))
+    wanted = ",".join(part for part in (f"app in ({','.join(apps)})", selector) if part)
+    known = read_jobs(scope, keys, wanted) if apps else []
+    words = {job.identity: {job.identity.name, job.identity.object_name, job_id(job)} for job in known}
+    jobs = {job.identity: job for job in known if not words[job.identity].isdisjoint(bare)}
+    there = {word for identity in jobs for word in words[identity]}
+    for name in bare:
+        if name not in there:
+            job, _ = find_job(scope, name if job_of_hashed_name(name) else f"pod/{name}", keys)
+            jobs.setdefault(job.identity, job)
+    return [jobs[identity] for identity in sorted(jobs)]
+
+
+def workload_of(job: Job) -> Object:
+    """Return a job's main object.
+
+    :raises NoSuchJob: only pods are left, or the main object was created after it was listed.
+    """
+    if job.workload is not None:
+        return job.workload
+    whose = f"of {job.identity.name} in {job.identity.namespace}"
+    if job.pods and all(map(is_controlled, job.pods)):
+        # Pods and workloads are listed at different times. Kubernetes deletes the pods of a deleted workload.
+        later = "if you have just created it, try again; otherwise Kubernetes deletes the pods"
+        raise NoSuchJob(f"only pods {whose} are seen: their controller is gone, or not visible yet", later)
+    names = [pod["metadata"]["name"] for pod in job.pods]
+    which = " ".join(names) if len(names) <= _FEW else f"-l app={job.identity.name}"
+    hint = f"`kubectl delete pod {which} -n {job.identity.namespace}` ends what runs" if names else None
+    raise NoSuchJob(f"only pods {whose} are left", hint)
+
+
+def _which(jobs: list[Job]) -> str:
+    """Return how to name one of several jobs unambiguously."""
+    ways = [str(IN_NAMESPACE)] if len({job.identity.namespace for job in jobs}) > 1 else []
+    ways += ["as KIND/NAME"] if len({job.identity.kind for job in jobs}) > 1 else []
+    return f"say which {', or '.join(ways)}"
+
+
+def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
+    """Note other generations of the same name: both exist while a GitOps controller replaces a training."""
+    for other in found:
+        if other.identity != job.identity:
+            leaving = other.workload is None or other.workload["metadata"].get("deletionTimestamp")
+            state = "is being deleted" if leaving else "is there too"
+            title = f"{job.identity.kind}/{job.identity.name}"
+            own, old = job.identity.object_name, other.identity.object_name
+            scope.note(f"{title} is {own} here, the newer one; {old} {state}: `{old}` as the name means that one")
+
+
+def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
+    """Check that a text is not the name of one job and the id of another.
+
+    :raises SeveralJobs: it is both.
+    """
+    by_name = [job for job in found if job.identity.name == text]
+    by_id = [job for job in found if job.identity.name != text and job.identity.generation != text]
+    if by_name and by_id:
+        named, meant = by_name[0].identity, by_id[0].identity
+        raise ambiguous_text(text, (named.kind, named.name, named.namespace), (meant.kind, meant.name, meant.namespace))
+
+
+def ambiguous_text(text: str, named: tuple[str, str, str], meant: tuple[str, str, str]) -> SeveralJobs:
+    """Return the error for a text that is the name of one job and the id of another; each is kind, name, namespace."""
+    by_name, by_id = (f"{kind}/{name}" for kind, name, _ in (named, meant))
+    return SeveralJobs(
+        f"{text} is the name of {by_name} in {named[2]} and the job id of {by_id} in {meant[2]}",
+        f"write {by_name} or {by_id}",
+    )
+
+
+def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
+    """Return all jobs with a name or id, in all namespaces. A name with a hash means one generation."""
+    names = [name, *filter(None, [name_in_id(name)])]
+    known = _of_jobs(scope, names, keys)
+    found = [job for job in known if job.identity.name == name or job_id(job) == name]
+    job = job_of_hashed_name(name)
+    if found or job is None:
+        return found
+    return [generation for generation in _of_job(scope, job, keys) if generation.identity.generation == name]
+
+
+def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
+    """Return all jobs with a name, one for each generation."""
+    return _of_jobs(scope, [name], keys)
+
+
+def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
+    """Return all jobs with one of the names, one for each generation."""
+    legal = list(filter(_is_label_value, names))
+    if not legal:
+        return []
+    selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
+    listed = scope.lists([*WORKLOADS, "Pod"], labels=selector)
+    # A JobSet's Jobs carry its labels.
+    mains = [obj for items in listed[:-1] for obj in items if is_part_of_job(obj)]
+    mains = [obj for obj in mains if is_run(obj) or unhashed_name(obj) in legal]
+    return group_by_job(mains, listed[-1], keys)
+
+
+def _is_label_value(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) is not None

@@ -1,0 +1,89 @@
+"""The status of a scheduled training, and the times of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from gpuctl.hints import JobHint
+from gpuctl.objects.api_resources import Object, annotations_of, controller_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.scheduled_jobs import current_runs
+from gpuctl.objects.timestamps import format_timestamp
+from gpuctl.objects.workload_state import condition, end_state, find_condition
+from gpuctl.reading.jobs.cron_times import next_time
+from gpuctl.reading.jobs.status import SCHEDULED, Status, job_status
+
+
+class RunTimes(NamedTuple):
+    """The times of the last and the next run, RFC 3339 in UTC. None: it does not exist, or is unknown."""
+
+    last: str | None
+    next: str | None
+
+
+def run_times(cron_job: Object, now: datetime | None = None) -> RunTimes:
+    """Return when a CronJob ran last, and when it runs next; a suspended one does not run."""
+    spec, last = cron_job["spec"], (cron_job.get("status") or {}).get("lastScheduleTime")
+    if spec.get("suspend"):
+        return RunTimes(last, None)
+    try:
+        zone = ZoneInfo(spec.get("timeZone") or "UTC")
+    except (KeyError, ValueError, OSError):
+        # This machine does not have the time zone.
+        return RunTimes(last, None)
+    coming = next_time(spec["schedule"], zone, now or datetime.now(timezone.utc))
+    return RunTimes(last, format_timestamp(coming) if coming is not None else None)
+
+
+def schedule_status(
+    cron_job: Object, runs: list[Object], pods: Iterable[Object], keys: Records, refusal: str = ""
+) -> Status:
+    """Return the status of a scheduled training: that of its newest unfinished run, if there is one.
+
+    :param runs: its runs, oldest first.
+    :param refusal: why the pods of the run cannot be created; "" if they can.
+    """
+    if cron_job["metadata"].get("deletionTimestamp"):
+        return job_status(cron_job, (), keys)
+    run = next(iter(current_runs(runs)[-1:]), None)
+    if run is not None and end_state(run) is None:
+        mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
+        status = job_status(run, mine, keys, refusal)
+        return status._replace(reason=": ".join(filter(None, (f"run {run['metadata']['name']}", status.reason))))
+    if cron_job["spec"].get("suspend"):
+        if keys.paused in annotations_of(cron_job):
+            return Status("Paused", "paused", f"{JobHint('resume')} continues its schedule")
+        return Status("Suspended", "paused", "spec.suspend is set, not by `gpuctl pause`")
+    coming = run_times(cron_job).next
+    said = [f"next run at {coming}"] if coming is not None else []
+    if run is not None:
+        said.append(f"run {run['metadata']['name']} {run_outcome(run)}")
+    return Status("Scheduled", SCHEDULED, "; ".join(said))
+
+
+def run_outcome(run: Object) -> str:
+    """Return how a finished run ended: ``succeeded``, or ``failed: BackoffLimitExceeded``; "" for an unfinished one."""
+    state = end_state(run)
+    if state != "failed":
+        return "succeeded" if state else ""
+    reason = find_condition(run, "Failed").get("reason")
+    return f"failed: {reason}" if reason else "failed"
+
+
+def run_phase(run: Object) -> str:
+    """Return ``succeeded``, ``failed``, ``running``, or ``pending`` if no pod of the run is active."""
+    ended = end_state(run)
+    if ended is not None:
+        return "succeeded" if ended == "finished" else ended
+    active = (run.get("status") or {}).get("ready") and not run["spec"].get("suspend")
+    return "running" if active else "pending"
+
+
+def end_time(run: Object) -> str | None:
+    """Return the time at which a run ended; None for an unfinished one."""
+    found = condition(run, "Complete") or condition(run, "Failed")
+    time: str | None = (found or {}).get("lastTransitionTime")
+    return time

@@ -1,0 +1,329 @@
+"""Wait until jobs are running, ready, done or deleted, or until that is impossible."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from gpuctl.apply.run.wait_running import is_up
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
+from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
+from gpuctl.objects.hashed_names import unhashed_name
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import pods_to_start
+from gpuctl.objects.prerequisites import Prerequisite, is_waiting
+from gpuctl.objects.queueing import is_queued
+from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
+from gpuctl.objects.workload_state import end_state
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
+from gpuctl.reading.jobs.job_objects import (
+    Identity,
+    Job,
+    add_prerequisites,
+    add_refusals,
+    group_by_job,
+    identity_of,
+    newest_generation,
+)
+from gpuctl.reading.jobs.status import DEPENDENCY_FAILED, Status, pod_status
+from gpuctl.reading.why.cause_summary import cause_of
+
+CONDITIONS = ("running", "ready", "done", "deleted")
+STARTED = "started"
+"""A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` uses it too."""
+_WORDS = {
+    "running": "is running",
+    "ready": "is ready",
+    "done": "is done",
+    "deleted": "is deleted",
+    STARTED: "has started",
+}
+_TICK = 0.3
+LONGEST_WAIT = 60
+"""Maximum wait of one request to the service, seconds."""
+MOST_JOBS = 1000
+"""Maximum number of jobs that one request to the service may wait for."""
+GRACE = 3.0
+"""Seconds for which a missing job may reappear: apply deletes, then creates."""
+_PREREQUISITES = 2.0
+"""Interval at which the prerequisites of a waiting job are read, seconds."""
+Outcome = Literal["met", "late", "failed", "gone", "never"]
+
+
+@dataclass(frozen=True)
+class WaitResult:
+    """The result of waiting for one job.
+
+    :param identity: None if nothing has the name.
+    :param message: the result as a sentence.
+    :param cause: why the job has failed or is late; "" if unknown.
+    """
+
+    name: str
+    identity: Identity | None
+    condition: str
+    outcome: Outcome
+    message: str
+    status: Status | None = None
+    cause: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Return True if the job has reached the condition."""
+        return self.outcome == "met"
+
+
+class WaitedJob(NamedTuple):
+    """A job to wait for. ``uid`` is the uid of its main object when the wait began; None without a main object."""
+
+    name: str
+    identity: Identity
+    uid: str | None
+
+
+def waited_job(name: str, job: Job) -> WaitedJob:
+    """Return a job that was found by ``name``, to be waited for."""
+    return WaitedJob(name, job.identity, job.workload["metadata"]["uid"] if job.workload is not None else None)
+
+
+def already_deleted(name: str) -> WaitResult:
+    """Return the result of waiting for the deletion of a name that does not exist."""
+    return WaitResult(name, None, "deleted", "met", f"{name} is deleted")
+
+
+def deletion_result(name: str, identity: Identity, condition: str) -> WaitResult:
+    """Return the result for a job that was deleted with all its pods."""
+    title = f"{identity.kind}/{identity.name}"
+    if condition == "deleted":
+        return WaitResult(name, identity, condition, "met", f"{title} is deleted")
+    return WaitResult(name, identity, condition, "gone", f"{title} was deleted: it will not be {condition}")
+
+
+@dataclass
+class _Waited:
+    """A job that is waited for, updated from events. ``uid`` is the uid of its main object when the wait began.
+
+    If a controller replaces it with another generation, the newest one is used.
+    """
+
+    name: str
+    job: Job
+    uid: str | None
+    pods: dict[str, Object] = field(default_factory=dict)
+    mains: dict[str, Object] = field(default_factory=dict)
+    absent: float | None = None
+    prerequisites: list[Prerequisite] = field(default_factory=list)
+    read_prerequisites_at: float = -_PREREQUISITES
+
+    @property
+    def title(self) -> str:
+        return f"{self.job.identity.kind}/{self.job.identity.name}"
+
+    def note(self, event: Event, keys: Records) -> None:
+        """Update one of its objects from an event."""
+        objects = self.pods if event.kind == "Pod" else self.mains
+        is_named = is_run(event.object) or unhashed_name(event.object) == self.job.identity.name
+        if event.kind != "Pod" and not (is_named and is_part_of_job(event.object)):
+            return
+        uid = event.object["metadata"]["uid"]
+        if event.type == "DELETED":
+            objects.pop(uid, None)
+        else:
+            objects[uid] = event.object
+        generations = group_by_job(self.mains.values(), self.pods.values(), keys)
+        if generations:
+            self.job = newest_generation(generations)
+        else:
+            self.job.workload, self.job.pods = None, []
+
+
+def wait_for(
+    scope: Scope,
+    names: Sequence[str],
+    condition: str,
+    keys: Records,
+    settings: Settings,
+    timeout: float | None,
+    tell: Callable[[str], None],
+) -> Iterator[WaitResult]:
+    """Yield the result for each job as soon as it is known.
+
+    :param timeout: seconds; None to wait without limit.
+    :param tell: called with the text of what is awaited.
+    :raises NoSuchJob: a name matches nothing that can be waited for, or several jobs.
+    """
+    with contextlib.nullcontext() if timeout is None else scope.session.within(timeout):
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        waited: dict[Identity, WaitedJob] = {}
+        for name in dict.fromkeys(names):
+            try:
+                job, _ = find_job(scope, name, keys)
+            except JobNotFound:
+                if condition != "deleted":
+                    raise
+                yield already_deleted(name)
+                continue
+            waited.setdefault(job.identity, waited_job(name, job))
+        yield from wait_on(scope, waited.values(), condition, keys, settings, (deadline, timeout), tell)
+
+
+def wait_on(
+    scope: Scope,
+    waited: Iterable[WaitedJob],
+    condition: str,
+    keys: Records,
+    settings: Settings,
+    limit: tuple[float | None, float | None],
+    tell: Callable[[str], None],
+) -> Iterator[WaitResult]:
+    """Yield the result for each of some jobs that were found before, as :func:`wait_for`.
+
+    :param limit: deadline on the monotonic clock, and the whole timeout in seconds (for the message); both may be None.
+    """
+    found = [_Waited(item.name, Job(item.identity, None), item.uid) for item in waited]
+    if found:
+        yield from _Wait(scope, found, condition, keys, settings, *limit).outcomes(tell)
+
+
+class _Wait:
+    def __init__(
+        self,
+        scope: Scope,
+        waited: list[_Waited],
+        condition: str,
+        keys: Records,
+        settings: Settings,
+        deadline: float | None,
+        timeout: float | None,
+    ) -> None:
+        self._scope = scope
+        self._waiting = {item.job.identity._replace(generation=""): item for item in waited}
+        self._condition = condition
+        self._keys = keys
+        self._settings = settings
+        self._deadline = deadline
+        self._timeout = timeout
+
+    def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
+        reflector = Reflector(self._scope.session, self._watched())
+        unread = len(self._watched())
+        # The first lists contain all objects of the jobs.
+        reflector.start()
+        try:
+            for event in reflector.events(_TICK):
+                if event is not None and event.type == "LISTED":
+                    unread -= 1
+                elif event is not None:
+                    identity = identity_of(event.object, self._keys)
+                    heard = self._waiting.get(identity._replace(generation="")) if identity is not None else None
+                    if heard is not None:
+                        heard.note(event, self._keys)
+                if not unread:
+                    yield from self._decided()
+                    if not self._waiting:
+                        return
+                    first = next(iter(self._waiting.values()))
+                    status = first.job.status(self._keys)
+                    more = f" (and {len(self._waiting) - 1} more)" if len(self._waiting) > 1 else ""
+                    tell(f"waiting until {self._condition}: {first.title}: {_said(status)}{more}")
+        finally:
+            reflector.stop()
+
+    def _watched(self) -> list[WatchedList]:
+        """Return the watched kinds for each namespace of a job: a watch of all namespaces would need more rights."""
+        result = []
+        for namespace in sorted({identity.namespace for identity in self._waiting}):
+            names = sorted({identity.name for identity in self._waiting if identity.namespace == namespace})
+            labels = f"{self._keys.job_type},app in ({','.join(names)})"
+            result += [WatchedList(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
+        return result
+
+    def _decided(self) -> Iterator[WaitResult]:
+        """Yield the results of jobs that need no further waiting, and remove them."""
+        late = self._deadline is not None and time.monotonic() > self._deadline
+        for identity, item in list(self._waiting.items()):
+            outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
+            if outcome is None and late:
+                add_refusals(self._scope, [item.job])
+                status = item.job.status(self._keys)
+                cause = cause_of(self._scope, item.job, self._keys, self._settings)
+                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {cause or _said(status)}"
+                outcome = self._outcome(item, "late", text, status, cause)
+            if outcome is not None:
+                del self._waiting[identity]
+                yield outcome
+
+    def _gone(self, item: _Waited) -> WaitResult | None:
+        """Return the result for a job whose main object does not exist; None to continue waiting."""
+        if self._condition == "deleted":
+            return None if item.job.pods else deletion_result(item.name, item.job.identity, "deleted")
+        item.absent = item.absent or time.monotonic()
+        if time.monotonic() < item.absent + GRACE:
+            return None
+        return deletion_result(item.name, item.job.identity, self._condition)
+
+    def _there(self, item: _Waited, workload: Object) -> WaitResult | None:
+        item.absent = None
+        condition, title = self._condition, item.title
+        if condition == "deleted":
+            # A new job of the same name is not the one that was waited for.
+            another = workload["metadata"]["uid"] != item.uid
+            return self._outcome(item, "met", f"{title} was deleted, and created again") if another else None
+        self._read_prerequisites(item)
+        status = item.job.status(self._keys)
+        if status.word == DEPENDENCY_FAILED:
+            return self._outcome(item, "failed", f"{title} cannot start: {status.reason}", status, status.reason)
+        if condition != STARTED and item.job.runs:
+            # Of a scheduled training, its newest run.
+            workload = item.job.runs[-1]
+        ended = end_state(workload)
+        if ended == "failed":
+            cause = cause_of(self._scope, item.job, self._keys, self._settings)
+            text = f"{title} failed: {cause or status.reason or status.word}"
+            return self._outcome(item, "failed", text, status, cause)
+        if condition == "done" and workload["kind"] in SERVICES:
+            text = f"{title} serves until it is deleted: it is never done"
+            return self._outcome(item, "never", text, status)
+        if ended or self._holds(workload, item.job):
+            text = f"{title} {_WORDS['done' if ended else condition]}"
+            return self._outcome(item, "met", text, status)
+        return None
+
+    def _read_prerequisites(self, item: _Waited) -> None:
+        """Update the prerequisites of a job that waits, at intervals: their events are not watched."""
+        workload = item.job.workload
+        if workload is None or not is_waiting(workload, self._keys):
+            return
+        if time.monotonic() > item.read_prerequisites_at + _PREREQUISITES:
+            add_prerequisites(self._scope, [item.job], self._keys)
+            item.prerequisites, item.read_prerequisites_at = item.job.prerequisites, time.monotonic()
+        item.job.prerequisites = item.prerequisites
+
+    def _holds(self, workload: Object, job: Job) -> bool:
+        if self._condition == STARTED:
+            return is_up(workload) and not is_queued(workload, self._keys) and not is_waiting(workload, self._keys)
+        return _holds(self._condition, workload, job)
+
+    def _outcome(
+        self, item: _Waited, outcome: Outcome, text: str, status: Status | None = None, cause: str = ""
+    ) -> WaitResult:
+        return WaitResult(item.name, item.job.identity, self._condition, outcome, text, status, cause)
+
+
+def _holds(condition: str, workload: Object, job: Job) -> bool:
+    wanted = pods_to_start(workload)
+    if condition == "done" or wanted == 0 or (workload.get("spec") or {}).get("suspend"):
+        return False
+    if condition == "ready":
+        return is_up(workload)
+    current = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
+    return sum(pod_status(pod).phase in ("running", "succeeded") for pod in current) >= wanted
+
+
+def _said(status: Status) -> str:
+    return f"{status.word}: {status.reason}" if status.reason else status.word

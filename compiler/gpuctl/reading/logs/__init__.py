@@ -1,0 +1,1 @@
+"""Logs of a job's containers: parsing, reading, merging and following them."""

@@ -1,0 +1,337 @@
+"""Follow the logs of a job across broken streams, container restarts and replaced pods."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
+from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
+from gpuctl.objects.hashed_names import unhashed_name
+from gpuctl.objects.ownership_metadata import Records, is_controlled
+from gpuctl.objects.scheduled_jobs import is_run
+from gpuctl.objects.workload_state import condition, end_state, has_ended
+from gpuctl.reading.jobs.job_objects import Job, group_by_job, newest_generation
+from gpuctl.reading.jobs.status import one_line, pod_status
+from gpuctl.reading.logs.log_streams import (
+    ContainerLog,
+    LogBatch,
+    LogOptions,
+    LogProblem,
+    container_state,
+    has_log,
+    select_container,
+)
+from gpuctl.reading.logs.log_streams import waiting_text as why_waiting
+from gpuctl.reading.logs.log_tail import LogTail, TailEnded, TailInterruption, TailMessage, put_unless_stopped
+
+_GRACE = 3.0
+"""Seconds for which a missing job may reappear: apply deletes, then creates."""
+_LINGER = 5.0
+"""Seconds for which the stream of a deleted pod stays open for its last lines."""
+_TICK = 0.3
+_BACKLOG = 256
+
+
+class Notice(NamedTuple):
+    """A message beside the log lines, as a sentence.
+
+    :param uid: uid of the pod it is about; None if it is about the job.
+    """
+
+    text: str
+    uid: str | None = None
+
+
+class Interruption(NamedTuple):
+    """The log of a pod that runs cannot be read at the moment.
+
+    :param reason: why, as a sentence; "" when it can be read again. No line between is lost.
+    """
+
+    pod: str
+    uid: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The message for a user, as a sentence."""
+        if self.reason:
+            return f"the log of {self.pod} is interrupted, and tried again: {self.reason}"
+        return f"the log of {self.pod} continues"
+
+
+class PodEnded(NamedTuple):
+    """The log of a pod is complete.
+
+    :param text: how the pod ended, as a sentence.
+    :param gone: the pod was deleted, so its log can no longer be read.
+    """
+
+    uid: str
+    text: str
+    gone: bool
+
+
+Item = LogBatch | Notice | Interruption | LogProblem | PodEnded
+_Message = Event | TailMessage
+
+
+@dataclass(eq=False)
+class _Pod:
+    """A followed pod.
+
+    :param early: it already had a log when following began.
+    :param through: its log was read to the end.
+    :param gone: when its deletion was observed (monotonic clock); None while it exists.
+    :param told: its end was reported.
+    """
+
+    object: Object
+    early: bool = False
+    source: ContainerLog | None = None
+    thread: threading.Thread | None = None
+    through: bool = False
+    gone: float | None = None
+    told: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if none of its containers will run again."""
+        return self.gone is not None or has_ended(self.object)
+
+    def is_through(self, now: float) -> bool:
+        """Return True if its log is complete."""
+        lingers = self.gone is not None and now > self.gone + _LINGER
+        return self.is_over and (self.source is None or self.through or lingers)
+
+    def end(self) -> str:
+        """Return how the pod ended, as a sentence."""
+        name, status = self.object["metadata"]["name"], pod_status(self.object)
+        if status.phase == "failed":
+            return f"pod {name} failed: {status.reason or status.word}"
+        if self.gone is not None and status.phase != "succeeded":
+            return f"pod {name} is gone"
+        return f"pod {name} has finished"
+
+
+class LogFollower:
+    """Follows the log lines of a job's pods until the job has ended.
+
+    :param pods: the pods when following began. Those that are no longer listed have been deleted.
+    :param read: sources that were already shown, up to their positions.
+    :param only: uid of the only pod to follow; None for all pods.
+    :param cause: return why a job has failed, "" if unknown.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        job: Job,
+        wanted: LogOptions,
+        keys: Records,
+        *,
+        pods: Iterable[Object] = (),
+        read: Iterable[ContainerLog] = (),
+        only: str | None = None,
+        cause: Callable[[Job], str] = lambda job: "",
+    ) -> None:
+        self._session = session
+        self._job = job
+        self._options = wanted
+        self._only = only
+        self._keys = keys
+        self._cause = cause
+        name = job.identity.name
+        self._first = {pod["metadata"]["uid"]: pod for pod in pods if labels_of(pod).get("app") == name}
+        self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
+        self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
+        self._pods: dict[str, _Pod] = {}
+        self._tails: dict[ContainerLog, LogTail] = {}
+        self._workload: Object | None = None
+        # The uid of the followed run of a scheduled training.
+        self._run = job.workload["metadata"]["uid"] if job.workload is not None and is_run(job.workload) else None
+        self._mains: dict[str, Object] = {}
+        self._unlisted: set[str] = set()
+        self._absent: float | None = None
+        self._stopped = threading.Event()
+
+    def items(self) -> Generator[Item | None, None, None]:
+        """Yield lines, notices and problems, and None at intervals without any.
+
+        :raises ClusterError: the job's objects or logs may not be read.
+        """
+        identity = self._job.identity
+        kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
+        labels = f"{self._keys.job_type}={identity.kind},app={identity.name}"
+        reflector = Reflector(
+            self._session, [WatchedList(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]]
+        )
+        self._unlisted = {*kinds, "Pod"}
+        reflector.start()
+        threading.Thread(target=self._pump, args=(reflector,), daemon=True, name="gpuctl-follow").start()
+        try:
+            while True:
+                try:
+                    item = self._queue.get(timeout=_TICK)
+                except queue.Empty:
+                    yield None
+                else:
+                    yield from self._handle(item)
+                yield from self._ended_pods()
+                if not self._unlisted and self._is_over() and self._queue.empty():
+                    yield from self._verdict()
+                    return
+        finally:
+            self._stopped.set()
+            reflector.stop()
+            for tail in self._tails.values():
+                tail.stop()
+
+    def _pump(self, reflector: Reflector) -> None:
+        try:
+            for event in reflector.events():
+                if event is not None:
+                    self._pass_on(event)
+        except ClusterError as error:
+            self._pass_on(error)
+
+    def _pass_on(self, message: _Message) -> None:
+        put_unless_stopped(self._queue, message, self._stopped.is_set)
+
+    def _handle(self, item: _Message) -> Iterator[Item]:
+        if isinstance(item, ClusterError):
+            raise item
+        if isinstance(item, (LogBatch, LogProblem)):
+            yield item
+        elif isinstance(item, TailInterruption):
+            yield Interruption(item.source.name, item.source.pod["metadata"]["uid"], item.message)
+        elif isinstance(item, TailEnded):
+            for pod in self._pods.values():
+                pod.through = pod.through or pod.source is item.source
+            if item.problem is not None:
+                yield item.problem
+        elif item.type == "LISTED":
+            self._unlisted.discard(item.kind)
+            if item.kind == "Pod":
+                yield from self._note_deleted()
+        elif item.kind == "Pod":
+            yield from self._pod_event(item)
+        elif self._run is not None:
+            if item.object["metadata"]["uid"] == self._run:
+                self._workload = None if item.type == "DELETED" else item.object
+        elif unhashed_name(item.object) == self._job.identity.name and not is_controlled(item.object):
+            self._note(item)
+
+    def _note(self, event: Event) -> None:
+        """Update the job's main object from an event. Of several generations the newest is used."""
+        if event.type == "DELETED":
+            self._mains.pop(event.object["metadata"]["uid"], None)
+        else:
+            self._mains[event.object["metadata"]["uid"]] = event.object
+        generations = group_by_job(self._mains.values(), [], self._keys)
+        self._workload = newest_generation(generations).workload if generations else None
+
+    def _note_deleted(self) -> Iterator[Notice]:
+        """Add the pods that were deleted before the list was read, and report those that replace them."""
+        deleted = {uid: _Pod(pod, gone=time.monotonic()) for uid, pod in self._first.items() if uid not in self._pods}
+        for uid, pod in self._pods.items() if deleted else ():
+            if uid not in self._first:
+                yield Notice(f"{pod.object['metadata']['name']} is new", uid=uid)
+        self._pods |= deleted
+        self._first = {}
+
+    def _pod_event(self, event: Event) -> Iterator[Notice]:
+        uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]
+        if self._only not in (None, uid):
+            return
+        if self._run is not None and (controller_of(event.object) or {}).get("uid") != self._run:
+            return
+        pod = self._pods.get(uid)
+        container = select_container(event.object, self._options.container)
+        if pod is None:
+            early = "Pod" in self._unlisted and has_log(event.object, container)
+            pod = self._pods[uid] = _Pod(event.object, early)
+            if "Pod" not in self._unlisted and len(self._pods) > 1:
+                yield Notice(f"{name} is new", uid=uid)
+        before = container_state(pod.object, container).get("restartCount") or 0
+        pod.object = event.object
+        if event.type == "DELETED":
+            pod.gone = time.monotonic()
+        if pod.source is None and has_log(event.object, container):
+            key = (uid, container)
+            # A new log has no old lines to skip.
+            wanted = self._options if pod.early else replace(self._options, tail=None)
+            pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
+            tail = self._tails[pod.source] = LogTail(pod.source, self._queue)
+            tail.update_pod(event.object, over=pod.is_over, gone=pod.gone is not None)
+            pod.thread = tail.start()
+        elif pod.source is not None:
+            pod.source.pod = event.object
+            self._tails[pod.source].update_pod(event.object, over=pod.is_over, gone=pod.gone is not None)
+        state = container_state(event.object, container)
+        if (state.get("restartCount") or 0) > before:
+            yield Notice(f"{name} was restarted{_why(state)}", uid=uid)
+
+    def _is_over(self) -> bool:
+        """Return True if no more lines can come: all logs are complete and no new pods are expected."""
+        now = time.monotonic()
+        if not all(pod.is_through(now) for pod in self._pods.values()):
+            self._absent = None
+            return False
+        if self._only is not None or (self._workload is not None and end_state(self._workload)):
+            return True
+        if self._workload is not None:
+            self._absent = None
+            return False
+        self._absent = self._absent or now
+        return now > self._absent + _GRACE
+
+    def _ended_pods(self) -> Iterator[PodEnded]:
+        for uid, pod in self._pods.items():
+            if not pod.told and pod.is_through(time.monotonic()) and self._queue.empty():
+                pod.told = True
+                yield PodEnded(uid, pod.end(), pod.gone is not None)
+
+    def _verdict(self) -> Iterator[Item]:
+        """Yield how the job ended, and a problem for each pod that ended without a log."""
+        for pod in self._pods.values():
+            if pod.source is None and pod.gone is None:
+                yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
+        title = f"{self._job.identity.kind}/{self._job.identity.name}"
+        if self._only is not None and self._only in self._pods:
+            yield Notice(self._pods[self._only].end())
+        elif self._workload is None:
+            yield Notice(f"{title} is gone")
+        elif end_state(self._workload) == "failed":
+            why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
+            pods = [pod.object for pod in self._pods.values() if pod.gone is None]
+            known = self._cause(Job(self._job.identity, self._workload, pods))
+            said = known or one_line(why.get("message")) or why.get("reason") or "see its pods"
+            yield Notice(f"{title} failed: {said}")
+        else:
+            yield Notice(f"{title} has finished")
+
+    def waiting_for(self) -> str:
+        """Return why no followed pod has a log yet; "" if one has."""
+        if any(pod.source is not None and not pod.is_over for pod in self._pods.values()) or self._unlisted:
+            return ""
+        pods = [pod.object for pod in self._pods.values() if not pod.is_over]
+        if not pods:
+            return f"waiting for pods of {self._job.identity.kind}/{self._job.identity.name}"
+        more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
+        return f"waiting for {pods[0]['metadata']['name']}: {why_waiting(pods[0])}{more}"
+
+
+def _why(state: Object) -> str:
+    ended = (state.get("lastState") or {}).get("terminated") or {}
+    if not ended:
+        return ""
+    reason = ended.get("reason") or "Error"
+    return f" ({reason}, exit code {ended.get('exitCode')})"

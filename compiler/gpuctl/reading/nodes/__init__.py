@@ -1,0 +1,1 @@
+"""Nodes, pools, labels and GPUs."""

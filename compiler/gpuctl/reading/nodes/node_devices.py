@@ -1,0 +1,256 @@
+"""GPUs that drivers offer as devices (DRA): those in ResourceSlices, and those allocated to ResourceClaims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from gpuctl.capacity.devices.shared_counters import SharedCounters
+from gpuctl.capacity.snapshot.device_entries import counters_of_sets
+from gpuctl.capacity.snapshot.pod_requests import Amounts
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.dynamic_resources import serves_dra
+from gpuctl.kube.scope import Scope
+from gpuctl.language.device_drivers import WHOLE_CARDS
+from gpuctl.language.mig_profiles import is_profile, profile_of, resource_of
+from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
+
+_DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
+# GPU drivers, for clusters in which no DeviceClass names the extended resource.
+_DRIVERS = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu", "gpu.intel.com": "gpu.intel.com/i915"}
+# k8s.io/api/resource/v1: annotation of claims that the scheduler creates for pods that request an extended resource.
+_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+# k8s.io/api/resource/v1: prefix of a resource name that requests devices of a DeviceClass.
+_OF_A_CLASS = "deviceclass.resource.kubernetes.io/"
+
+_Key = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+_Counters = tuple[str, str, str]
+"""Driver, pool and name of a set of counters, from which the slices of a card are taken."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """GPUs offered as devices.
+
+    :param offered: node -> amounts that drivers offer.
+    :param by_pod: uid of a pod -> amounts that its claims hold.
+    :param for_requests: as ``by_pod``, for claims that the scheduler created for extended resources.
+    :param is_known: False if the devices may not be read.
+    :param free_slices: node -> MIG profile -> slices that the driver can still create there, if it creates none of
+        another profile.
+    """
+
+    offered: Mapping[str, Amounts] = field(default_factory=dict)
+    by_pod: Mapping[str, Amounts] = field(default_factory=dict)
+    for_requests: Mapping[str, Amounts] = field(default_factory=dict)
+    is_known: bool = True
+    free_slices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def of_pod(self, pod: Object, resources: Container[str]) -> Amounts:
+        """Return what a pod's claims hold in addition to the GPUs that it requests as an extended resource.
+
+        :param resources: the extended resources that are GPUs.
+        """
+        uid = str(pod["metadata"].get("uid") or "")
+        found = {**self.by_pod.get(uid, {})}
+        if uid in self.for_requests and not any(name in resources for name in _requested(pod)):
+            for resource, amount in self.for_requests[uid].items():
+                found[resource] = found.get(resource, Fraction(0)) + amount
+        return found
+
+    def gpus_of(self, pods: Iterable[Object], resources: Container[str]) -> dict[str, int]:
+        """Return uid of a pod -> number of GPUs by :meth:`of_pod`, for pods with any."""
+        held = {str(pod["metadata"].get("uid") or ""): self.of_pod(pod, resources) for pod in pods}
+        return {uid: int(sum(amounts.values())) for uid, amounts in held.items() if amounts}
+
+
+NO_DEVICES = Devices()
+
+
+def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
+    """Read the devices that are GPUs. Add a note if they may not be read.
+
+    :param resources: the extended resources that are GPUs.
+    """
+    lists = []
+    for kind in DEVICE_KINDS:
+        try:
+            lists.append(scope.session.list_objects(RESOURCES[kind])[0])
+        except ApiError as error:
+            if error.is_missing or (error.lacks_permission and not serves_dra(scope.session)):
+                return NO_DEVICES
+            if not error.lacks_permission:
+                raise
+            scope.note(f"{error.message}: GPUs that drivers offer as devices (DRA) are not counted")
+            return Devices(is_known=False)
+        if kind == "DeviceClass" and not lists[0]:
+            return NO_DEVICES
+    classes, slices, claims = lists
+    return count_gpu_devices(classes, slices, claims, frozenset(resources))
+
+
+def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Object]) -> dict[str, int]:
+    """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod has a claim.
+
+    GPUs of a claim that several pods share are counted for one of them.
+    """
+    if not any(pod["spec"].get("resourceClaims") or any(map(_is_class, _requested(pod))) for pod in pods):
+        return {}
+    return read_devices(scope, resources).gpus_of(pods, resources)
+
+
+def count_gpu_devices(
+    classes: Iterable[Object], slices: Iterable[Object], claims: Iterable[Object], resources: frozenset[str]
+) -> Devices:
+    """Count the devices of known GPU drivers, and of drivers that a DeviceClass maps to a GPU resource.
+
+    A MIG slice counts as one GPU of the resource of its profile.
+    """
+    drivers = {driver: resource for driver, resource in _DRIVERS.items() if resource in resources}
+    for item in classes:
+        resource = item["spec"].get("extendedResourceName")
+        expressions = [
+            (entry.get("cel") or {}).get("expression") or "" for entry in item["spec"].get("selectors") or []
+        ]
+        for match in filter(None, map(_DRIVER.search, expressions)):
+            if resource in resources and profile_of(resource) is None:
+                drivers[match[1]] = resource
+    claims = list(claims)
+    allocated = {_key_of(result) for claim in claims for result in _allocated(claim)}
+    newest = _newest(slices)
+    places = _places(newest, drivers, allocated, resources)
+    offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
+    for node, resource in places.values():
+        _add(offered, node, resource)
+    for claim in claims:
+        holders = for_requests if _EXTENDED in annotations_of(claim) else by_pod
+        users = [item["uid"] for item in (claim.get("status") or {}).get("reservedFor") or [] if _is_pod(item)]
+        for place in filter(None, (places.get(_key_of(result)) for result in _allocated(claim))):
+            # Pods that share a claim share its devices; count them once.
+            for uid in users[:1]:
+                _add(holders, uid, place[1])
+    return Devices(offered, by_pod, for_requests, free_slices=_free_slices(newest, drivers, allocated))
+
+
+def _places(
+    specs: Iterable[Object], drivers: Mapping[str, str], allocated: Collection[_Key], resources: Container[str]
+) -> dict[_Key, tuple[str, str]]:
+    """Return device -> node and resource, for whole GPUs and MIG slices.
+
+    A driver that creates slices on demand lists all possible slices of a card beside it (``consumesCounters``). Those
+    that are allocated count, in place of their card.
+    """
+    found: dict[_Key, tuple[str, str]] = {}
+    cards: dict[_Key, set[_Counters]] = {}
+    divided: set[_Counters] = set()
+    for spec in specs:
+        whole = drivers.get(spec["driver"])
+        for device in (spec.get("devices") or []) if whole is not None else []:
+            node = device.get("nodeName") or spec.get("nodeName")
+            resource = whole if _is_whole(device) else slice_resource(device)
+            if node is None or resource is None or not (resource == whole or resource in resources):
+                continue
+            key = spec["driver"], spec["pool"]["name"], device["name"]
+            counters = {(*key[:2], str(item.get("counterSet"))) for item in device.get("consumesCounters") or []}
+            if resource == whole:
+                cards[key] = counters
+            elif counters and key in allocated:
+                divided |= counters
+            elif counters:
+                continue
+            found[key] = str(node), resource
+    return {key: place for key, place in found.items() if not cards.get(key, set()) & divided}
+
+
+def _free_slices(
+    specs: Iterable[Object], drivers: Container[str], allocated: Collection[_Key]
+) -> dict[str, dict[str, int]]:
+    """Return the slices of :attr:`Devices.free_slices`, those of cards that no pod holds among them."""
+    counters = SharedCounters(allocated)
+    possible: dict[tuple[str, str], set[_Key]] = {}
+    for spec in specs:
+        driver, pool = spec["driver"], spec["pool"]["name"]
+        if driver not in drivers:
+            continue
+        counters.add_counters(driver, pool, counters_of_sets(spec.get("sharedCounters") or (), "name"))
+        for device in spec.get("devices") or ():
+            key, taken = (driver, pool, device["name"]), device.get("consumesCounters") or ()
+            counters.add_device(key, counters_of_sets(taken, "counterSet"))
+            node, resource = device.get("nodeName") or spec.get("nodeName"), slice_resource(device)
+            if taken and node is not None and resource is not None:
+                possible.setdefault((str(node), str(profile_of(resource))), set()).add(key)
+    found: dict[str, dict[str, int]] = {}
+    for (node, profile), keys in sorted(possible.items()):
+        if free := len(counters.room(keys).devices.difference(allocated)):
+            found.setdefault(node, {})[profile] = free
+    return found
+
+
+def slice_resource(device: Mapping[str, Any]) -> str | None:
+    """Return the extended resource of a MIG slice's profile; None for another device."""
+    named = device_texts(device)
+    profile = str(named.get("profile"))
+    return resource_of(profile) if named.get("type") == "mig" and is_profile(profile) else None
+
+
+def device_texts(device: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return name without domain -> text of a device's attributes; None for an attribute that is not a text."""
+    attributes = (device.get("attributes") or {}).items()
+    return {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
+
+
+def _allocated(claim: Object) -> Iterator[Object]:
+    """Yield the devices that a claim holds, without those of admin access."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return (result for result in results if not result.get("adminAccess"))
+
+
+def _key_of(result: Object) -> _Key:
+    return str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
+
+
+def _is_pod(user: Object) -> bool:
+    return bool(user.get("resource") == "pods")
+
+
+def _requested(pod: Object) -> Iterator[str]:
+    """Yield the names of the resources that the containers of a pod request."""
+    spec = pod["spec"]
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        yield from (container.get("resources") or {}).get("requests") or ()
+
+
+def _is_class(resource: str) -> bool:
+    """Return True for a resource name that stands for the devices of a DeviceClass."""
+    return resource.startswith(_OF_A_CLASS)
+
+
+def _newest(slices: Iterable[Object]) -> list[Object]:
+    """Return the specs of slices in the newest generation of their pool. Older slices are about to be deleted."""
+    specs = [item["spec"] for item in slices]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        key = spec["driver"], spec["pool"]["name"]
+        newest[key] = max(newest.get(key, 0), int(spec["pool"].get("generation") or 0))
+    return [
+        spec
+        for spec in specs
+        if int(spec["pool"].get("generation") or 0) == newest[spec["driver"], spec["pool"]["name"]]
+    ]
+
+
+def _is_whole(device: Object) -> bool:
+    """Return True for a whole GPU, False for a MIG partition, which drivers list beside it."""
+    attributes = (device.get("attributes") or {}).items()
+    kinds = [value.get("string") for name, value in attributes if name.rpartition("/")[2] == "type"]
+    return str(kinds[0]).casefold() in WHOLE_CARDS if kinds else not device.get("consumesCounters")
+
+
+def _add(amounts: dict[str, Amounts], key: str, resource: str) -> None:
+    own = amounts.setdefault(key, {})
+    own[resource] = own.get(resource, Fraction(0)) + 1

@@ -1,0 +1,157 @@
+"""Pools, from their definitions in the cluster and from node labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.companion_names import DATA_KEY, pool_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.workload_state import has_ended
+from gpuctl.reading.nodes.inventory import Inventory
+from gpuctl.reading.nodes.node_gpus import UNKNOWN, PlatformGpus
+from gpuctl.reading.nodes.node_rows import STATUSES, NodeDetails, PodOnNode, pod_on_node, read_nodes
+
+PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
+"""``empty``: a pool without nodes, in which no job can run."""
+DEFAULT_DESCRIPTION = "nodes that are in no pool"
+
+
+class PoolBounds(NamedTuple):
+    """The limits of a pool: unfinished jobs in it, and GPUs of one job; None for no limit."""
+
+    max_jobs: int | None
+    max_gpu_per_job: int | None
+
+
+@dataclass(frozen=True)
+class PoolState:
+    """A pool.
+
+    :param missing: nodes that the definition names but that are not in the pool.
+    :param waiting: unscheduled pods of its jobs; None if pods may not be read.
+    :param is_defined: the pool has a definition, not only labelled nodes.
+    """
+
+    name: str
+    description: str | None
+    members: tuple[NodeDetails, ...]
+    missing: tuple[str, ...]
+    quota: PoolBounds
+    waiting: tuple[PodOnNode, ...] | None
+    is_defined: bool
+
+    @property
+    def status(self) -> PoolStatus:
+        """Return ``active`` if a node is active, otherwise the best status of its nodes; ``empty`` without nodes."""
+        found = {node.status for node in self.members}
+        for status in STATUSES:
+            if status in found:
+                return status
+        return "active" if self.name == DEFAULT_POOL else "empty"
+
+    @property
+    def gpu_total(self) -> int:
+        """Return the number of GPUs on its nodes."""
+        return sum(node.gpu_total for node in self.members)
+
+    @property
+    def gpu_used(self) -> int | None:
+        """Return the number of GPUs that pods on its nodes request; None if pods may not be read."""
+        return None if self.waiting is None else sum(node.gpu_used or 0 for node in self.members)
+
+    @property
+    def gpu_free(self) -> int | None:
+        """Return the number of GPUs that no pod requests; None if pods may not be read."""
+        return None if self.waiting is None else sum(node.gpu_free or 0 for node in self.members)
+
+    @property
+    def gpu_unavailable(self) -> int | None:
+        """Return the number of free GPUs on nodes that are cordoned or not ready; None if pods may not be read."""
+        if self.waiting is None:
+            return None
+        return sum(node.gpu_free or 0 for node in self.members if node.status != "active")
+
+    @property
+    def gpu_types(self) -> dict[str, int]:
+        """Return GPU type -> number of GPUs."""
+        found: dict[str, int] = {}
+        for node in self.members:
+            if node.gpu_total or node.gpu_type:
+                kind = node.gpu_type or UNKNOWN
+                found[kind] = found.get(kind, 0) + node.gpu_total
+        return dict(sorted(found.items()))
+
+    @property
+    def jobs(self) -> list[PodOnNode] | None:
+        """Return the pods on its nodes; None if pods may not be read."""
+        return None if self.waiting is None else [found for node in self.members for found in node.holders or ()]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the names of its nodes."""
+        return [node.name for node in self.members]
+
+
+def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
+    """Return the pools by name, ``default`` last."""
+    gpus = PlatformGpus(settings)
+    members: dict[str, list[NodeDetails]] = {DEFAULT_POOL: []}
+    for node in read_nodes(found.nodes, found.pods, keys, gpus, found.devices):
+        members.setdefault(node.pool, []).append(node)
+    definitions = {pool_of(item, keys) or "": item for item in found.definitions or ()}
+    waiting = waiting_pods(found.pods, keys, gpus)
+    names = sorted({*members, *definitions} - {DEFAULT_POOL, ""})
+    return [
+        _pool(name, members.get(name, []), definitions.get(name), waiting, settings) for name in [*names, DEFAULT_POOL]
+    ]
+
+
+def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpus) -> list[PodOnNode] | None:
+    """Return the unscheduled pods of jobs; None if pods may not be read."""
+    if pods is None:
+        return None
+    queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not has_ended(pod))
+    found = (pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
+    return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
+
+
+def definition_of(definition_map: Object) -> dict[str, Any]:
+    """Return the pool's document in a ConfigMap; {} if it is not valid YAML."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(definition_map["data"][DATA_KEY])
+    except yaml.YAMLError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _pool(
+    name: str,
+    nodes: list[NodeDetails],
+    definition_map: Object | None,
+    waiting: list[PodOnNode] | None,
+    settings: Settings,
+) -> PoolState:
+    definition = definition_of(definition_map) if definition_map is not None else {}
+    quota, named = definition.get("quota"), definition.get("nodes")
+    limits = quota if isinstance(quota, dict) else {}
+    here = {node.name for node in nodes}
+    description = DEFAULT_DESCRIPTION if name == DEFAULT_POOL else None
+    if definition_map is not None:
+        description = annotations_of(definition_map).get(settings.label("description"))
+    return PoolState(
+        name,
+        description,
+        tuple(nodes),
+        tuple(sorted(str(node) for node in named if node not in here)) if isinstance(named, dict) else (),
+        PoolBounds(limits.get("maxJobs"), limits.get("maxGpuPerJob")),
+        None if waiting is None else tuple(item for item in waiting if (item.pool or DEFAULT_POOL) == name),
+        definition_map is not None,
+    )

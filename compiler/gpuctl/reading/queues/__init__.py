@@ -1,0 +1,1 @@
+"""Namespaces, quotas and Kueue's queues."""

@@ -1,0 +1,1 @@
+"""Usage of GPUs over time, its costs, and the monthly report."""

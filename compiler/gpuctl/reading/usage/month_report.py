@@ -1,0 +1,80 @@
+"""The data of a monthly usage report, and rounding that keeps its sums exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuctl.reading.usage.gpu_time import GpuTime, KnownTime, sum_gpu_times
+from gpuctl.reading.usage.price_list import HOUR, PricePeriod
+from gpuctl.reading.usage.usage_costs import GroupCost
+from gpuctl.reading.usage.usage_records import GroupUse
+
+_LOST = 1e-6
+"""Relative error that rounding to millionths of a GPU-second may add to a sum; the absolute tolerance is one second."""
+
+
+@dataclass(frozen=True)
+class MonthReport:
+    """A month of a cluster.
+
+    :param month: ``2026-10``. ``start`` and ``end`` are its bounds in the time zone, seconds since 1970.
+    :param whole: usage of the whole cluster.
+    :param days: start of each day, RFC 3339 ("" if nothing is known of the day), with its usage.
+    :param key: the label or annotation (``key_kind``) that ``labels`` groups by; "" if usage is not collected by one.
+    :param namespaces: groups with the most GPU-hours first; likewise ``labels``, ``models`` and ``workloads``.
+    :param known: the part of the month with data; ``days_known``: seconds of it that ``days`` cover.
+    :param made: when the report was created, seconds since 1970.
+    :param costs: ``namespace``, ``label``, ``workload`` or ``model`` -> costs of its groups, in the same order; empty
+        without prices.
+    :param prices: periods with constant prices; empty without prices.
+    :param language: ``en`` or ``zh``.
+    """
+
+    month: str
+    zone: str
+    cluster: str
+    start: float
+    end: float
+    whole: GpuTime
+    days: Sequence[tuple[str, GpuTime | None]]
+    namespaces: Sequence[GroupUse]
+    key: str
+    key_kind: str
+    labels: Sequence[GroupUse]
+    models: Sequence[GroupUse]
+    workloads: Sequence[GroupUse]
+    costs: Mapping[str, Sequence[GroupCost]]
+    known: KnownTime
+    days_known: float
+    made: float
+    prices: Sequence[PricePeriod]
+    currency: str
+    language: str = "en"
+
+    @property
+    def is_final(self) -> bool:
+        """Return True if no figure can change: the month is over and no hour is provisional."""
+        return self.made >= self.end and self.known.provisional is False
+
+    def differs(self, groups: Iterable[GroupUse]) -> float:
+        """Return the GPU-hours by which groups exceed the cluster (negative: fall short); 0 within rounding errors."""
+        found = sum_gpu_times(group.total for group in groups).held - self.whole.held
+        return 0.0 if abs(found) <= max(1.0, _LOST * self.whole.held) else found / HOUR
+
+
+def round_to_sum(amounts: Sequence[float], unit: float) -> list[int]:
+    """Round amounts to whole units so that their sum equals the rounded sum.
+
+    Each amount is rounded up or down. Those with the largest remainders are rounded up, the first of equals before
+    others.
+    """
+    # Rounding errors of additions can make an amount negative.
+    exact = [max(0.0, amount) / unit for amount in amounts]
+    floors = [math.floor(value + _LOST) for value in exact]
+    missing = math.floor(sum(exact) + 0.5) - sum(floors)
+    order = sorted(range(len(exact)), key=lambda number: (floors[number] - exact[number], number))
+    for number in order[: max(0, missing)]:
+        floors[number] += 1
+    return floors
