@@ -5,6 +5,7 @@ paragraph. The texts are:
 
 - those of the field reference, which ``reference_zh_CN.yaml`` in ``gpuctl.language`` translates;
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
+- the messages that ``gpuctl.messages`` words, which ``messages_zh_CN.yaml`` beside it translates;
 - the meanings of causes, which ``causes_zh_CN.yaml`` in ``gpuctl.reading.why`` translates;
 - those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
 - lines of the Chinese pages (``*.zh-CN.md``) that are still English.
@@ -18,17 +19,20 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from string import Formatter
 
 import schemas
 
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import CODES, code_translations
+from gpuctl.language import translation_files
 from gpuctl.reading.why import cause_translations
 from gpuctl.reading.why.finding import CAUSES
 
 ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (ROOT / "compiler" / "gpuctl", ROOT / "server")
 SUFFIX = ".zh-CN.md"
 REPORT = ROOT / "compiler" / "gpuctl" / "cli" / "output" / "usage_report.py"
 NOT_TRANSLATED = frozenset({"{}", "unknown share", "nothing"})
@@ -89,12 +93,35 @@ def cause_problems() -> Iterator[str]:
     yield from (f"causes_zh_CN.yaml: unused: {cause}" for cause in known if cause not in CAUSES)
 
 
+def message_values(directories: Iterable[Path]) -> dict[str, set[str]]:
+    """Return the names of the values of each message, from the calls of ``message`` in source files."""
+    found: dict[str, set[str]] = {}
+    for path in (file for directory in directories for file in directory.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for call in ast.walk(ast.parse(text)) if "gpuctl.messages" in text else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "message":
+                name = ast.literal_eval(call.args[0])
+                found[name] = {keyword.arg or "" for keyword in call.keywords}
+    return found
+
+
+def message_problems() -> Iterator[str]:
+    """Yield a sentence for each missing, unused or wrong translation of a message."""
+    known, made = translation_files.chinese_messages(), message_values(SOURCES)
+    yield from (f"messages_zh_CN.yaml: no translation of: {name}" for name in sorted(made.keys() - known.keys()))
+    yield from (f"messages_zh_CN.yaml: unused: {name}" for name in sorted(known.keys() - made.keys()))
+    for name in sorted(made.keys() & known.keys()):
+        used = {field for _, field, _, _ in Formatter().parse(known[name]) if field is not None}
+        yield from (f"messages_zh_CN.yaml: {name} has no value {field}" for field in sorted(used - made[name]))
+
+
 def problems() -> Iterator[str]:
     """Yield a sentence for each missing or unused translation."""
     _, chinese = schemas.outputs()
     yield from (f"reference_zh_CN.yaml: {problem}" for problem in chinese.problems)
     yield from diagnostic_problems()
     yield from cause_problems()
+    yield from message_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
     for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / "examples"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):

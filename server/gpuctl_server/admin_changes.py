@@ -35,7 +35,7 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, require_all_done
+from gpuctl_server.plan_responses import NOTHING, VALIDATED, plan_answer, pool_created, require_all_done
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.request_bodies import document_text, validated
 from gpuctl_server.service_context import Service
@@ -158,7 +158,8 @@ def create_pool(change: ChangeRequest, body: AdminBody) -> Administered:
     """
     with change.session() as session:
         name, plan = _apply_pool(change, session, body, None)
-    return _administered(change, name, "created", f"pool/{name} is created", plan)
+    said = f"pool/{name} would be created" if change.dry_run else str(pool_created(name))
+    return _administered(change, name, "created", said, plan)
 
 
 def change_pool(change: ChangeRequest, name: str, body: AdminBody) -> ChangedPool:
@@ -171,11 +172,11 @@ def change_pool(change: ChangeRequest, name: str, body: AdminBody) -> ChangedPoo
         _, plan = _apply_pool(change, session, body, name)
     done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
     status = "unchanged" if done == "unchanged" else "updated"
-    said = f"pool/{name} is {status}"
+    said = f"pool/{name} {_is(change)} {status}"
     return ChangedPool(
         name=name,
         status=VALIDATED if change.dry_run else status,
-        message=dry_run_message(said) if change.dry_run else said,
+        message=f"{said}; {NOTHING}" if change.dry_run else said,
         notes=_notes(plan),
         plan=plan_answer(plan),
     )
@@ -190,7 +191,7 @@ def delete_pool(change: ChangeRequest, name: str) -> Administered:
     plan = _delete(change, "pools", name)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
     left = f"{count_text(nodes, 'node')} {'would leave' if change.dry_run else 'left'} it"
-    return _administered(change, name, "deleted", f"pool/{name} is deleted; {left}", plan)
+    return _administered(change, name, "deleted", f"pool/{name} {_is(change)} deleted; {left}", plan)
 
 
 def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
@@ -206,7 +207,8 @@ def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
     model = submission.documents[0].model
     assert isinstance(model, QuotaDocument)
     name, users = model.header.name, list(model.entries)
-    found = _administered(change, name, "created", f"quota/{name} is created for {', '.join(users)}", plan)
+    said = f"quota/{name} {_is(change)} created for {', '.join(users)}"
+    found = _administered(change, name, "created", said, plan)
     return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
 
 
@@ -217,7 +219,7 @@ def delete_quota(change: ChangeRequest, name: str) -> Administered:
     :raises Problem: 403, 409.
     """
     plan = _delete(change, "quotas", name)
-    return _administered(change, name, "deleted", f"quota/{name} is deleted", plan)
+    return _administered(change, name, "deleted", f"quota/{name} {_is(change)} deleted", plan)
 
 
 def delete_named(
@@ -256,12 +258,19 @@ def _deletion(
     return lambda session, callbacks: delete(session, names, change.service.platform, run, callbacks)
 
 
+def _is(change: ChangeRequest) -> str:
+    return "would be" if change.dry_run else "is"
+
+
 def _administered(change: ChangeRequest, name: str, status: str, said: str, plan: Plan) -> Administered:
-    """Return the answer; that of a dry run says what would be done."""
+    """Return the answer.
+
+    :param said: what was done; in a dry run, what would be done.
+    """
     if not change.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
-    return Administered(name=name, status=VALIDATED, message=dry_run_message(said), notes=_notes(plan), plan=value)
+    return Administered(name=name, status=VALIDATED, message=f"{said}; {NOTHING}", notes=_notes(plan), plan=value)
 
 
 def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: str | None) -> tuple[str, Plan]:

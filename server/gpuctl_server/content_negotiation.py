@@ -1,4 +1,4 @@
-"""Content negotiation: JSON or YAML, for bodies and for answers."""
+"""Content negotiation: JSON or YAML, for bodies and for answers; English or Chinese messages."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ def wants_yaml(request: Request) -> bool:
         return _media_type(stated) in _YAML
     weights = accepted(request.headers.get("accept", ""))
     return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
+
+
+def wants_chinese(request: Request) -> bool:
+    """Return True if a client prefers Chinese to English, by ``Accept-Language``."""
+    header = request.headers.get("accept-language")
+    if header is None:
+        return False
+    weights = accepted(header)
+    chinese = max((weight for name, weight in weights.items() if name.partition("-")[0] == "zh"), default=0.0)
+    english = max((weight for name, weight in weights.items() if name.partition("-")[0] == "en"), default=0.0)
+    return chinese > english or (chinese > 0 and chinese == english and next(iter(weights)).partition("-")[0] == "zh")
 
 
 async def read_body(request: Request) -> Any:

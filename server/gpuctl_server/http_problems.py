@@ -21,11 +21,12 @@ from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
+from gpuctl.language.translation_files import chinese_messages
+from gpuctl.messages import Translation, set_request_translation
 from gpuctl.usecases.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.chinese import translated, wants_chinese
-from gpuctl_server.content_negotiation import as_yaml, wants_yaml
+from gpuctl_server.content_negotiation import as_yaml, wants_chinese, wants_yaml
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
@@ -178,9 +179,11 @@ class Route(APIRoute):
         async def careful(request: Request) -> Response:
             is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
             set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
+            translation = Translation(chinese_messages()) if wants_chinese(request) else None
+            set_request_translation(translation)
             response = await answered(request)
-            if wants_chinese(request):
-                response = translated(response)
+            if translation is not None and translation.is_used:
+                response.headers["Content-Language"] = "zh"
             return as_yaml(response) if wants_yaml(request) else response
 
         async def answered(request: Request) -> Response:

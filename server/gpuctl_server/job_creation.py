@@ -14,6 +14,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.workload import Workload
+from gpuctl.messages import UserMessage, message
 from gpuctl.objects.api_resources import Key, Object, annotations_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.applying import apply_request
@@ -24,7 +25,7 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
-from gpuctl_server.plan_responses import VALIDATED, plan_answer, require_all_done
+from gpuctl_server.plan_responses import VALIDATED, plan_answer, pool_created, require_all_done
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
@@ -204,15 +205,26 @@ def _answers(
         obj = live.get(key) if key is not None else None
         if key is None:
             kind, name = document.kind, name_of(document)
-            yield _answer(document, None, None, "created", f"{kind}/{name} is created")
+            said = pool_created(name) if kind == "pool" else f"{kind}/{name} is created"
+            yield _answer(document, None, None, "created", said)
         elif obj is None:
             # The job was deleted between its creation and this read.
             raise Problem(409, f"{key} was deleted during this request")
         else:
-            text = f"{document.kind}/{name_of(document)} is submitted to the pool {_pool(document)}"
-            text += f"; it {waits[key]}" if key in waits else ""
+            said = submitted(f"{document.kind}/{name_of(document)}", _pool(document), waits.get(key))
             created = str(obj["metadata"]["creationTimestamp"])
-            yield _answer(document, id_of_workload(obj, service.keys), created, "pending", text)
+            yield _answer(document, id_of_workload(obj, service.keys), created, "pending", said)
+
+
+def submitted(job: str, pool: str | None, waits: str | None) -> UserMessage:
+    """Return the message about a job that was created.
+
+    :param waits: the clause with what it waits for; None if it does not wait.
+    """
+    if waits is None:
+        return message("job-submitted", "{job} is submitted to the pool {pool}", job=job, pool=pool)
+    text = "{job} is submitted to the pool {pool}; it {waits}"
+    return message("job-submitted-and-waiting", text, job=job, pool=pool, waits=waits)
 
 
 def _validated(document: Document, waits: str | None) -> SubmittedJob:
@@ -223,7 +235,9 @@ def _validated(document: Document, waits: str | None) -> SubmittedJob:
     )
 
 
-def _answer(document: Document, job: str | None, created: str | None, status: str, message: str) -> SubmittedJob:
+def _answer(
+    document: Document, job: str | None, created: str | None, status: str, said: UserMessage | str
+) -> SubmittedJob:
     return SubmittedJob(
         jobId=job,
         name=name_of(document),
@@ -232,7 +246,7 @@ def _answer(document: Document, job: str | None, created: str | None, status: st
         pool=_pool(document),
         status=status,
         createdAt=created,
-        message=message,
+        message=str(said),
     )
 
 

@@ -32,7 +32,7 @@ def require_access(caller: Caller, access: AccessRequest) -> None:
     """
     decision = caller.may(access)
     if not decision.allowed:
-        raise forbidden(decision.message)
+        raise forbidden(str(decision.message))
 
 
 @contextmanager

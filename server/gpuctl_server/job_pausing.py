@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.acts.pausing import PauseEffect
 from gpuctl.api.change_models import JobState
 from gpuctl.apply.plan.checkpoint_notes import describe_checkpoint
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.messages import UserMessage, message
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.workload_state import running_description
 from gpuctl.reading.jobs.job_lookup import workload_of
@@ -106,5 +108,22 @@ def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Sus
     if change.dry_run:
         status = VALIDATED
         said = dry_run_message(said) if done.changed else f"{said}; {NOTHING}"
-    state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=f"{title_of_job(item)} {said}")
+    is_planned = change.dry_run and done.changed
+    sentence = effect_message(title_of_job(item), said, "" if is_planned else done.effect)
+    state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=str(sentence))
     return _Suspended(state, workload_of(item.job), done.changed)
+
+
+def effect_message(job: str, said: str, effect: PauseEffect) -> UserMessage | str:
+    """Return the message about a job that was paused or resumed.
+
+    :param job: the title of the job.
+    :param said: the rest of the English sentence.
+    """
+    if effect == "paused":
+        return message("job-paused", "{job} {said}", job=job, said=said)
+    if effect == "gpus-freed":
+        return message("job-paused-and-gpus-freed", "{job} {said}", job=job, said=said)
+    if effect == "resumed":
+        return message("job-resumed", "{job} {said}", job=job, said=said)
+    return f"{job} {said}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.acts.node_labels import LabelTerms, NodeChangeFailure, NodeChangeReport, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.messages import UserMessage, message
 from gpuctl.usecases.label_nodes import check_labels, label_nodes
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
@@ -72,7 +73,18 @@ def set_node_label(
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done
-    return f"node {name}: {done.text}" + (f"; {NOTHING} (dry run)" if change.dry_run else ""), report.notes
+    said = f"node {name}: {done.text}; {NOTHING} (dry run)" if change.dry_run else label_changed(name, value, done.text)
+    return str(said), report.notes
+
+
+def label_changed(node: str, value: str | None, text: str) -> UserMessage:
+    """Return the message about a label that was set, or deleted (None).
+
+    :param text: the change in English.
+    """
+    if value is None:
+        return message("label-deleted", "node {node}: {text}", node=node, text=text)
+    return message("label-set", "node {node}: {text}", node=node, text=text)
 
 
 def _problem(failed: NodeChangeFailure) -> Problem:

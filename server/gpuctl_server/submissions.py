@@ -309,7 +309,7 @@ def require_document_access(caller: Caller, action: Action, documents: list[Docu
     ]
     if refused:
         diagnostics = [_refusal(caller, part, access, decision) for part, access, decision in refused]
-        raise RefusedDocuments(403, refused[0][2].message, diagnostics)
+        raise RefusedDocuments(403, str(refused[0][2].message), diagnostics)
 
 
 def _refusal(caller: Caller, part: Document, access: AccessRequest, decision: Decision) -> Diagnostic:
@@ -318,7 +318,7 @@ def _refusal(caller: Caller, part: Document, access: AccessRequest, decision: De
     if part.is_workload:
         is_pool = caller.may(access._replace(pool=None)).allowed
         path = ("resources", "pool") if is_pool else ("job", "namespace")
-    return part.diagnostic(Severity.ERROR, "Forbidden", decision.message, path)
+    return part.diagnostic(Severity.ERROR, "Forbidden", str(decision.message), path)
 
 
 def require_namespaces(caller: Caller, session: Session, documents: list[Document]) -> None:

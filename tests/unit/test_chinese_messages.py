@@ -2,53 +2,153 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
-from gpuctl_server.chinese import in_chinese, translated, wants_chinese
+from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_conflict, missing_node, no_such_label
+from gpuctl.api.node_label_answers import LABELLED, BatchReport
+from gpuctl.hints import Surface, set_request_surface
+from gpuctl.kube.not_found import no_such
+from gpuctl.language.translation_files import chinese_messages
+from gpuctl.messages import Translation, message, set_request_translation
+from gpuctl.reading.why.cause_translations import cause_message
+from gpuctl.reading.why.finding import Finding
+from gpuctl_server.access.rights import AccessRequest, Rights
+from gpuctl_server.content_negotiation import wants_chinese
+from gpuctl_server.job_creation import submitted
+from gpuctl_server.job_pausing import effect_message
+from gpuctl_server.node_labelling import label_changed
+from gpuctl_server.plan_responses import pool_created
+
+ADMIN = Rights("admin")
+OF_TEAM = Rights("user", pools=frozenset({"q"}))
+MISSING = NodeChangeFailure("node-3", "NodeNotFound", "there is no node node-3", hint="did you mean node-1?")
 
 
-@pytest.mark.parametrize(
-    ("english", "chinese"),
-    [
-        ("training/a is submitted to the pool training-pool", "任务已提交至资源池 training-pool"),
-        (
-            "training/a is submitted to the pool p; it waits for quota q",
-            "任务已提交至资源池 p，但要等待：waits for quota q",
-        ),
-        ("training/a in team-a is being deleted; its pods end within their grace period", "任务删除指令已下发"),
-        (
-            "training/a in t is paused; its 4 pods end, which frees the GPUs and removes the logs",
-            "任务已暂停，GPU 已释放",
-        ),
-        ("training/a in t is paused already", "任务已暂停"),
-        ("inference/a in t is resumed with 2 replicas", "任务已恢复"),
-        ("pool/experiment-pool is created", "资源池创建成功"),
-        ("anna may create jobs of the pool training-pool", "用户拥有training-pool的任务创建权限"),
-        ("anna may get jobs", "用户拥有的任务查看权限"),
-        (
-            "node node-1 has nvidia.com/gpu-type=x already; set overwrite=true to replace it",
-            "节点 node-1 已存在键为 nvidia.com/gpu-type 的 Label，如需覆盖请设置 overwrite=true",
-        ),
-        ("node node-1 has no label nvidia.com/gpu-type", "节点 node-1 未找到键为 nvidia.com/gpu-type 的 Label"),
-        ("there is no node node-3; did you mean node-1?", "节点 node-3 不存在"),
-        ("node node-1: nvidia.com/gpu-type=a (was b)", "节点 Label 标记成功"),
-        ('node node-1: a deleted (was "")', "节点 Label 删除成功"),
-        ("2 of 2 nodes labelled", "批量标记节点 Label 成功"),
-        ("1 of 2 nodes labelled; see `failed`", "部分节点标记失败，请查看 failed 列表"),
-        # Messages that the documents do not print, and those of dry runs and refusals, stay English.
-        ("training/a in t would be deleted; nothing is changed", None),
-        ("node node-1: a=b; nothing is changed (dry run)", None),
-        ("anna may not create jobs of the pool p: the pools of this token are q", None),
-        ("inference/a in t is resumed; but its pods are refused for now: exceeded quota", None),
-    ],
-)
-def test_documented_messages_are_translated(english: str, chinese: str | None) -> None:
-    assert in_chinese(english) == (chinese or english)
+@pytest.fixture
+def chinese() -> Iterator[Translation]:
+    """A request of a client that prefers Chinese."""
+    set_request_surface(Surface.REST)
+    translation = Translation(chinese_messages())
+    set_request_translation(translation)
+    yield translation
+    set_request_translation(None)
+    set_request_surface(Surface.COMMAND_LINE)
+
+
+def report(done: int, failed: int) -> NodeChangeReport:
+    changes: Any = [type("Change", (), {"name": f"node-{number}", "text": "a=b"}) for number in range(done)]
+    return NodeChangeReport(changes, [MISSING] * failed)
+
+
+MESSAGES: list[tuple[Any, str, str | None]] = [
+    (
+        lambda: submitted("training/a", "training-pool", None),
+        "training/a is submitted to the pool training-pool",
+        "任务已提交至资源池 training-pool",
+    ),
+    (
+        lambda: submitted("training/a", "p", "waits for quota q"),
+        "training/a is submitted to the pool p; it waits for quota q",
+        "任务已提交至资源池 p，但要等待：waits for quota q",
+    ),
+    (
+        lambda: effect_message("training/a in t", "is paused; its 4 pods end, which frees the GPUs", "gpus-freed"),
+        "training/a in t is paused; its 4 pods end, which frees the GPUs",
+        "任务已暂停，GPU 已释放",
+    ),
+    (
+        lambda: effect_message("training/a in t", "is paused already", "paused"),
+        "training/a in t is paused already",
+        "任务已暂停",
+    ),
+    (
+        lambda: effect_message("inference/a in t", "is resumed with 2 replicas", "resumed"),
+        "inference/a in t is resumed with 2 replicas",
+        "任务已恢复",
+    ),
+    (lambda: pool_created("experiment-pool"), "pool/experiment-pool is created", "资源池创建成功"),
+    (
+        lambda: ADMIN.decide("anna", AccessRequest("create", "jobs", None, "training-pool")).message,
+        "anna may create jobs of the pool training-pool",
+        "用户拥有training-pool的任务创建权限",
+    ),
+    (
+        lambda: ADMIN.decide("anna", AccessRequest("get", "jobs")).message,
+        "anna may get jobs",
+        "用户拥有的任务查看权限",
+    ),
+    (
+        lambda: label_conflict("node-1", "nvidia.com/gpu-type", "x"),
+        "node node-1 has nvidia.com/gpu-type=x already; set overwrite=true to replace it",
+        "节点 node-1 已存在键为 nvidia.com/gpu-type 的 Label，如需覆盖请设置 overwrite=true",
+    ),
+    (
+        lambda: no_such_label("node-1", "nvidia.com/gpu-type"),
+        "node node-1 has no label nvidia.com/gpu-type",
+        "节点 node-1 未找到键为 nvidia.com/gpu-type 的 Label",
+    ),
+    (lambda: missing_node("node-3"), "there is no node node-3", "节点 node-3 不存在"),
+    (lambda: no_such("node", "node-3", ["node-1"]), "there is no node node-3", "节点 node-3 不存在"),
+    (lambda: MISSING.text, "there is no node node-3; did you mean node-1?", "节点 node-3 不存在"),
+    (lambda: label_changed("node-1", "a", "k=a (was b)"), "node node-1: k=a (was b)", "节点 Label 标记成功"),
+    (
+        lambda: label_changed("node-1", None, 'k deleted (was "")'),
+        'node node-1: k deleted (was "")',
+        "节点 Label 删除成功",
+    ),
+    (lambda: BatchReport.of(report(2, 0), LABELLED).message, "2 of 2 nodes labelled", "批量标记节点 Label 成功"),
+    (
+        lambda: BatchReport.of(report(1, 1), LABELLED).message,
+        "1 of 2 nodes labelled; see `failed`",
+        "部分节点标记失败，请查看 failed 列表",
+    ),
+    (
+        lambda: cause_message(Finding("gpu-shortage", "8 GPUs are asked for, and 2 of p are free")),
+        "8 GPUs are asked for, and 2 of p are free",
+        "没有节点有足够的空闲 GPU：8 GPUs are asked for, and 2 of p are free",
+    ),
+    # Messages that the documents do not print, and those of dry runs and refusals, stay English.
+    (
+        lambda: BatchReport.of(report(1, 0), "would be labelled; nothing is changed (dry run)").message,
+        "1 of 1 nodes would be labelled; nothing is changed (dry run)",
+        None,
+    ),
+    (lambda: ADMIN.decide("anna", AccessRequest("get", "nodes")).message, "anna may get nodes", None),
+    (
+        lambda: OF_TEAM.decide("anna", AccessRequest("create", "jobs", None, "p")).message,
+        "anna may not create jobs of the pool p: the pools of this token are q",
+        None,
+    ),
+    (
+        lambda: effect_message("inference/a in t", "is resumed; but its pods are refused for now: exceeded quota", ""),
+        "inference/a in t is resumed; but its pods are refused for now: exceeded quota",
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "english", "chinese"), MESSAGES)
+def test_messages_are_english_by_default(make: Any, english: str, chinese: str | None) -> None:
+    set_request_surface(Surface.REST)
+    try:
+        assert str(make()) == english
+    finally:
+        set_request_surface(Surface.COMMAND_LINE)
+
+
+@pytest.mark.parametrize(("make", "english", "text"), MESSAGES)
+def test_documented_messages_are_translated(make: Any, english: str, text: str | None, chinese: Translation) -> None:
+    assert str(make()) == (text or english)
+    assert chinese.is_used is (text is not None)
+
+
+def test_message_without_a_translation_stays_english(chinese: Translation) -> None:
+    missing = message("missing", "{node} and {text}", node="node-1", text=pool_created("a"))
+    assert str(missing) == "node-1 and 资源池创建成功"
 
 
 @pytest.mark.parametrize(
@@ -67,27 +167,3 @@ def test_documented_messages_are_translated(english: str, chinese: str | None) -
 def test_accept_language_selects_chinese(header: str, wanted: bool) -> None:
     headers = [(b"accept-language", header.encode())] if header else []
     assert wants_chinese(Request({"type": "http", "headers": headers})) is wanted
-
-
-CAUSE = {"cause": "gpu-shortage", "message": "8 GPUs are asked for, and 2 of p are free", "fix": "wait"}
-"""A cause of `why`, as answers have it."""
-MEANING = "没有节点有足够的空闲 GPU：8 GPUs are asked for, and 2 of p are free"
-
-
-@pytest.mark.parametrize(
-    "path", [("why",), ("also", 0), ("steps", 0, "waits", 0), ("plan", "steps", 0, "waits", 0), ()]
-)
-def test_message_of_a_cause_begins_with_its_meaning(path: tuple[str | int, ...]) -> None:
-    value: Any = CAUSE
-    for part in reversed(path):
-        value = [value] if isinstance(part, int) else {"name": "train", part: value}
-    found = json.loads(bytes(translated(JSONResponse(value)).body))
-    for part in path:
-        found = found[part]
-    assert found == {**CAUSE, "message": MEANING}
-
-
-@pytest.mark.parametrize("cause", ["apply", None, ["gpu-shortage"]])
-def test_other_causes_have_no_meaning(cause: Any) -> None:
-    answer = JSONResponse({"items": [CAUSE], "cause": cause, "message": "revision 2"})
-    assert translated(answer) is answer

@@ -10,7 +10,8 @@ import translations
 
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import code_translations
-from gpuctl.language.translation_files import chinese_reference
+from gpuctl.language import translation_files
+from gpuctl.language.translation_files import chinese_messages, chinese_reference
 from gpuctl.reading.why import cause_translations
 
 
@@ -25,6 +26,9 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_translations, "chinese_texts", lambda: texts)
     causes = {cause: text for cause, text in cause_translations.chinese_causes().items() if cause != "cordoned"}
     monkeypatch.setattr(cause_translations, "chinese_causes", lambda: causes)
+    messages = {name: text for name, text in chinese_messages().items() if name != "job-deleted"}
+    messages |= {"job-lost": "任务丢失", "label-set": "{nodes}"}
+    monkeypatch.setattr(translation_files, "chinese_messages", lambda: messages)
     known = {form: text for form, text in usage_report_zh.CHINESE.items() if form != "Day by day"}
     monkeypatch.setattr(usage_report_zh, "CHINESE", known)
     (tmp_path / "docs").mkdir()
@@ -38,6 +42,9 @@ MISSING = [
     "zh_CN.yaml: no translation of: fix of GPU203",
     "zh_CN.yaml: unused: title of GPU999",
     "causes_zh_CN.yaml: no translation of: cordoned",
+    "messages_zh_CN.yaml: no translation of: job-deleted",
+    "messages_zh_CN.yaml: unused: job-lost",
+    "messages_zh_CN.yaml: label-set has no value nodes",
     "usage_report_zh.py: no translation of: Day by day",
     "docs/service.zh-CN.md: not translated: | `field` | The new setting of the service. |",
 ]

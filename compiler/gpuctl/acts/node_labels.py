@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from gpuctl.hints import OVERWRITE_LABEL
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
-from gpuctl.kube.not_found import suggestion
+from gpuctl.kube.not_found import no_such_node, suggestion
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
+from gpuctl.messages import UserMessage, message
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.label_names import LABEL_MAX
 
@@ -54,7 +55,13 @@ class NodeChangeFailure:
     @property
     def text(self) -> str:
         """Return the message and the hint in one line."""
-        return f"{self.message}; {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        # Only nodes that do not exist have a hint.
+        said = message(
+            "no-such-node-with-hint", "{message}; {hint}", name=self.name, message=self.message, hint=self.hint
+        )
+        return str(said)
 
 
 @dataclass
@@ -85,9 +92,20 @@ class LabelTerms:
 class UnexpectedNode(Exception):
     """A node is not in the state that a change of it requires."""
 
-    def __init__(self, error: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, error: str, message: UserMessage | str) -> None:
+        super().__init__(str(message))
         self.error = error
+
+
+def no_such_label(node: str, key: str) -> UserMessage:
+    """Return the message about a label that a node does not have."""
+    return message("no-such-label", "node {name} has no label {key}", name=node, key=key)
+
+
+def label_conflict(node: str, key: str, value: str) -> UserMessage:
+    """Return the message about a label that has another value."""
+    text = "node {name} has {key}={value} already; {hint}"
+    return message("label-conflict", text, name=node, key=key, value=value, hint=OVERWRITE_LABEL)
 
 
 def label_key_error(key: str) -> str | None:
@@ -117,15 +135,14 @@ def set_labels(
 
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
         if not terms.shows(have):
-            raise no_such_node(name)
+            raise missing_node(name)
         after = {key: value for key, value in {**have, **labels}.items() if value is not None}
         terms.permits(name, after)
         for key, value in labels.items():
             if value is None and key not in have:
-                raise UnexpectedNode("LabelNotFound", f"node {name} has no label {key}")
+                raise UnexpectedNode("LabelNotFound", no_such_label(name, key))
             if value is not None and have.get(key, value) != value and not terms.overwrite:
-                said = f"node {name} has {key}={have[key]} already; {OVERWRITE_LABEL}"
-                raise UnexpectedNode("LabelConflict", said)
+                raise UnexpectedNode("LabelConflict", label_conflict(name, key, have[key]))
         return dict(labels)
 
     return change_nodes(session, names, wanted, shows=terms.shows)
@@ -175,9 +192,9 @@ def failure_of(name: str, error: ClusterError) -> NodeChangeFailure:
     )
 
 
-def no_such_node(name: str) -> UnexpectedNode:
+def missing_node(name: str) -> UnexpectedNode:
     """Return the error for a node that does not exist."""
-    return UnexpectedNode("NodeNotFound", f"there is no node {name}")
+    return UnexpectedNode("NodeNotFound", no_such_node(name))
 
 
 def explain_missing(
@@ -206,7 +223,7 @@ def _change(
     for attempt in range(1, _ATTEMPTS + 1):
         node = session.get(key)
         if node is None:
-            raise no_such_node(key.name)
+            raise missing_node(key.name)
         have = dict(labels_of(node))
         labels = wanted(key.name, have)
         changes = {name: value for name, value in labels.items() if have.get(name) != value}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.dry_run_pods import DryRunPod, as_created_by_controller
 from gpuctl.apply.plan.gitops_tracking import tracked_by
@@ -50,13 +50,20 @@ _KUEUE_CREATES = 5.0
 _POLL = 0.2
 
 
+PauseEffect = Literal["", "paused", "gpus-freed", "resumed"]
+
+
 class PauseResult(NamedTuple):
-    """The result for a job: ``status`` is ``paused`` or ``resumed``; ``changed`` is False if it was so already."""
+    """The result for a job: ``status`` is ``paused`` or ``resumed``; ``changed`` is False if it was so already.
+
+    ``effect``: the job is paused, its pods end and free their GPUs, or it starts again; "" for anything else.
+    """
 
     key: Key
     status: str
     changed: bool
     message: str
+    effect: PauseEffect = ""
 
 
 class NotPausable(NotPossible):
@@ -186,28 +193,32 @@ def _pause(session: Session, live: Object, keys: Records, reason: str | None) ->
     if queued is not None:
         resource, item = queued
         if not _is_active(item) and marked:
-            return PauseResult(key, "paused", False, "is paused already")
+            return PauseResult(key, "paused", False, "is paused already", "paused")
         _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}})
         _activate(session, resource, item, active=False)
         if spec.get("suspend"):
-            return PauseResult(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
-        return PauseResult(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others")
+            said = f"is paused; it waits no longer in Kueue's queue {queue_of(live)}"
+            return PauseResult(key, "paused", True, said, "paused")
+        return PauseResult(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others", "paused")
     if key.kind in TRAININGS:
         if spec.get("suspend") and marked:
-            return PauseResult(key, "paused", False, "is paused already")
+            return PauseResult(key, "paused", False, "is paused already", "paused")
         running = pods_left(live)
         tracker = tracked_by(live)
         lasts = f"; {tracker} does not undo this, unless its manifest sets `suspend`" if tracker is not None else ""
         _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
-        said = _ends(running) if running else "stays suspended until it is resumed"
-        return PauseResult(key, "paused", True, said + lasts)
+        if running:
+            return PauseResult(key, "paused", True, _ends(running) + lasts, "gpus-freed")
+        return PauseResult(key, "paused", True, f"stays suspended until it is resumed{lasts}")
     count = int(spec.get("replicas", 1))
     if not count and marked:
-        return PauseResult(key, "paused", False, "is paused already")
+        return PauseResult(key, "paused", False, "is paused already", "paused")
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, pause_patch(scaler, keys.paused))
     _patch(session, live, {"metadata": {"annotations": _mark(keys, str(count), reason)}, "spec": {"replicas": 0}})
-    return PauseResult(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
+    if count:
+        return PauseResult(key, "paused", True, _ends(count), "gpus-freed")
+    return PauseResult(key, "paused", True, "stays at 0 replicas until it is resumed")
 
 
 def _mark(keys: Records, replicas: str | None = None, reason: str | None = None) -> dict[str, str | None]:
@@ -218,11 +229,11 @@ def _mark(keys: Records, replicas: str | None = None, reason: str | None = None)
 def _pause_schedule(session: Session, live: Object, keys: Records, reason: str | None) -> PauseResult:
     key, is_suspended = key_of(live), bool(live["spec"].get("suspend"))
     if is_suspended and keys.paused in annotations_of(live):
-        return PauseResult(key, "paused", False, "is paused already")
+        return PauseResult(key, "paused", False, "is paused already", "paused")
     _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
     running = [item["name"] for item in (live.get("status") or {}).get("active") or []]
     said = f"; its unfinished run {' and '.join(running)} continues" if running else ""
-    return PauseResult(key, "paused", True, f"is paused: no further run starts until it is resumed{said}")
+    return PauseResult(key, "paused", True, f"is paused: no further run starts until it is resumed{said}", "paused")
 
 
 def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
@@ -254,13 +265,13 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             return PauseResult(key, "resumed", False, f"is not paused; {waits}")
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
+        return _resumed(key, waits, _ADMITTED)
     report_finished_indexes(session, live)
     if is_held(live) and kueue_resources(session) is not None:
         labels = {QUEUE_LABEL: queue_of(live)}
         gone = {**_mark(keys), HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
-        return PauseResult(key, "resumed", True, f"is resumed; {waits or _ADMITTED}")
+        return _resumed(key, waits, _ADMITTED)
     if is_waiting(live, keys):
         if remembered is None:
             return PauseResult(key, "resumed", False, f"is not paused; {waits}")
@@ -270,10 +281,10 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
         # Checked first: afterwards the job's own pods use the quota.
-        said = _refusal(session, live) or waits or "it starts from its beginning, or its last checkpoint"
+        refusal = _refusal(session, live)
         gone = {**_mark(keys), FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"annotations": gone}, "spec": {"suspend": False}})
-        return PauseResult(key, "resumed", True, f"is resumed; {said}")
+        return _resumed(key, refusal or waits, "it starts from its beginning, or its last checkpoint")
     if spec.get("replicas", 1):
         return _not_paused(session, live, remembered, keys)
     tracker = pause_undone_by(live)
@@ -286,18 +297,28 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             raise NotPausable(f"{key} is not paused: its autoscaler has scaled it to 0", "it starts when there is load")
         raise NotPausable(f"{key} has 0 replicas, and not by `gpuctl pause`", "apply its document, which states them")
     count = _replicas_before_pause(live, keys)
-    said = _refusal(session, live)
+    refusal = _refusal(session, live)
     if queue_of(live) and (live.get("status") or {}).get("replicas") and key.kind == "StatefulSet":
         # Kueue's webhook refuses the change until then.
         raise NotPausable(f"the pods of {key} are still ending", "run it again in a moment")
     _patch(session, live, {"metadata": {"annotations": _mark(keys)}, "spec": {"replicas": count}})
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, resume_patch(scaler, keys.paused))
-    if queue_of(live) and not said:
-        waits = waits or _ADMITTED
-    if waits and not said:
-        return PauseResult(key, "resumed", True, f"is resumed; {waits}")
-    return PauseResult(key, "resumed", True, f"is resumed with {count_text(count, 'replica')}{said and f'; {said}'}")
+    if not refusal and (waits or queue_of(live)):
+        return _resumed(key, waits, _ADMITTED)
+    said = f"is resumed with {count_text(count, 'replica')}"
+    if refusal:
+        return PauseResult(key, "resumed", True, f"{said}; {refusal}")
+    return PauseResult(key, "resumed", True, said, "resumed")
+
+
+def _resumed(key: Key, waits: str, otherwise: str) -> PauseResult:
+    """Return the result for a job that was resumed.
+
+    :param waits: why it does not start now, "" if nothing is known against it.
+    :param otherwise: when it starts without such a reason.
+    """
+    return PauseResult(key, "resumed", True, f"is resumed; {waits or otherwise}", "" if waits else "resumed")
 
 
 def _autoscalers(session: Session, live: Object) -> list[Object]:

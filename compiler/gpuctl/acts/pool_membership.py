@@ -15,7 +15,7 @@ from gpuctl.acts.node_labels import (
     change_nodes,
     explain_missing,
     failure_of,
-    no_such_node,
+    missing_node,
 )
 from gpuctl.apply.plan.plan import Refused
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
@@ -126,7 +126,7 @@ def _move(done: NodeChange, keys: Records, settings: Settings) -> PoolMove | Non
 def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bool) -> NodeChange:
     node = session.get(key)
     if node is None:
-        raise no_such_node(key.name)
+        raise missing_node(key.name)
     have = dict(labels_of(node))
     current = have.get(keys.pool)
     if current == pool:

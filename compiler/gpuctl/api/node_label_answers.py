@@ -11,9 +11,12 @@ from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair, Labels
+from gpuctl.messages import UserMessage, message
 from gpuctl.reading.nodes.label_rows import LabelRow
 from gpuctl.reading.nodes.node_rows import NodeDetails
 
+LABELLED = "labelled"
+"""The change of a node whose labels were set or deleted."""
 MOST_NODES = 500
 """Maximum number of nodes in one request."""
 MOST_LABELS = 100
@@ -110,19 +113,27 @@ class BatchReport(ApiModel):
     def of(cls, report: NodeChangeReport, done: str) -> BatchReport:
         """Return the JSON model of a report.
 
-        :param done: the change as a participle, such as ``labelled``.
+        :param done: the change as a participle: :data:`LABELLED`, ``added`` or ``removed``.
         """
-        total = len(report.done) + len(report.failed)
         return cls(
             success=[item.name for item in report.done],
             failed=[
                 NodeFailure(node_name=item.name, error=item.error, message=item.text, is_outage=item.is_outage)
                 for item in report.failed
             ],
-            message=f"{len(report.done)} of {total} nodes {done}" + ("; see `failed`" if report.failed else ""),
+            message=str(_summary(report, done)),
             notes=report.notes,
             nodes=[ChangedNode(node_name=item.name, message=item.text) for item in report.done],
         )
+
+
+def _summary(report: NodeChangeReport, done: str) -> UserMessage | str:
+    counts = f"{len(report.done)} of {len(report.done) + len(report.failed)}"
+    if done == LABELLED and report.failed:
+        return message("some-nodes-labelled", "{counts} nodes labelled; see `failed`", counts=counts)
+    if done == LABELLED:
+        return message("nodes-labelled", "{counts} nodes labelled", counts=counts)
+    return f"{counts} nodes {done}" + ("; see `failed`" if report.failed else "")
 
 
 class DeletedLabel(ApiModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -17,3 +18,10 @@ def chinese_reference() -> list[dict[str, str]]:
     """Return pairs of an English text (``en``) of the field reference and its translation (``zh``), in its order."""
     pairs: list[dict[str, str]] = read_translations("gpuctl.language", "reference_zh_CN.yaml")
     return pairs
+
+
+@cache
+def chinese_messages() -> dict[str, str]:
+    """Return the Chinese texts of the messages of :mod:`gpuctl.messages`, by their names."""
+    texts: dict[str, str] = read_translations("gpuctl", "messages_zh_CN.yaml")
+    return texts

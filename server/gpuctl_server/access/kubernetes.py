@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
-from gpuctl_server.access.rights import AccessRequest, Decision
+from gpuctl_server.access.rights import AccessRequest, Decision, granted
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_usage.ttl_cache import TtlCache
 
@@ -179,7 +179,7 @@ class ClusterCaller:
             return Decision(True, f"{self.name} may {access} where Kubernetes allows it")
         where = access.namespace if attributes.namespaced and access.namespace is not None else ""
         if self._is_allowed(attributes, where):
-            return Decision(True, f"{self.name} may {access}")
+            return granted(self.name, access)
         right = f"{attributes.verb} {attributes.resource}" + (
             f"/{attributes.subresource}" if attributes.subresource else ""
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.messages import UserMessage, message
 
 Role = Literal["admin", "user", "viewer"]
 ROLES: tuple[Role, ...] = ("admin", "user", "viewer")
@@ -29,6 +30,12 @@ RESOURCES = (
 )
 """Resources of requests. ``plans`` are previews; ``recoveries`` finish interrupted runs."""
 
+_WORDS: dict[Action, UserMessage] = {
+    "get": message("action-get", "get"),
+    "create": message("action-create", "create"),
+    "update": message("action-update", "update"),
+    "delete": message("action-delete", "delete"),
+}
 _OF_JOBS = frozenset({"jobs", "logs", "metrics", "plans"})
 _READ_BY_ALL = frozenset({"pools", "nodes", "labels", "quotas", "namespaces", *_OF_JOBS})
 _OF_NODES = frozenset({"pools", "nodes", "labels"})
@@ -56,7 +63,15 @@ class Decision(NamedTuple):
     """The decision about a request, with a message for the user."""
 
     allowed: bool
-    message: str
+    message: UserMessage | str
+
+
+def granted(name: str, access: AccessRequest) -> Decision:
+    """Return the decision that the caller ``name`` may do something."""
+    if access.resource != "jobs":
+        return Decision(True, f"{name} may {access}")
+    action, pool, text = _WORDS[access.action], access.pool or "", "{name} may {access}"
+    return Decision(True, message("right-granted", text, name=name, access=access, action=action, pool=pool))
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ class Rights:
         """Decide a request. ``name`` is the caller's name, for the message."""
         lacking = self._lacking(access)
         if lacking is None:
-            return Decision(True, f"{name} may {access}")
+            return granted(name, access)
         return Decision(False, f"{name} may not {access}: {lacking}")
 
     def _lacking(self, access: AccessRequest) -> str | None:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
+from gpuctl.acts.node_labels import no_such_label
 from gpuctl.api.node_label_answers import (
+    LABELLED,
     BatchReport,
     DeletedLabel,
     GpuLabelPage,
@@ -148,7 +150,7 @@ def _several(
     report = set_node_labels(change, action, names, labels, overwrite=overwrite)
     touched[len(keys) :] = [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
-    return node_changes(change, report, "labelled")
+    return node_changes(change, report, LABELLED)
 
 
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})
@@ -192,7 +194,7 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
     for item in found:
         if item.key == key:
             return KeptLabel.of(item).as_json()
-    raise not_found(f"node {name} has no label {key}", "LabelNotFound")
+    raise not_found(str(no_such_label(name, key)), "LabelNotFound")
 
 
 @writes.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})

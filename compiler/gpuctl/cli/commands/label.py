@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from gpuctl.acts.node_labels import LabelTerms
-from gpuctl.api.node_label_answers import BatchReport
+from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import open_context, reading_options
@@ -75,7 +75,7 @@ def node(
         if read_context.service is None:
             session, settings = read_context.scope.session, read_context.settings
             done = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
-            report = BatchReport.of(done, "labelled")
+            report = BatchReport.of(done, LABELLED)
         else:
             report = label_by_service(read_context.service, order.nodes, order.labels, overwrite=overwrite)
         return show_batch_report(report, as_json=as_json)
