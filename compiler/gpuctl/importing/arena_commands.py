@@ -19,6 +19,7 @@ from gpuctl.importing.arena_options import (
 )
 from gpuctl.importing.arena_programs import arena_program
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
@@ -151,7 +152,7 @@ class _ArenaJob:
             else:
                 self._flag(flag)
         self._program(rest)
-        return set_given_values(self.draft, self.given, self.line, has_gpus=self.gpus > 0)
+        return set_given_values(self.draft, self.given, self.ledger, self.line, has_gpus=self.gpus > 0)
 
     def _flag(self, flag: _Flag) -> None:
         field = self.fields.get(flag.name)
@@ -174,18 +175,25 @@ class _ArenaJob:
         self.ledger.mapped(flag.line, flag.text, field)
         return True
 
+    def _note(self, flag: _Flag, field: str | None, note: str | None) -> None:
+        """Add a flag to the ledger, whose meaning differs if there is a note."""
+        if note is None:
+            self.ledger.mapped(flag.line, flag.text, field)
+        else:
+            self.ledger.changed(flag.line, flag.text, field, note)
+
     def _switch(self, flag: _Flag, field: str) -> bool:
-        return self._set(flag, field, True) if flag.value == "true" else True
+        if flag.value == "true":
+            return self._set(flag, field, True)
+        self.ledger.mapped(flag.line, flag.text, field)
+        return True
 
     def _name(self, flag: _Flag) -> bool:
         name = self.given.name or nearest_dns_label(flag.value, letter_first=True)
         if name is None:
             return False
         self.draft.set("job.name", name, flag.line)
-        if name == flag.value:
-            self.ledger.mapped(flag.line, flag.text, "job.name")
-        else:
-            self.ledger.changed(flag.line, flag.text, "job.name", f"the name is `{name}`")
+        self._note(flag, "job.name", None if name == flag.value else f"the name is `{name}`")
         return True
 
     def _gpus(self, flag: _Flag) -> bool:
@@ -213,8 +221,8 @@ class _ArenaJob:
         name, equals, value = flag.value.partition("=")
         if not equals or value.startswith("$"):
             return False
-        self.draft.set_item("environment.env", name, value, flag.line)
-        self.ledger.mapped(flag.line, flag.text, f"environment.env.{name}")
+        field, note = take_variable(self.draft, name, value, flag.line)
+        self._note(flag, field, note)
         return True
 
     def _pair(self, flag: _Flag, field: str) -> bool:

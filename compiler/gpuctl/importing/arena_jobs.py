@@ -13,6 +13,7 @@ from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.arena_options import DROPPED
 from gpuctl.importing.arena_programs import arena_program
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
@@ -95,14 +96,11 @@ class _ArenaJobFile:
         self._program()
         self.tree.drop_rest(_NOTES)
         line = self.tree.line((self.group,))
-        return set_given_values(self.draft, self.given, line, has_gpus=self.task.gpus > 0)
+        return set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=self.task.gpus > 0)
 
     def _set(self, path: Path, field: str, value: Any, note: str | None = None) -> None:
         self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
-        if note is None:
-            self.tree.mapped(path, field)
-        else:
-            self.tree.changed(path, field, note)
+        self.tree.taken(path, field, note)
 
     def _head(self) -> None:
         tree = self.tree
@@ -118,10 +116,8 @@ class _ArenaJobFile:
                     self.draft.set_item(f"job.{key}", name, tree.text((key, name)) or "", tree.line((key, name)))
                     tree.mapped((key, name), f"job.{key}.{name}")
         image = tree.text(("image",))
-        if image is not None and self.given.image is None:
+        if image is not None:
             self._set(("image",), "environment.image", image)
-        elif image is not None:
-            tree.changed(("image",), "environment.image", "--image replaces it")
         workdir = tree.text(("working_dir",))
         if workdir is not None and workdir.startswith("/"):
             self._set(("working_dir",), "environment.workdir", workdir)
@@ -185,8 +181,8 @@ class _ArenaJobFile:
                     self.tree.dropped(path, _ONE_KEY)
                     continue
                 if isinstance(value, (str, dict)) and is_env_name(name):
-                    self.draft.set_item("environment.env", name, value, self.tree.line(path))
-                    self.tree.mapped(path, f"environment.env.{name}")
+                    field, note = take_variable(self.draft, name, value, self.tree.line(path))
+                    self.tree.taken(path, field, note)
 
     def _storages(self) -> None:
         tree = self.tree
@@ -197,13 +193,7 @@ class _ArenaJobFile:
                 continue
             field = self._storage(values, path)
             if field is not None:
-                note = None
-                if "key" in values:
-                    note = "the directory has this file alone"
-                if note is None:
-                    tree.mapped(path, field)
-                else:
-                    tree.changed(path, field, note)
+                tree.taken(path, field, "the directory has this file alone" if "key" in values else None)
 
     def _storage(self, values: dict[str, str], path: Path) -> str | None:
         """Add a storage. Return its field; None if the language has none."""

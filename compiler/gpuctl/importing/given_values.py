@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import REASONS, Given, Missing
+from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.slurm_values import whole_number
 
 
-def set_given_values(draft: Draft, given: Given, line: int, *, has_gpus: bool) -> list[Missing]:
+def set_given_values(
+    draft: Draft, given: Given, ledger: LineLedger, line: int, *, has_gpus: bool
+) -> list[Missing]:
     """Set the values of the command line. Return those that neither it nor the source names.
 
+    :param ledger: has the entries of the values that are replaced. The numbers of nodes and GPUs are set before.
     :param line: the line that calls for them.
     :param has_gpus: CPUs and memory are needed.
     """
@@ -24,7 +28,14 @@ def set_given_values(draft: Draft, given: Given, line: int, *, has_gpus: bool) -
     ):
         if value is not None:
             number = whole_number(value)
-            draft.set(field, value if number is None else number)
+            new = value if number is None else number
+            if draft.get(field) not in (None, new):
+                ledger.replaced(field, f"{option} replaces it")
+            draft.set(field, new)
         elif is_needed and draft.get(field) is None:
             missing.append(Missing(option, shown, line, REASONS[option]))
+    if given.nodes is not None:
+        ledger.replaced("resources.nodes", "--nodes replaces it")
+    if given.gpus_per_node is not None:
+        ledger.replaced("resources.gpu", "--gpus-per-node replaces the number")
     return missing

@@ -59,6 +59,13 @@ class LineLedger:
         shown = visible(redact(shorten(" ".join(text.split()), 100)))
         self._entries.append(LedgerEntry(line, max(line, last), shown, outcome, field, note))
 
+    def replaced(self, field: str, note: str) -> None:
+        """Note that the command line replaces the value of a field."""
+        self._entries = [
+            entry._replace(outcome=Outcome.CHANGED, note=note) if entry.field == field else entry
+            for entry in self._entries
+        ]
+
     def extend(self, other: LineLedger) -> None:
         """Add the entries of another ledger of the source."""
         self._entries += other._entries

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
@@ -117,8 +118,8 @@ class PodFields:
             elif tree.node((*path, "valueFrom")) is not None:
                 self.patch(path, "env", [{"name": name, "valueFrom": tree.typed((*path, "valueFrom"))}])
                 continue
-            self.draft.set_item("environment.env", name, "" if value is None else value, tree.line(path))
-            tree.mapped(path, f"environment.env.{name}")
+            field, note = take_variable(self.draft, name, "" if value is None else value, tree.line(path))
+            tree.taken(path, field, note)
         base = (*self.container, "envFrom")
         for index in range(tree.items(base)):
             for kind, field in (("secretRef", "secret"), ("configMapRef", "configMap")):

@@ -50,7 +50,9 @@ class ServicePorts:
     def resolve(self, text: str | None) -> int | None:
         """Return the number of a port that is named by its number or by its name."""
         number = whole_number(text)
-        return number if number is not None else next((port.number for port in self.known if port.name == text), None)
+        if number is not None or text is None:
+            return number
+        return next((port.number for port in self.known if port.name == text), None)
 
     def _target(self, service: SourceTree, path: Path) -> ContainerPort | None:
         """Return the port in the container that a port of a Service is about; None if it is not known."""

@@ -40,7 +40,7 @@ class SourceTree:
 
     def __init__(self, raw: RawDocument, ledger: LineLedger) -> None:
         self._raw = raw
-        self._ledger = ledger
+        self.ledger = ledger
         self._taken: set[Path] = set()
 
     def node(self, path: Path) -> YamlNode | None:
@@ -123,6 +123,10 @@ class SourceTree:
         """Take a value whose meaning differs."""
         self._take(path, Outcome.CHANGED, field, note)
 
+    def taken(self, path: Path, field: str | None, note: str | None) -> None:
+        """Take a value whose meaning differs if there is a note."""
+        self._take(path, Outcome.MAPPED if note is None else Outcome.CHANGED, field, note)
+
     def dropped(self, path: Path, note: str) -> None:
         """Take a value that is not in the document."""
         self._take(path, Outcome.DROPPED, None, note)
@@ -132,7 +136,7 @@ class SourceTree:
         node = self._find(path)
         if node is not None:
             self._taken.add(path)
-            self._ledger.dropped(self._raw.chunk.span(node).line, shown_path(path), note)
+            self.ledger.dropped(self._raw.chunk.span(node).line, shown_path(path), note)
 
     def take_apart(self, path: Path) -> None:
         """Take a value whose lines get entries of their own."""
@@ -149,11 +153,11 @@ class SourceTree:
             shown = f"...{shown[-_SHOWN:]}"
         text = f"{shown}: {self._raw.chunk.written(node)}".removeprefix(": ")
         if outcome is Outcome.MAPPED:
-            self._ledger.mapped(self.line(path), text, field, note, last=self.last_line(path))
+            self.ledger.mapped(self.line(path), text, field, note, last=self.last_line(path))
         elif outcome is Outcome.CHANGED:
-            self._ledger.changed(self.line(path), text, field, note or "", last=self.last_line(path))
+            self.ledger.changed(self.line(path), text, field, note or "", last=self.last_line(path))
         else:
-            self._ledger.dropped(self.line(path), text, note or "", last=self.last_line(path))
+            self.ledger.dropped(self.line(path), text, note or "", last=self.last_line(path))
 
     def drop_rest(self, notes: Mapping[str, str]) -> None:
         """Drop the values that are left.

@@ -6,6 +6,7 @@ import re
 
 from gpuctl.frontend.yaml_tree import MAPPING
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.slurm.slurm_values import whole_number
@@ -47,9 +48,7 @@ class TaskFields:
         self.node_count = self.given.nodes or number or 1
         if self.node_count > 1:
             self.draft.set("resources.nodes", self.node_count, None if self.given.nodes else self.tree.line(path))
-        if self.given.nodes is not None:
-            self.tree.changed(path, "resources.nodes", "--nodes replaces it")
-        elif number is None:
+        if number is None and self.given.nodes is None:
             self.tree.dropped(path, "it is not a number of nodes: add `--nodes`")
         else:
             self.tree.mapped(path, "resources.nodes")
@@ -64,8 +63,6 @@ class TaskFields:
         self.draft.set("resources.gpu", self.gpus, self.tree.line(path))
         if kind is not None:
             self.draft.set("resources.gpu-type", kind, self.tree.line(path))
-        if self.given.gpus_per_node is not None:
-            note = "--gpus-per-node replaces the number"
         if note is not None:
             self.tree.changed(path, "resources.gpu", note)
         else:
@@ -120,13 +117,14 @@ class TaskFields:
                 self.tree.dropped((*path, index), _NO_VALUE)
 
     def _variable(self, path: Path, name: str, value: str) -> None:
-        self.draft.set_item("environment.env", name, value, self.tree.line(path))
-        self.tree.mapped(path, f"environment.env.{name}")
+        field, note = take_variable(self.draft, name, value, self.tree.line(path))
+        self.tree.taken(path, field, note)
 
     def missing_values(self) -> list[Missing]:
         """Set the values of the command line. Return those that nothing names."""
         line = self.tree.line(("resources",))
-        missing = set_given_values(self.draft, self.given, line, has_gpus=self.gpus > 0 or bool(self._asked))
+        has_gpus = self.gpus > 0 or bool(self._asked)
+        missing = set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=has_gpus)
         return [*self._asked, *missing]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
@@ -171,8 +172,11 @@ class JobOptions:
         for item in filter(None, value.split(",")):
             name, equals, text = item.partition("=")
             if equals and is_env_name(name):
-                self.draft.set_item("environment.env", name, text, option.line)
-                self.ledger.mapped(option.line, f"--export={item}", f"environment.env.{name}")
+                field, note = take_variable(self.draft, name, text, option.line)
+                if note is None:
+                    self.ledger.mapped(option.line, f"--export={item}", field)
+                else:
+                    self.ledger.changed(option.line, f"--export={item}", field, note)
             elif item in ("NONE", "NIL"):
                 self.ledger.mapped(option.line, f"--export={item}", None)
             else:

@@ -1,0 +1,30 @@
+"""Variables of the environment that a source sets, as fields of a document."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.slurm.slurm_values import whole_number
+
+_PORT = "MASTER_PORT"
+
+
+class TakenVariable(NamedTuple):
+    """A variable that is taken. ``field``: None if gpuctl sets it. ``note``: what differs, None if nothing does."""
+
+    field: str | None
+    note: str | None = None
+
+
+def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariable:
+    """Set a variable of a document, but for those that gpuctl sets in trainings."""
+    if draft.kind != "training" or name not in RESERVED_ENV:
+        draft.set_item("environment.env", name, value, line)
+        return TakenVariable(f"environment.env.{name}")
+    port = whole_number(value) if name == _PORT and isinstance(value, str) else None
+    if port is not None:
+        draft.set("job.master_port", port, line)
+        return TakenVariable("job.master_port")
+    return TakenVariable(None, f"gpuctl sets `{name}`, and documents cannot: this value is not used")
