@@ -13,7 +13,7 @@ from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.node_script import convert_node_script
 from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields
+from gpuctl.importing.task_fields import TaskFields, is_tpu
 
 TOOL = "SkyPilot"
 _IPS = r"[ \t]*echo[ \t]+(?:-e[ \t]+)?\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*"
@@ -36,6 +36,7 @@ _NOTES = {
     r"^resources\.(cloud|region|zone|infra|instance_type|any_of|ordered)": "nodes are selected by `resources.pool`",
     r"^resources\.labels": "write them into `job.labels`",
     r"^config\.kubernetes\.pod_config": "write `podPatch`",
+    r"^resources\.image_id": "the image of a machine is not one of a container: --image names one",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^resources\.network_tier": "fast networks are `resources.network`",
     r"^resources\.ports": "pods of a training need no open ports",
@@ -98,6 +99,7 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         convert_node_script(
             str(run.value), tree.block_line(("run",)), (task.node_count, task.gpus), variables, draft, ledger
         )
+        tree.widen(("run",))
     tree.drop_rest(_NOTES)
     return task.missing_values()
 
@@ -110,17 +112,22 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     texts = [text] if text is not None else []
     note = None
     if node is not None and node.kind == MAPPING:
-        texts = [f"{key.value}:{value.value}" for key, value in node.value]
+        # `{A100:8, H100:8}` is a set, whose keys have no values.
+        texts = [str(key.value) if value.is_null else f"{key.value}:{value.value}" for key, value in node.value]
         note = "SkyPilot takes any of these types; the document prefers the first one" if len(texts) > 1 else None
     elif node is not None and node.kind == SEQUENCE:
         texts = [str(item.value) for item in node.value]
     gpus = [gpus_of(item) for item in texts]
     numbers = {item.number for item in gpus if item is not None}
     types = [item.type for item in gpus if item is not None and item.type is not None]
-    if None not in gpus and len(numbers) == 1 and len(types) == len(gpus):
+    if types and all(map(is_tpu, types)):
+        task.no_gpus(path)
+    elif None not in gpus and len(numbers) == 1 and len(types) == len(gpus):
         task.set_gpus(path, numbers.pop(), types[0] if len(types) == 1 else types, note)
     elif node is not None:
         task.ask_for_gpus(path)
+    else:
+        _ask_for_hidden_gpus(tree, task)
     for name, unit in (("cpus", ""), ("memory", "Gi")):
         task.amount((*base, name), "cpu" if name == "cpus" else name, unit)
     image = tree.text((*base, "image_id"))
@@ -139,6 +146,18 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     if port is not None and draft.kind == "inference":
         draft.set("service.port", port, tree.line((*base, "ports")))
         tree.mapped((*base, "ports"), "service.port")
+
+
+def _ask_for_hidden_gpus(tree: SourceTree, task: TaskFields) -> None:
+    """Ask for GPUs that alternatives name, or that a type of machines may have."""
+    for key in ("any_of", "ordered"):
+        for index in range(tree.items(("resources", key))):
+            path = ("resources", key, index, "accelerators")
+            if tree.node(path) is not None:
+                task.ask_for_gpus(path)
+                return
+    if tree.text(("resources", "instance_type")) is not None:
+        task.ask_for_gpus(("resources", "instance_type"))
 
 
 def _service(tree: SourceTree, draft: Draft) -> None:

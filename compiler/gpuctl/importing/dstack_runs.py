@@ -13,7 +13,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.node_script import convert_node_script
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields
+from gpuctl.importing.task_fields import TaskFields, is_tpu
 
 TOOL = "dstack"
 KINDS = {"task": "training", "service": "inference"}
@@ -22,9 +22,16 @@ _VARIABLES = {
     r"\bDSTACK_NODE_RANK\b": "NODE_RANK",
     r"\bDSTACK_MASTER_NODE_IP\b": "MASTER_ADDR",
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
+    r"\$\{\{[^{}\n]*\}\}": "",
     r"\$\{?DSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+\}?": "",
 }
 _RANGE = "the number of GPUs is fixed: the smallest of the range"
+_COUNT = r"(\d+)(\.\.\d*)?\Z"
+_MEMORY = r"(?i)(?:\d+(?:\.\d+)?[KMGT]B)?(?:\.\.)?(?:\d+(?:\.\d+)?[KMGT]B)?\Z"
+_VENDORS = frozenset({"nvidia", "amd"})
+_LIST = r"&&|\|\|"
+_COMMAND = "environment.command"
+_HEALTH = "service.health_check"
 _NOTES = {
     r"^(python|nvcc)": "the software is a part of `environment.image`",
     r"^(files|repos|repo)": "files come from the image, `code` or `storage.workdirs`",
@@ -34,7 +41,8 @@ _NOTES = {
     r"^(model|scaling|rate_limits|gateway|https|auth)": "an address outside the cluster is `service.route`, scaling "
     "`autoscaling`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
-    r"^volumes": "write `storage.workdirs`",
+    r"^volumes": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",
+    r"^probes": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
     r"^registry_auth": "make a Secret with the login, and name it: `environment.imagePullSecret`",
     r"^stop_duration": "the time between the signal and the end is `job.grace`",
     r"^schedule": "times to run at are `schedule`",
@@ -78,27 +86,17 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     _others(tree, draft)
     _commands(tree, draft, task, ledger)
     tree.drop_rest(_NOTES)
-    return Imported(TOOL, [draft], ledger.entries(), task.missing_values())
+    for other in raws[1:]:
+        SourceTree(other, ledger).dropped((), "dstack reads the first configuration of a file")
+    missing = task.missing_values()
+    return Imported(TOOL, [draft], ledger.entries(), missing)
 
 
 def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     path = ("resources", "gpu")
     text = tree.text(path)
     if text is not None:
-        name, number, rest = None, 1, []
-        for part in text.split(":"):
-            if re.match(r"\d+(\.\.\d*)?\Z", part):
-                number = int(part.split("..")[0])
-            elif re.match(r"[A-Za-z][\w-]*\Z", part):
-                name = part
-            else:
-                rest.append(part)
-        if "," in text:
-            task.ask_for_gpus(path)
-            return
-        notes = [_RANGE] if ".." in re.sub(r"(?i)\d+[KMGT]B", "", text) else []
-        notes += [f"the memory of a card is that of its type ({rest[0]}): `resources.gpu-type`"] if rest else []
-        task.set_gpus(path, number, name, "; ".join(notes) or None)
+        _gpu_text(text, draft, task)
     elif tree.node(path) is not None:
         count = tree.text((*path, "count")) or "1"
         number = whole_number(count.split("..")[0]) or 1
@@ -109,12 +107,68 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
         if name is not None and "," not in name:
             draft.set("resources.gpu-type", name, tree.line((*path, "name")))
             tree.mapped((*path, "name"), "resources.gpu-type")
+        vendor = tree.text((*path, "vendor"))
+        if vendor in _VENDORS:
+            _vendor(vendor, draft, tree.line((*path, "vendor")))
+            tree.mapped((*path, "vendor"), "resources.gpu-vendor")
         tree.dropped((*path, "memory"), "the memory of a card is that of its type: `resources.gpu-type`")
     for source, name, unit in (("cpu", "cpu", ""), ("memory", "memory", "Gi"), ("shm_size", "shm", "Gi")):
         task.amount(("resources", source), name, unit)
 
 
+def _vendor(vendor: str, draft: Draft, line: int) -> None:
+    if vendor != "nvidia":
+        draft.set("resources.gpu-vendor", vendor, line)
+
+
+def _gpu_text(text: str, draft: Draft, task: TaskFields) -> None:
+    """Take GPUs such as ``H100:80GB:8``, ``amd:MI300X:2..4`` or ``24GB..``."""
+    path = ("resources", "gpu")
+    name, number, notes = None, 1, []
+    for part in text.split(":"):
+        count = re.match(_COUNT, part)
+        if count is not None:
+            number = int(count[1])
+            notes += [_RANGE] if count[2] else []
+        elif part and re.match(_MEMORY, part):
+            notes.append(f"the memory of a card is that of its type ({part}): `resources.gpu-type`")
+        elif part in _VENDORS:
+            _vendor(part, draft, task.tree.line(path))
+        elif re.match(r"[A-Za-z][\w-]*\Z", part) and not is_tpu(part):
+            name = part
+        elif is_tpu(part) or part == "google":
+            task.no_gpus(path)
+            return
+        else:
+            task.ask_for_gpus(path)
+            return
+    task.set_gpus(path, number, name, "; ".join(notes) or None)
+
+
+def _volumes(tree: SourceTree, draft: Draft) -> None:
+    """Take directories of the node, such as ``/mnt/data:/data``; named volumes are objects of dstack."""
+    for index in range(tree.items(("volumes",))):
+        path = ("volumes", index)
+        source, _, target = (tree.text(path) or "").partition(":")
+        source, target = tree.text((*path, "instance_path")) or source, tree.text((*path, "path")) or target
+        if source.startswith("/") and target.startswith("/"):
+            extra = {"mountPath": target} if target != source else {}
+            draft.append("storage.workdirs", {"path": source, **extra}, tree.line(path))
+            tree.mapped(path, "storage.workdirs")
+
+
+def _probes(tree: SourceTree, draft: Draft) -> None:
+    """Take the path of the first probe, which asks over HTTP."""
+    url = tree.text(("probes", 0, "url"))
+    if url is not None and url.startswith("/") and draft.kind == "inference":
+        draft.set(_HEALTH, url, tree.line(("probes", 0, "url")))
+        tree.mapped(("probes", 0, "type"), _HEALTH)
+        tree.changed(("probes", 0, "url"), _HEALTH, "it becomes a startup, a readiness and a liveness probe")
+
+
 def _others(tree: SourceTree, draft: Draft) -> None:
+    _volumes(tree, draft)
+    _probes(tree, draft)
     duration = tree.text(("max_duration",))
     if duration is not None and re.match(r"(\d+[dhms])+\Z", duration):
         draft.set("job.max_runtime", duration, tree.line(("max_duration",)))
@@ -151,14 +205,28 @@ def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedg
     tree.take_apart(("commands",))
     # Empty lines keep the lines of the script at those of the file.
     lines: list[str] = []
+    written: list[str] = []
     first = tree.block_line(("commands", 0))
     for index, node in enumerate(texts):
-        lines += [""] * (tree.block_line(("commands", index)) - first - len(lines))
-        lines += str(node.value).rstrip("\n").split("\n") if node is not None else []
+        gap = tree.block_line(("commands", index)) - first - len(lines)
+        item = str(node.value).rstrip("\n").split("\n") if node is not None else []
+        written += [""] * gap + item
+        # `set -e` does not stop at the commands of a list, but for its last one.
+        if len(item) == 1 and index + 1 < items and re.search(_LIST, item[0]) and not re.search(r"&\s*\Z|#", item[0]):
+            item = [f"{item[0]} || exit"]
+        lines += [""] * gap + item
     variables = dict(_VARIABLES)
     if task.gpus:
         variables = {r"\$\{?DSTACK_GPUS_NUM\b\}?": str(task.gpus * task.node_count), **variables}
     if task.gpus and draft.kind == "inference":
         # Pods of services do not have gpuctl's variables of trainings.
         variables = {r"\$\{?DSTACK_GPUS_PER_NODE\b\}?": str(task.gpus), **variables}
-    convert_node_script("\n".join(lines) + "\n", first, (task.node_count, task.gpus), variables, draft, ledger)
+    text, source = ("\n".join(part) + "\n" for part in (lines, written))
+    convert_node_script(text, first, (task.node_count, task.gpus), variables, draft, ledger, source)
+    for index in range(items):
+        tree.widen(("commands", index))
+    command = draft.get(_COMMAND)
+    if items > 1 and command and command[0] == "bash":
+        command[-1] = f"set -e\n{command[-1]}"
+        note = "an item runs if the one before it succeeded: `set -e`, which holds inside of an item, too"
+        ledger.changed(tree.line(("commands",)), f"commands: {items} items", _COMMAND, note)

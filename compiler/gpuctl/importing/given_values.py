@@ -8,9 +8,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.slurm_values import whole_number
 
 
-def set_given_values(
-    draft: Draft, given: Given, ledger: LineLedger, line: int, *, has_gpus: bool
-) -> list[Missing]:
+def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, *, has_gpus: bool) -> list[Missing]:
     """Set the values of the command line. Return those that neither it nor the source names.
 
     :param ledger: has the entries of the values that are replaced. The numbers of nodes and GPUs are set before.

@@ -60,6 +60,8 @@ def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:
             tree.dropped(path, "`job.priority` is high, medium or low")
         elif is_reserved(key):
             tree.mapped(path, None, "gpuctl sets the labels that select the pods")
+        elif (draft.get("job.labels") or {}).get(key, value) != value:
+            tree.dropped(path, f"a job and its pods have the same labels: `{draft.get('job.labels')[key]}` stays")
         else:
             draft.set_item("job.labels", key, value, tree.line(path))
             tree.mapped(path, f"job.labels.{key}")

@@ -1,4 +1,4 @@
-"""Imports the Kubernetes manifests of a file: PyTorchJobs, TrainJobs and Deployments."""
+"""Imports the Kubernetes manifests of a file: PyTorchJobs, TrainJobs, Deployments and StatefulSets."""
 
 from __future__ import annotations
 
@@ -13,22 +13,28 @@ from gpuctl.importing.service_manifests import import_deployment
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.training_operator import import_pytorch_job, import_train_job
 
+_DEPLOYMENT, _STATEFUL = "Deployment", "StatefulSet"
+
 
 def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
-    """Return the importer of a kind of manifests. Others of the file are dropped, but for Services of a Deployment."""
+    """Return the importer of a kind of manifests. Others of the file are dropped.
+
+    StatefulSets go with Deployments, and Services with those that they select.
+    """
 
     def run(source: Source, given: Given) -> Imported:
         raws = read_documents(source)
-        wanted = [raw for raw in raws if _kind(raw) == kind]
+        kinds = (kind, _STATEFUL) if kind == _DEPLOYMENT else (kind,)
+        wanted = [raw for raw in raws if _kind(raw) in kinds]
         if not wanted:
             raise Unreadable(1, f"the file has no {kind}", "name another file, or another tool with --from")
         taken: set[int] = set()
         results: list[Imported] = []
-        selectors = _Selectors(raws) if kind == "Deployment" else None
+        selectors = _Selectors(raws) if kind == _DEPLOYMENT else None
         for raw in wanted:
             services = selectors.services_of(raw) if selectors is not None else []
             taken.update(map(id, [raw, *services]))
-            if kind == "Deployment":
+            if kind == _DEPLOYMENT:
                 results.append(import_deployment(raw, services, source.name, given))
             else:
                 read = import_pytorch_job if kind == "PyTorchJob" else import_train_job

@@ -19,7 +19,13 @@ _LONGEST = 64 * 1024
 
 
 def convert_node_script(
-    text: str, first_line: int, size: tuple[int, int], variables: Mapping[str, str], draft: Draft, ledger: LineLedger
+    text: str,
+    first_line: int,
+    size: tuple[int, int],
+    variables: Mapping[str, str],
+    draft: Draft,
+    ledger: LineLedger,
+    written: str = "",
 ) -> None:
     """Set the command of a document to a script, and add its lines to the ledger.
 
@@ -28,13 +34,14 @@ def convert_node_script(
     :param size: the number of nodes, and of GPUs of each.
     :param variables: pattern of the tool's variable or of a command that reads it -> what stands for it, "" if it has
         no equal.
+    :param written: the script in the source, if the importer has changed its lines.
     """
     if len(text) > _LONGEST:
         raise Unreadable(
             first_line, f"the script has more than {_LONGEST // 1024} KiB", "put it into a file of the image"
         )
     changes: list[VariableChange] = []
-    written = text
+    written = written or text
     for pattern, new in variables.items():
         breaks = LineBreaks(text)
 

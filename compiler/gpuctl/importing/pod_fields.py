@@ -8,6 +8,9 @@ from typing import Any
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.import_values import Given, Missing
+from gpuctl.importing.manifest_metadata import is_reserved
+from gpuctl.importing.pod_rules import pull_policy, selected_labels
+from gpuctl.importing.pod_volumes import take_mounts
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.language.names import is_pod_field
@@ -21,8 +24,6 @@ DEVICES = {
 """Pattern of a resource that no importer takes -> what to do."""
 _NOT_CARRIED = frozenset(["containers", "initContainers", "volumes", "restartPolicy"])
 _PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
-_MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
 _DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
 _POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
@@ -63,7 +64,7 @@ class PodFields:
             return
         self._program()
         self._resources()
-        self._mounts()
+        take_mounts(self.tree, self.spec, self.container, self.draft)
         self._others()
         self._pod()
 
@@ -218,76 +219,12 @@ class PodFields:
         self.draft.set(field, value if number is None else number, None if given else tree.line(path))
         for item in (limit, request):
             text = tree.text(item)
-            if text is not None and text != value:
+            if text is not None and given is not None:
+                tree.changed(item, field, f"--{name} replaces it")
+            elif text is not None and text != value:
                 tree.changed(item, field, f"request and limit are one: `{value}`")
             else:
                 tree.mapped(item, field)
-
-    def _mounts(self) -> None:
-        tree = self.tree
-        volumes = {
-            tree.text((*self.spec, "volumes", index, "name")): index
-            for index in range(tree.items((*self.spec, "volumes")))
-        }
-        base = (*self.container, "volumeMounts")
-        for index in range(tree.items(base)):
-            mount = {key: tree.text((*base, index, key)) or "" for key in tree.keys((*base, index))}
-            place = volumes.get(mount.get("name"))
-            if place is None or set(mount) - _MOUNT_KEYS or not mount.get("mountPath", "").startswith("/"):
-                continue
-            volume: Path = (*self.spec, "volumes", place)
-            if mount["mountPath"] == _SHARED_MEMORY == tree.text((*volume, "hostPath", "path")):
-                for path in (volume, (*base, index)):
-                    tree.changed(path, "resources.shm", "a pod has its own shared memory: `resources.shm` is its size")
-                continue
-            if mount["mountPath"] == _SHARED_MEMORY and tree.node((*volume, "emptyDir")) is not None:
-                size = tree.text((*volume, "emptyDir", "sizeLimit"))
-                if size is not None:
-                    self.draft.set("resources.shm", size, tree.line((*volume, "emptyDir", "sizeLimit")))
-                tree.mapped(volume, "resources.shm")
-                tree.mapped((*base, index), "resources.shm")
-                continue
-            field = self._mount(mount, volume, tree.line((*base, index)))
-            if field is not None:
-                tree.mapped((*base, index), field)
-                tree.mapped(volume, field)
-
-    def _mount(self, mount: dict[str, str], volume: Path, line: int) -> str | None:
-        """Add a mount of a volume. Return its field; None if the language has none."""
-        tree, target = self.tree, mount["mountPath"]
-        extra: dict[str, Any] = {"readOnly": True} if mount.get("readOnly") == "true" else {}
-        claim = tree.text((*volume, "persistentVolumeClaim", "claimName"))
-        host, nfs, scratch = (tree.get((*volume, kind)) for kind in ("hostPath", "nfs", "emptyDir"))
-        sub = mount.get("subPath")
-        if any(tree.text((*volume, kind, "readOnly")) == "true" for kind in ("persistentVolumeClaim", "nfs")):
-            extra = {"readOnly": True}
-        if claim is not None:
-            entry = {"path": target, "pvc": {"claim": claim, **({"subPath": sub} if sub else {})}, **extra}
-        elif sub is not None:
-            return None
-        elif isinstance(host, dict) and "path" in host:
-            entry = {"path": host["path"], **({"mountPath": target} if target != host["path"] else {}), **extra}
-            if host.get("type") in ("Directory", "DirectoryOrCreate", "File", "FileOrCreate"):
-                entry["type"] = host["type"]
-        elif isinstance(nfs, dict) and {"server", "path"} <= set(nfs):
-            entry = {"path": target, "nfs": {"server": nfs["server"], "path": nfs["path"]}, **extra}
-        elif isinstance(scratch, dict):
-            size = {"size": scratch["sizeLimit"]} if "sizeLimit" in scratch else {}
-            medium = {"medium": "Memory"} if scratch.get("medium") == "Memory" else {}
-            entry = {"path": target, "emptyDir": {**size, **medium}}
-        else:
-            return self._file_mount(target, volume, line)
-        self.draft.append("storage.workdirs", entry, line)
-        return "storage.workdirs"
-
-    def _file_mount(self, target: str, volume: Path, line: int) -> str | None:
-        for kind, key, field in (("configMap", "name", "configMap"), ("secret", "secretName", "secret")):
-            data = self.tree.get((*volume, kind))
-            if isinstance(data, dict) and key in data and set(data) <= {key, "items"}:
-                entry = {"path": target, field: data[key], **({"items": data["items"]} if "items" in data else {})}
-                self.draft.append("storage.mounts", entry, line)
-                return "storage.mounts"
-        return None
 
     def _others(self) -> None:
         """Take further containers."""
@@ -307,20 +244,24 @@ class PodFields:
                 }
                 if env:
                     entry["env"] = env
-                amounts: dict[str, Any] = {}
-                for group in ("requests", "limits"):
-                    path = (*base, index, "resources", group)
-                    amounts |= {key: tree.text((*path, key)) for key in tree.keys(path)}
+                asked, limited = (
+                    {key: tree.text((*path, key)) for key in tree.keys(path)}
+                    for path in ((*base, index, "resources", group) for group in ("requests", "limits"))
+                )
+                amounts: dict[str, Any] = {**asked, **limited}
+                differs = any(asked[key] != limited[key] for key in asked.keys() & limited.keys())
                 kept = {key: amounts[key] for key in ("cpu", "memory") if key in amounts}
                 if kept:
                     entry["resources"] = kept
                 self.draft.append(field, entry, tree.line((*base, index)))
                 for key in data:
                     path = (*base, index, key)
-                    if key in ("name", "image", "command", "args") or (
-                        key == "resources" and set(amounts) <= {"cpu", "memory"}
-                    ):
+                    if key in ("name", "image", "command", "args"):
                         tree.mapped(path, f"{field}[].{key}")
+                    elif key == "resources" and set(amounts) <= {"cpu", "memory"}:
+                        tree.taken(
+                            path, f"{field}[].{key}", "requests and limits are one: the limits" if differs else None
+                        )
                     elif key == "env" and len(env) == len(variables):
                         tree.mapped(path, f"{field}[].env")
                     elif key == "volumeMounts":
@@ -331,7 +272,11 @@ class PodFields:
         tree = self.tree
         for name in tree.keys(self.container):
             path = (*self.container, name)
-            if name in _DEFAULTS:
+            if name == "imagePullPolicy" and tree.text(path) != pull_policy(
+                tree.text((*self.container, "image")) or ""
+            ):
+                tree.changed(path, None, "gpuctl sets it by the image's tag")
+            elif name in _DEFAULTS:
                 tree.mapped(path, None, "gpuctl sets it")
             elif name in ("securityContext", "lifecycle"):
                 self.patch(path, name, tree.typed(path))
@@ -363,6 +308,12 @@ class PodFields:
                 self._carry((*spec, name), name)
 
     def _carry(self, path: Path, name: str) -> None:
+        for key, values in selected_labels(self.tree.get(path)):
+            if is_reserved(key) and self.draft.get("job.name") not in values:
+                self.tree.dropped(
+                    path, f"it selects pods by the label `{key}`, which gpuctl sets to the name of the job"
+                )
+                return
         self.draft.set(f"podPatch.{name}", self.tree.typed(path), self.tree.line(path))
         self.tree.changed(path, f"podPatch.{name}", _PATCHED)
 

@@ -1,4 +1,4 @@
-"""Imports Deployments, with the Services in front of them, as inferences."""
+"""Imports Deployments and StatefulSets, with the Services in front of them, as inferences."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields
+from gpuctl.importing.pod_volumes import take_claims
 from gpuctl.importing.service_ports import ServicePorts, take_probes
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
@@ -18,31 +19,37 @@ from gpuctl.importing.source_tree import Path, SourceTree
 TOOL = "Deployment"
 _SERVICE_TYPES = ("NodePort", "ClusterIP", "LoadBalancer")
 _NOTES = {
+    r"volumeClaimTemplates": "each pod has a claim of its own, and those of a document have the same ones",
     r"Probe": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
     r"hostPort|hostIP": "a port of all nodes is `service.nodePort`; `resources.network.hostNetwork` takes a node's own",
     r"strategy": "`service.strategy` is replace or rolling",
     **DEVICES,
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
     r"revisionHistoryLimit|progressDeadlineSeconds|minReadySeconds": "gpuctl leaves it at Kubernetes' default",
+    r"serviceName|podManagementPolicy|updateStrategy|persistentVolumeClaimRetention": "pods of a Deployment are alike",
     r"clusterIP": "a Service without an address is not made: each pod has a name only in a training",
     r"sessionAffinity|TrafficPolicy|loadBalancer|externalIPs": "gpuctl leaves it at Kubernetes' default",
 }
 
 
 def import_deployment(raw: RawDocument, services: Sequence[RawDocument], source: str, given: Given) -> Imported:
-    """Return the inference of a Deployment.
+    """Return the inference of a Deployment or StatefulSet.
 
     :param services: the Services of the file that select its pods.
     """
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
-    draft = Draft("inference", source, TOOL)
+    is_stateful = tree.text(("kind",)) == "StatefulSet"
+    draft = Draft("inference", source, "StatefulSet" if is_stateful else TOOL)
+    if is_stateful:
+        tree.changed(("kind",), "kind", "it becomes a Deployment: its pods have no names of their own")
     missing = take_metadata(tree, draft, given)
     base: Path = ("spec", "template")
     take_labels(tree, (*base, "metadata", "labels"), draft)
     pod = PodFields(tree, base, draft, given)
     pod.take()
     pod.take_program()
+    take_claims(tree, pod.container, draft)
     if not services:
         draft.head.append("The file has no Service; gpuctl makes one, of the type `service.type`.")
     replicas = whole_number(tree.text(("spec", "replicas")))

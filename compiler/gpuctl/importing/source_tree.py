@@ -115,6 +115,12 @@ class SourceTree:
         end = node.start + len(chunk.written(node).rstrip())
         return chunk.place(max(end - 1, node.start))[0] + chunk.first_line + 1
 
+    def widen(self, path: Path) -> None:
+        """Have the entries of a text cover its lines, if YAML joins them."""
+        first, last, node = self.block_line(path), self.last_line(path), self.node(path)
+        if node is not None and str(node.value).rstrip("\n").count("\n") < last - first:
+            self.ledger.widen(first, last)
+
     def mapped(self, path: Path, field: str | None, note: str | None = None) -> None:
         """Take a value whose meaning is kept."""
         self._take(path, Outcome.MAPPED, field, note)

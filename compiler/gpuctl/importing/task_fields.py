@@ -14,6 +14,9 @@ from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_env_name, nearest_dns_label
 
 _AMOUNT = r"(\d+)(?:\.0)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
+_AMD = r"(?i)MI\d{2,3}[A-Z]?\Z"
+"""Types of GPUs of AMD. Those of other vendors are not known by their names alone."""
+_TPU = r"(?i)(?:tpu[\w-]*|v\d+[a-z]*(?:pod)?-\d+)\Z"
 _INTERPOLATED = "${{"
 """Begin of a value that dstack inserts, such as ``${{ secrets.token }}``."""
 _NO_VALUE = "its value is not in the file: write it into `environment.env`, or name a Secret there"
@@ -63,10 +66,16 @@ class TaskFields:
         self.draft.set("resources.gpu", self.gpus, self.tree.line(path))
         if kind is not None:
             self.draft.set("resources.gpu-type", kind, self.tree.line(path))
+            if all(re.match(_AMD, name) for name in ([kind] if isinstance(kind, str) else kind)):
+                self.draft.set("resources.gpu-vendor", "amd", self.tree.line(path))
         if note is not None:
             self.tree.changed(path, "resources.gpu", note)
         else:
             self.tree.mapped(path, "resources.gpu")
+
+    def no_gpus(self, path: Path) -> None:
+        """Drop accelerators that are no GPUs."""
+        self.tree.dropped(path, "gpuctl counts GPUs only: `podPatch` can request another resource")
 
     def ask_for_gpus(self, path: Path) -> None:
         """Take the GPUs of the command line, or ask for them: the task does not name one number of them."""
@@ -126,6 +135,11 @@ class TaskFields:
         has_gpus = self.gpus > 0 or bool(self._asked)
         missing = set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=has_gpus)
         return [*self._asked, *missing]
+
+
+def is_tpu(name: str) -> bool:
+    """Return True for a type of TPUs, such as ``tpu-v5e-8`` or ``v5litepod-8``."""
+    return re.match(_TPU, name) is not None
 
 
 def amount_of(text: str, unit: str) -> tuple[str, bool] | None:

@@ -55,7 +55,7 @@ IMPORTERS: dict[str, Importer] = {
     "arena": Importer(_is_arena_job, _import_arena),
     "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob")),
     "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob")),
-    "deployment": Importer(_has_kind("Deployment"), import_manifests("Deployment")),
+    "deployment": Importer(_has_kind("(?:Deployment|StatefulSet)"), import_manifests("Deployment")),
     "dstack": Importer(_is_dstack_run, import_dstack_run),
     "skypilot": Importer(_is_sky_task, import_sky_tasks),
 }

@@ -28,6 +28,8 @@ from gpuctl.language.names import nearest_dns_label
 
 TOOL = "Slurm"
 _LONGEST_NAME = 52
+_LONGEST_NAME_OF_NODES = 40
+"""A JobSet's name is a part of longer ones. Without JobSet, names on several nodes may be longer."""
 _LONGEST = 64 * 1024
 _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
@@ -45,9 +47,9 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     ledger = LineLedger()
     batch = read_batch_file(text, ledger)
     draft = Draft("training", source.name, TOOL)
-    missing = _name(batch, source, given, draft, ledger)
     job = JobOptions(draft, ledger, given.pools, given.pool)
     job.take(batch.options)
+    missing: list[Missing] = []
     if job.partition is not None:
         missing.append(missing_pool(job.partition))
     elif given.pool is not None:
@@ -58,6 +60,7 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     allocation.take(body, batch.first_line)
     parts = take_parts(batch, given, allocation, draft, ledger)
     nodes = sum(part.nodes for part in parts) or allocation.nodes
+    missing += _name(batch, source, given, draft, ledger, _LONGEST_NAME if nodes == 1 else _LONGEST_NAME_OF_NODES)
     job.take_array(batch.options.get("array"), nodes)
     missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
@@ -72,13 +75,15 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     return Imported(TOOL, [draft], ledger.entries(), [*missing, *allocation.missing])
 
 
-def _name(batch: BatchFile, source: Source, given: Given, draft: Draft, ledger: LineLedger) -> list[Missing]:
+def _name(
+    batch: BatchFile, source: Source, given: Given, draft: Draft, ledger: LineLedger, longest: int
+) -> list[Missing]:
     """Set the name of the job. Return it as missing if no valid name is known."""
     option = batch.options.get("job-name")
     file = "" if source.name == STDIN else source.name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     written = option.value or "" if option is not None else file
     nearest = nearest_dns_label(written, letter_first=True)
-    name = given.name or (nearest[:_LONGEST_NAME].rstrip("-") if nearest is not None else None)
+    name = given.name or (nearest[:longest].rstrip("-") if nearest is not None else None)
     line = option.line if option is not None else 1
     if name is None:
         reason = f"`{written}` has no letters for a name" if written else "no line names the job"
@@ -88,8 +93,8 @@ def _name(batch: BatchFile, source: Source, given: Given, draft: Draft, ledger: 
         ledger.mapped(line, option.text, "job.name")
     elif option is not None:
         note = "--name replaces it" if given.name else "a name has lower-case letters, digits and `-`"
-        if nearest is not None and len(nearest) > _LONGEST_NAME and not given.name:
-            note += f", {_LONGEST_NAME} at most"
+        if nearest is not None and len(nearest) > longest and not given.name:
+            note += f", {longest} at most"
         ledger.changed(line, option.text, "job.name", note)
     return []
 
