@@ -9,8 +9,8 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.manifest_metadata import is_reserved
-from gpuctl.importing.pod_rules import pull_policy, selected_labels
-from gpuctl.importing.pod_volumes import take_mounts
+from gpuctl.importing.manifest_rules import pull_policy, selected_labels
+from gpuctl.importing.manifest_volumes import take_mounts
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.language.names import is_pod_field

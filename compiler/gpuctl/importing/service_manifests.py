@@ -10,8 +10,8 @@ from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
+from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, PodFields
-from gpuctl.importing.pod_volumes import take_claims
 from gpuctl.importing.service_ports import ServicePorts, take_probes
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree

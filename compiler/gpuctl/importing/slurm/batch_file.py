@@ -66,7 +66,7 @@ def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLe
     found = read_options(words, number)
     for option in found.options:
         if not option.known:
-            ledger.dropped(number, option.text, "Slurm has no such option")
+            ledger.dropped(number, option.text, "neither Slurm nor a known plugin has such an option")
             continue
         if option.name in options:
             old = options.pop(option.name)

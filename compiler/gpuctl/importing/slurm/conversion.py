@@ -126,6 +126,7 @@ def _body(
         nodes=nodes,
         tasks=allocation.tasks,
         cpus_per_task=allocation.cpus_per_task,
+        gpus=allocation.gpus,
         partition=partition.value if partition is not None else None,
         workdir=workdir,
         array=array,

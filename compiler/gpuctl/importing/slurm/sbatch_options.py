@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Long names with a value. The second part are options of the plugin Shifter, the third those of srun and of pyxis.
+# Long names with a value. The second part are options of the plugins Shifter, Enroot and uenv, the third those of srun
+# and of pyxis.
 _VALUED = """
 acctg-freq bb bbf begin burst-buffer cluster-constraint comment container container-id core-spec cores-per-socket
 cpu-freq cpus-per-gpu deadline delay-boot export export-file gid gpu-bind gpu-freq gpus-per-node gpus-per-socket
@@ -15,10 +16,10 @@ ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode power
 segment signal sockets-per-node switches thread-spec threads-per-core time-min tmp tres-bind tres-per-job tres-per-task
 uid wait-all-nodes wckey wrap
 
-image module volume
+environment image module uenv view volume
 
-bcast compress container-env container-image container-mounts container-name container-save container-workdir cpu-bind
-epilog het-group jobid mpi msg-timeout prolog relative resv-ports task-epilog task-prolog threads
+accel-bind bcast compress container-env container-image container-mounts container-name container-save container-workdir
+cpu-bind epilog het-group jobid mpi msg-timeout prolog relative resv-ports task-epilog task-prolog threads
 """
 _WITH_LETTER = {
     "account": "A",
@@ -77,9 +78,17 @@ _LETTERS["b"] = "begin"
 _OLD_NAMES = {"share": "oversubscribe", "workdir": "chdir", "tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
 _NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
 OF_CONTAINERS = frozenset(
-    ["image", "module", "volume", *(name for name in _NAMES if name.startswith(("container-", "no-container-")))]
+    [
+        "environment",
+        "image",
+        "module",
+        "uenv",
+        "view",
+        "volume",
+        *(name for name in _NAMES if name.startswith(("container-", "no-container-"))),
+    ]
 ) - {"container-id"}
-"""Options of the plugins pyxis and Shifter."""
+"""Options of the plugins pyxis, Shifter, Enroot and uenv."""
 # `srun --wait 60` and `-K` differ from those of sbatch.
 _OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status", "r": "relative"}
 

@@ -120,6 +120,10 @@ class ScriptBody:
             line, last = self._line(statement.start), self._line(statement.end - 1)
             if not self.remarks.has_all(range(line, last + 1)):
                 self._note(statement, COMMAND)
+        for number, text in lines.unquoted():
+            # Redirections without a command are no statement.
+            if text.strip() and not self.remarks.has_all(range(number, number + 1)):
+                self.remarks.add(number, number, Outcome.MAPPED, COMMAND)
         return self.remarks
 
     def _commands(self) -> Iterator[BodyCommand]:

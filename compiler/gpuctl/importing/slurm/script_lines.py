@@ -23,6 +23,8 @@ OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
 _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
 _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
+_OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
+_SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _HOME = r"(?:^|[\s=:\"(<>])~/"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
@@ -59,11 +61,17 @@ class ScriptLines:
                 for name in sorted(set(names).intersection(re.findall(_NAME, text))):
                     self.remarks.lost(number, f"${name}", NO_HOSTS)
 
-    def unquoted(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines that stay, with their numbers, without comments and text between single quotation marks."""
+    def unquoted(self, *, keeps_shells: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield the lines that stay, with their numbers, without comments and text between single quotation marks.
+
+        :param keeps_shells: keep the text that another shell runs, as in ``bash -c '...'``.
+        """
         edits = ScriptEdits(self.body.text)
         for command in (item for statement in self.statements for item in statement.commands):
-            for word in command.words:
+            for place, word in enumerate(command.words):
+                before = " ".join(item.text for item in command.words[max(place - 3, 0) : place])
+                if keeps_shells and re.search(_SHELL_SCRIPT, before):
+                    continue
                 for part in single_quoted_parts(self.body.raw(word)):
                     edits.blank(word.start + part.start, word.start + part.stop)
         for number, text in enumerate(edits.result().split("\n"), self.first_line):
@@ -85,6 +93,9 @@ class ScriptLines:
             elif match is not None:
                 note = "it is an argument of sbatch, which is not in the file: write its value into the script"
                 self.remarks.lost(number, match[0], note)
+            own = re.search(_OWN_FILE, text)
+            if own is not None and re.search(r"\b(?:echo|printf)\b", text) is None:
+                self.remarks.lost(number, own[0], "the script is no file in a document: write the path")
 
     def note_slurm_commands(self) -> None:
         """Note commands of Slurm whose output a line uses."""
@@ -99,7 +110,7 @@ class ScriptLines:
         """
         known = _SET_IN_SHELL.union(known, self.body.draft.get("environment.env") or ())
         known |= set(re.findall(r"(?:(?:^|[\s;(])|\$\{)([A-Za-z_]\w*)(?:\+?|:?)=", self.body.text))
-        for number, text in self.unquoted():
+        for number, text in self.unquoted(keeps_shells=True):
             if re.search(_HOME, text) is not None:
                 self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
             if (mounts := unknown_mounts(text)) is not None:

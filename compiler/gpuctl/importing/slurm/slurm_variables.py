@@ -81,11 +81,13 @@ _OF_CONTAINER = (
     r"\b(?:APPTAINER|SINGULARITY)ENV_(?!(?:PREPEND|APPEND)_PATH=)(?P<name>[A-Za-z_]\w*)"
     r"(?==(?![\"']?\$\{?(?P=name)\b))"
 )
+_OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'\s]|\Z)"
+"""The name of the first host in another network, where sites add a letter to it."""
 FIRST = "$MASTER_ADDR"
 
 
 class SlurmFacts(NamedTuple):
-    """Facts about a job that its script uses. ``tasks``: on each node.
+    """Facts about a job that its script uses. ``tasks`` and ``gpus``: on each node.
 
     ``workdir``: the directory of the command line. ``renames_index``: False if another line computes the array's index.
     """
@@ -93,6 +95,7 @@ class SlurmFacts(NamedTuple):
     nodes: int
     tasks: int
     cpus_per_task: int | None
+    gpus: int
     partition: str | None
     workdir: str | None
     array: ArrayRange | None
@@ -117,6 +120,8 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     body = substitute(_FIRST_OF_PART, lambda match: f"${PART}{match['part']}", body, note, changes)
     note = "the first host is `MASTER_ADDR`"
     body = substitute(_FIRST_HOST, FIRST, body, note, changes)
+    other = "the first host has one address, and no name for InfiniBand"
+    body = substitute(_OF_INFINIBAND, lambda match: match["host"], body, other, changes)
     body = substitute(_NUMBER_OF_HOSTS, "$NNODES", body, _NUMBER_NOTE, changes)
     hosts = _hosts(body)
     if hosts:
@@ -203,6 +208,8 @@ def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
     if facts.cpus_per_task is not None:
         literal["SLURM_CPUS_PER_TASK"] = str(facts.cpus_per_task)
         literal["SLURM_CPUS_ON_NODE"] = str(facts.cpus_per_task * facts.tasks)
+    if facts.gpus:
+        literal["SLURM_GPUS"] = str(facts.gpus * facts.nodes)
     if facts.workdir is not None:
         literal["SLURM_SUBMIT_DIR"] = facts.workdir
     if facts.partition is not None:

@@ -30,6 +30,8 @@ _SUPERFLUOUS = {
 }
 _DROPPED = {
     "mpi": "no MPI library starts processes in a pod: use torchrun or another launcher",
+    "accel-bind": "a launcher assigns the GPUs of a pod",
+    **dict.fromkeys(("uenv", "view"), "the software comes from `environment.image`"),
     "cpu-bind": "CPUs are bound by the kubelet",
     "mem-bind": "memory is bound by the kubelet",
     "gpu-bind": "a launcher assigns the GPUs of a pod",
@@ -121,6 +123,7 @@ class SrunOptions:
             "container-image": self._image,
             "container-mounts": self._mounts,
             "container-workdir": self._workdir,
+            "environment": self._environment,
             "image": self._image,
             "volume": self._mounts,
             "chdir": self._workdir,
@@ -168,6 +171,16 @@ class SrunOptions:
     def _image(self, option: SlurmOption, value: str) -> None:
         is_file = value.endswith((".sqsh", ".squashfs", ".sif")) or value.startswith(("/", "."))
         self.take_image(option, is_file=is_file)
+
+    def _environment(self, option: SlurmOption, value: str) -> None:
+        """Ask for the image that an environment file of Enroot names."""
+        field = "environment.image"
+        if self.keeps_image:
+            self.ledger.changed(option.line, option.text, field, "--image replaces it")
+            return
+        self._unknown_image = (option.line, f"`{value}` is an environment file, which names the image")
+        note = "an environment file is not read: --image names its image, `storage.workdirs` its mounts"
+        self.ledger.changed(option.line, option.text, field, note)
 
     def take_image(self, option: SlurmOption, *, is_file: bool) -> None:
         """Take the image of a container.
