@@ -25,8 +25,6 @@ Result = TypeVar("Result")
 _OF_THE_SYSTEM = "kube-system"
 """A caller who sees all other namespaces and this one sees all system namespaces."""
 _NAMED = 5
-_NO_POOL = ""
-"""A pool that no caller with a list of pools may see."""
 
 
 def usage_answer(service: Service, caller: Caller, cluster: str, ask: Callable[[Database, str], Result]) -> Result:
@@ -84,7 +82,7 @@ def _own_cluster(service: Service, database: Database) -> str | None:
 
 def _sees_every_cluster(caller: Caller) -> bool:
     # Namespaces and pools of different clusters may have the same name.
-    return caller.sees_all() and caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed
+    return caller.sees_all() and caller.pools is None
 
 
 def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
@@ -112,15 +110,15 @@ def require_all_namespaces(caller: Caller, instead: str) -> None:
         raise forbidden(f"{caller.name} may not get the usage of all namespaces together; use {instead}")
 
 
-def require_all_pools(caller: Caller, what: str = "workloads") -> None:
-    """Check that the caller may see single workloads or nodes: usage does not record their pools.
+def require_all_pools(caller: Caller) -> None:
+    """Check that the caller sees all pools: usage does not record pools, so it cannot be limited to some.
 
     :raises Problem: 403.
     """
-    if not caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed:
+    if caller.pools is not None:
         raise forbidden(
-            f"{caller.name} may not get the usage of single {what}: it covers all pools, and this token is limited "
-            "to some; use /gpu-aggregation/namespaces/hourly-stats"
+            f"{caller.name} may not get usage: it is not recorded by pool, and the pools of this token are "
+            f"{', '.join(sorted(caller.pools)) or 'none'}; use /gpu-use for the GPUs that its jobs hold now"
         )
 
 
@@ -129,7 +127,7 @@ def visible_holders(service: Service, caller: Caller) -> frozenset[str] | None:
 
     Empty for a caller who does not see all namespaces except those of the system, or who is limited to pools.
     """
-    if not caller.sees_all() or not caller.may(AccessRequest("get", "metrics", pool=_NO_POOL)).allowed:
+    if not _sees_every_cluster(caller):
         return frozenset()
     if caller.sees(_OF_THE_SYSTEM):
         return None

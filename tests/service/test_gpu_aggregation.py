@@ -876,14 +876,6 @@ def test_system_namespaces_follow_the_token(usage: Served) -> None:
     assert ask(usage, "snapshots/latest", "vera")["allocated_gpu_count"] == 80
 
 
-def test_pool_limited_token_is_forbidden(usage: Served) -> None:
-    for name in ("pooled", "both"):
-        for path, query in (("workloads/hourly-stats", ALL), ("snapshots", {}), ("snapshots/latest", {})):
-            text = refused(usage, path, name, status=403, **query)
-            assert text.endswith("limited to some; use /gpu-aggregation/namespaces/hourly-stats")
-        assert ask(usage, "namespaces/hourly-stats", name, **ALL)
-
-
 OF_A_CLUSTER = [
     ("namespaces", {}),
     ("dimension-keys", {}),

@@ -247,12 +247,12 @@ OF_ALL_NAMESPACES = """
          own
 admin    200
 local    403
-pooled   200
+pooled   403
 user     403
 free     200
 viewer   200
 """
-OF_SINGLE_WORKLOADS = """
+OF_ALL_POOLS = """
          own
 admin    200
 local    200
@@ -261,7 +261,7 @@ user     403
 free     200
 viewer   200
 """
-WORKLOADS_BY_NAMESPACE = """
+USAGE_BY_NAMESPACE = """
          own  foreign  system  absent
 admin    200  200      200     200
 local    200  403      403     403
@@ -407,20 +407,22 @@ ROWS: dict[str, Row] = {
     "checkRight": Row(method("POST", "/auth/check", json={"resource": "jobs", "action": "get"}), READS_ALL),
     "listAudit": Row(get("/audit"), FOR_THE_ADMIN),
     "listUsageClusters": Row(get(f"{USAGE}/clusters"), READS_ALL),
-    "listUsageNamespaces": Row(get(f"{USAGE}/namespaces"), READS_ALL),
+    "listUsageNamespaces": Row(get(f"{USAGE}/namespaces"), OF_ALL_POOLS),
     "listUsageKeys": Row(get(f"{USAGE}/dimension-keys"), OF_ALL_NAMESPACES),
     "listUsageValues": Row(get(f"{USAGE}/dimension-values", dimension_key="team"), OF_ALL_NAMESPACES),
     "getClusterUsage": Row(get(f"{USAGE}/cluster/hourly-stats", **HOURS), OF_ALL_NAMESPACES),
     "getLabelUsage": Row(get(f"{USAGE}/labels/hourly-stats", **OF_TEAM, **HOURS), OF_ALL_NAMESPACES),
-    "getNamespaceUsage": Row(get(f"{USAGE}/namespaces/hourly-stats", namespace="{namespace}", **HOURS), BY_NAMESPACE),
+    "getNamespaceUsage": Row(
+        get(f"{USAGE}/namespaces/hourly-stats", namespace="{namespace}", **HOURS), USAGE_BY_NAMESPACE
+    ),
     "getWorkloadUsage": Row(
-        get(f"{USAGE}/workloads/hourly-stats", namespace="{namespace}", **HOURS), WORKLOADS_BY_NAMESPACE
+        get(f"{USAGE}/workloads/hourly-stats", namespace="{namespace}", **HOURS), USAGE_BY_NAMESPACE
     ),
     "getUsageLedger": Row(get(f"{USAGE}/ledger", **HOURS), OF_ALL_NAMESPACES),
-    "listHeldModels": Row(get(f"{USAGE}/workloads/models", namespace="{namespace}", **HOURS), WORKLOADS_BY_NAMESPACE),
-    "getUsageWaste": Row(get(f"{USAGE}/waste"), OF_SINGLE_WORKLOADS),
-    "getLatestSnapshot": Row(get(f"{USAGE}/snapshots/latest"), OF_SINGLE_WORKLOADS),
-    "listSnapshots": Row(get(f"{USAGE}/snapshots"), OF_SINGLE_WORKLOADS),
+    "listHeldModels": Row(get(f"{USAGE}/workloads/models", namespace="{namespace}", **HOURS), USAGE_BY_NAMESPACE),
+    "getUsageWaste": Row(get(f"{USAGE}/waste"), OF_ALL_POOLS),
+    "getLatestSnapshot": Row(get(f"{USAGE}/snapshots/latest"), OF_ALL_POOLS),
+    "listSnapshots": Row(get(f"{USAGE}/snapshots"), OF_ALL_POOLS),
     "deletePool": Row(
         # Jobs select the pool: its deletion has to be confirmed.
         method("DELETE", "/pools/{pool}"),

@@ -87,6 +87,14 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix=f"{BASE}/gpu-aggregation", route_class=Route, responses=_PROBLEMS)
 
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
+
+
+async def _of_all_pools(caller: Reads) -> Caller:
+    require_all_pools(caller)
+    return caller
+
+
+ReadsUsage = Annotated[Caller, Depends(_of_all_pools)]
 Namespace = Annotated[str, Query(max_length=63, description="Namespace. Default: all visible namespaces.")]
 Since = Annotated[
     str, Query(max_length=64, description="Start, inclusive, RFC 3339. Default: 24 hours before the end.")
@@ -172,7 +180,7 @@ def clusters(service: ServiceOf, caller: Reads) -> Response:
 
 
 @router.get("/namespaces", responses=_of(UsageNames))
-def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
+def namespaces(service: ServiceOf, caller: ReadsUsage, cluster: Cluster = "") -> Response:
     """List the visible namespaces in which GPUs were allocated."""
     there = usage_answer(service, caller, cluster, namespace_names)
     seen = visible_namespaces(service, caller, cluster)
@@ -181,7 +189,7 @@ def namespaces(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Resp
 
 @router.get("/dimension-keys", responses=_of(UsageNames))
 def dimension_keys(
-    service: ServiceOf, caller: Reads, dimension_type: Dimension = "label", cluster: Cluster = ""
+    service: ServiceOf, caller: ReadsUsage, dimension_type: Dimension = "label", cluster: Cluster = ""
 ) -> Response:
     """List the keys of labels or annotations by which usage is aggregated. Only for callers who see all namespaces."""
     require_all_namespaces(caller, _WORKLOADS)
@@ -192,7 +200,11 @@ def dimension_keys(
 
 @router.get("/dimension-values", responses=_of(UsageNames))
 def dimension_values(
-    service: ServiceOf, caller: Reads, dimension_key: Key, dimension_type: Dimension = "label", cluster: Cluster = ""
+    service: ServiceOf,
+    caller: ReadsUsage,
+    dimension_key: Key,
+    dimension_type: Dimension = "label",
+    cluster: Cluster = "",
 ) -> Response:
     """List the values that a label or annotation has had. Only for callers who see all namespaces."""
     require_all_namespaces(caller, _WORKLOADS)
@@ -203,7 +215,7 @@ def dimension_values(
 
 
 @router.get("/cluster/hourly-stats", responses=_of_rows(ClusterUsage))
-def cluster_hours(service: ServiceOf, caller: Reads, query: HourlyQueryParameters) -> Response:
+def cluster_hours(service: ServiceOf, caller: ReadsUsage, query: HourlyQueryParameters) -> Response:
     """Return the usage of a cluster, one row per step. Only for callers who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
 
@@ -214,7 +226,7 @@ def cluster_hours(service: ServiceOf, caller: Reads, query: HourlyQueryParameter
 @router.get("/namespaces/hourly-stats", responses=_of_rows(NamespaceUsage))
 def namespace_hours(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     query: HourlyQueryParameters,
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
@@ -236,7 +248,7 @@ def namespace_hours(
 @router.get("/labels/hourly-stats", responses=_of_rows(LabelUsage))
 def label_hours(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     dimension_type: Dimension,
     dimension_key: Key,
     query: HourlyQueryParameters,
@@ -264,7 +276,7 @@ def label_hours(
 @router.get("/workloads/hourly-stats", responses=_of_rows(WorkloadUsage))
 def workload_hours(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     query: HourlyQueryParameters,
     namespace: Namespace = "",
     exclude_namespaces: Excluded = "",
@@ -278,7 +290,6 @@ def workload_hours(
     """
     from gpuctl_usage.answers.hourly_answers import workload_hours as answer
 
-    require_all_pools(caller)
     if query.hours.paging is None and not query.as_csv:
         query = query._replace(hours=replace(query.hours, paging=Paging(1, 20)))
     query = _only(query, visible_namespaces(service, caller, query.hours.cluster, namespace), exclude_namespaces)
@@ -290,7 +301,7 @@ def workload_hours(
 @router.get("/workloads/models", responses=_of(HeldModelsAnswer))
 def held_models(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     cluster: Cluster = "",
     namespace: Namespace = "",
     start_time: Since = "",
@@ -312,7 +323,6 @@ def held_models(
     """
     from gpuctl_usage.answers.held_models import held_models as answer
 
-    require_all_pools(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
     seen = _narrowed(visible_namespaces(service, caller, cluster, namespace), namespace)
@@ -332,7 +342,7 @@ def held_models(
 @router.get("/ledger", responses=_of_rows(LedgerAnswer))
 def ledger(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     query: HourlyQueryParameters,
     by: Annotated[
         Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"],
@@ -364,8 +374,6 @@ def ledger(
     from gpuctl_usage.answers.ledger_costs import PRICED, with_costs
 
     level = Level(by)
-    if level in (Level.WORKLOAD, Level.NODE):
-        require_all_pools(caller, f"{by}s")
     if level not in OF_NAMESPACES:
         require_all_namespaces(caller, _LEDGER)
     if (level in KEYED) != bool(key):
@@ -396,7 +404,7 @@ def ledger(
 @router.get("/waste", responses=_of(WasteAnswer))
 def waste(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     cluster: Cluster = "",
     namespace: Namespace = "",
     start_time: Since = "",
@@ -409,7 +417,6 @@ def waste(
     period."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
-    require_all_pools(caller)
     end = seconds_of("end_time", end_time, time.time())
     hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
     seen = _narrowed(visible_namespaces(service, caller, cluster, namespace), namespace)
@@ -427,9 +434,8 @@ def waste(
 
 
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))
-def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") -> Response:
+def latest_snapshot(service: ServiceOf, caller: ReadsUsage, cluster: Cluster = "") -> Response:
     """Return the GPU allocation of the visible namespaces at the last snapshot."""
-    require_all_pools(caller)
     seen = visible_namespaces(service, caller, cluster)
     return _success(usage_answer(service, caller, cluster, lambda database, name: latest(database, name, seen)))
 
@@ -437,7 +443,7 @@ def latest_snapshot(service: ServiceOf, caller: Reads, cluster: Cluster = "") ->
 @router.get("/snapshots", responses=_of(AllocationHistory))
 def snapshots(
     service: ServiceOf,
-    caller: Reads,
+    caller: ReadsUsage,
     cluster: Cluster = "",
     start_time: Since = "",
     end_time: Until = "",
@@ -458,7 +464,6 @@ def snapshots(
     page_size: PageSize = None,
 ) -> Response:
     """Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes."""
-    require_all_pools(caller)
     # Not a constraint of the parameter: the message would only show the pattern.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):
         raise Problem(400, f"interval: `{interval}` is not a duration such as 5m, 1h or 1d", error="InvalidRequest")

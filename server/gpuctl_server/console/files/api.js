@@ -237,8 +237,8 @@ export function right(action, resource, where = {}) {
   return found;
 }
 
-/** Return why the session may not see the usage of single workloads; "" if it may. Usage does not record pools. */
-export function withoutWorkloads() {
+/** Return why the session may not see usage; "" if it may. Usage does not record pools. */
+export function withoutUsage() {
   if (!session.value?.usage) return t("the service has no database of usage (the setting `usage_database`).");
   return session.value.pools ? t("usage is not recorded by pool, and this token is limited to some pools.") : "";
 }

@@ -1,5 +1,5 @@
 /** The GPUs of a job over time: measured now, and as it was recorded, also after the job has ended. */
-import { get, session, withoutWorkloads } from "../api.js";
+import { get, session, withoutUsage } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
 import { Absent, Command, Data, html, quoted } from "../parts.js";
@@ -11,7 +11,7 @@ const HOURS = 30 * 24;
 /** @param {{job: any}} props */
 export function JobUse({ job }) {
   const { metrics } = session.value || {};
-  const reason = withoutWorkloads();
+  const reason = withoutUsage();
   return html`${metrics ? html`<${Measured} job=${job} />` : html`<${Absent} reason=${t("the service has no Prometheus (the setting `prometheus`).")} />`}
     ${reason ? html`<${Absent} reason=${reason} />` : html`<${Recorded} job=${job} />`}`;
 }

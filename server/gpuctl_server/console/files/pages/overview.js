@@ -1,5 +1,5 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
-import { get, ifThere, session, withoutWorkloads } from "../api.js";
+import { get, ifThere, session, withoutUsage } from "../api.js";
 import { useLoaded } from "../load.js";
 import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, PagedTable, Rich, Status, Table, gpus, html } from "../parts.js";
 import { address } from "../route.js";
@@ -118,7 +118,7 @@ function Holding() {
     return { items, more: jobs.total > items.length && items.length === jobs.items.length, total: jobs.total };
   }, [], 20);
   // Before the first hour nothing has been collected.
-  const use = useLoaded(async (ended) => (withoutWorkloads() ? null : ifThere(get("/gpu-aggregation/snapshots/latest", {}, ended), null)), [], 20);
+  const use = useLoaded(async (ended) => (withoutUsage() ? null : ifThere(get("/gpu-aggregation/snapshots/latest", {}, ended), null)), [], 20);
   const known = Object.entries(use.data?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
     (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
   );
@@ -150,7 +150,7 @@ function Holding() {
 }
 
 function Idle() {
-  const reason = withoutWorkloads();
+  const reason = withoutUsage();
   return html`<section aria-labelledby="idle">
     <h2 id="idle">${t("Held and idle")}</h2>
     ${reason ? html`<${Absent} reason=${reason} />` : html`<${IdleTable} />`}

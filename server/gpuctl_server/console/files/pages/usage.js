@@ -1,5 +1,5 @@
 /** Usage of GPUs over time and by unit, with its cost, compared with another period. */
-import { get, session } from "../api.js";
+import { get, session, withoutUsage } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
 import { Absent, Choice, Command, Data, Facts, Heading, Lacking, PagedTable, html, quoted } from "../parts.js";
@@ -12,8 +12,6 @@ const HOUR = 3600;
 /** Units of rows. @type {Record<string, string>} */
 const UNITS = /* texts */ { namespace: "Namespace", workload: "Workload", node: "Node", model: "GPU type", label: "Label" };
 const UNITS_OF_NAMESPACES = ["namespace", "workload"];
-/** Units that a token of some pools may not see: usage does not record pools. */
-const UNITS_OF_ALL_POOLS = ["workload", "node"];
 /** Part of a period that must be known, to compare it with another. */
 const COMPARABLE = 0.9;
 const PARTS = ["busy", "held_idle", "held_unobserved", "free"];
@@ -29,16 +27,14 @@ const UNSET = "__unset__";
 const LEDGER = "/gpu-aggregation/ledger";
 
 export default function Usage() {
-  if (!session.value?.usage) {
-    return html`<${Heading} title=${t("Usage")} /><${Absent} reason=${t("the service has no database of usage (the setting `usage_database`).")} />`;
-  }
-  return html`<${Known} />`;
+  const reason = withoutUsage();
+  return reason ? html`<${Heading} title=${t("Usage")} /><${Absent} reason=${reason} />` : html`<${Known} />`;
 }
 
 function Known() {
   const query = route.value.query;
   const own = session.value?.namespaces;
-  const units = (own ? UNITS_OF_NAMESPACES : Object.keys(UNITS)).filter((unit) => !session.value?.pools || !UNITS_OF_ALL_POOLS.includes(unit));
+  const units = own ? UNITS_OF_NAMESPACES : Object.keys(UNITS);
   const by = units.includes(query.by) ? query.by : "namespace";
   // The usage of all namespaces is not shown to a token of some of them.
   const namespace = query.namespace || own?.[0] || "";
