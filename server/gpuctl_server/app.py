@@ -39,6 +39,7 @@ from gpuctl_server.routes import (
     quota_change_routes,
     quota_routes,
     recovery_routes,
+    usage_ledger_routes,
 )
 from gpuctl_server.service_context import Service
 
@@ -76,6 +77,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     auth_routes.router,
     audit_routes.router,
     gpu_aggregation_routes.router,
+    usage_ledger_routes.router,
     docs_routes.router,
     health_routes.router,
     console_routes.router,

@@ -27,6 +27,33 @@ Page = Annotated[
     int | None, Query(ge=1, le=2**31, description="Page number, from 1. Without it, the answer has no pages.")
 ]
 PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows per page. Default: 20.")]
+Namespace = Annotated[str, Query(max_length=63, description="Namespace. Default: all visible namespaces.")]
+Since = Annotated[
+    str, Query(max_length=64, description="Start, inclusive, RFC 3339. Default: 24 hours before the end.")
+]
+Until = Annotated[str, Query(max_length=64, description="End, exclusive, RFC 3339. Default: now.")]
+Dimension = Annotated[Literal["label", "annotation"], Query(description="Kind of the dimension.")]
+Key = Annotated[
+    str, Query(min_length=1, max_length=317, description="Key of the label or annotation.", examples=["team"])
+]
+Excluded = Annotated[
+    str,
+    Query(
+        max_length=8192,
+        description="Namespaces to leave out, separated by commas.",
+        examples=["ml-inference,ml-test"],
+    ),
+]
+Idle = Annotated[
+    bool,
+    Query(
+        description="Include rows of zero for those that held GPUs within the retention period, but not in this step.",
+    ),
+]
+OrderBy = Annotated[
+    Literal["time", "utilization", "allocated_gpu_count"], Query(description="Sort key; unknown values are last.")
+]
+OrderDirection = Annotated[Literal["asc", "desc"], Query(description="Ascending or descending.")]
 
 
 class HourlyQuery(NamedTuple):
