@@ -11,7 +11,8 @@ from gpuctl_usage.facts import CapacityState, WorkloadKey
 from gpuctl_usage.gathering.claimed_devices import Device, Offer, claimed_gpus, offered_gpus
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
 from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NodeFacts, PodFacts
-from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
+from gpuctl_usage.gathering.open_intervals import OpenIntervals
+from gpuctl_usage.gathering.tracked_objects import Belonging
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies

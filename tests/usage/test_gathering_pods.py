@@ -19,7 +19,8 @@ from gpuctl_usage.gathering.object_facts import (
     OwnerReference,
     PodFacts,
 )
-from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
+from gpuctl_usage.gathering.open_intervals import OpenIntervals
+from gpuctl_usage.gathering.tracked_objects import Belonging
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies

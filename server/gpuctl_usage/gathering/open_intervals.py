@@ -11,61 +11,16 @@ No input or output: all observations and their times are passed in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
-from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
+from gpuctl_usage.gathering.tracked_objects import Belonging, Changes, TrackedNode, TrackedPod, change_time
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
 """Fields of a holding whose change ends it and begins a new one."""
 _EPSILON = 1e-6
 """Rounding error of sums, in GPUs."""
-
-
-class Belonging(NamedTuple):
-    """The top-level workload of a pod, with its collected labels and annotations.
-
-    :param certain: True if all owners were found. An uncertain result does not replace a certain one.
-    """
-
-    workload: WorkloadKey
-    labels: Texts = ()
-    annotations: Texts = ()
-    written: float | None = None
-    certain: bool = True
-
-
-class _Dated(Protocol):
-    @property
-    def written(self) -> float | None: ...
-
-
-class Changes(NamedTuple):
-    """Holdings and capacities that changed, and the earliest time that they affect."""
-
-    holdings: list[Holding]
-    capacities: list[Capacity]
-    since: float | None
-
-
-@dataclass
-class _Pod:
-    facts: PodFacts | None = None
-    belonging: Belonging | None = None
-    open: Holding | None = None
-    over: bool = False
-    unsized: bool = False
-    crowded: bool = False
-    not_before: float = 0.0
-
-
-@dataclass
-class _Node:
-    facts: NodeFacts | None = None
-    open: Capacity | None = None
-    pods: set[str] = field(default_factory=set)
 
 
 class OpenIntervals:
@@ -79,8 +34,8 @@ class OpenIntervals:
         self._weights = weights
         self._known_until = known_until
         self._listed = False
-        self._pods: dict[str, _Pod] = {}
-        self._nodes: dict[str, _Node] = {}
+        self._pods: dict[str, TrackedPod] = {}
+        self._nodes: dict[str, TrackedNode] = {}
         self._namespaces: dict[str, NamespaceFacts] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
@@ -90,10 +45,10 @@ class OpenIntervals:
     def restore(self, holdings: Iterable[Holding], capacities: Iterable[Capacity]) -> None:
         """Load the intervals that were open when an earlier collector ended."""
         for holding in holdings:
-            self._pods[holding.pod_uid] = _Pod(open=holding)
-            self._nodes.setdefault(holding.node, _Node()).pods.add(holding.pod_uid)
+            self._pods[holding.pod_uid] = TrackedPod(open=holding)
+            self._nodes.setdefault(holding.node, TrackedNode()).pods.add(holding.pod_uid)
         for capacity in capacities:
-            self._nodes.setdefault(capacity.node, _Node()).open = capacity
+            self._nodes.setdefault(capacity.node, TrackedNode()).open = capacity
 
     def all_listed(self, at: float) -> None:
         """End the intervals of objects that are missing after all kinds have been listed."""
@@ -114,18 +69,18 @@ class OpenIntervals:
         if before is None or before._replace(written=facts.written) != facts:
             for pod in self._pods.values():
                 if pod.facts is not None and pod.facts.namespace == facts.name:
-                    self._renew(pod, at, _written(before, facts))
+                    self._renew(pod, at, change_time(before, facts))
 
     def put_node(self, facts: NodeFacts, at: float) -> None:
         """Update a node."""
-        node = self._nodes.setdefault(facts.name, _Node())
+        node = self._nodes.setdefault(facts.name, TrackedNode())
         before, node.facts = node.facts, facts
         had = node.open is not None
         self._renew_node(node, at, before)
         came = node.open is not None and not had
         if came or before is None or (before.model, before.units_per_card) != (facts.model, facts.units_per_card):
             for uid in tuple(node.pods):
-                self._renew(self._pods[uid], at, _written(before, facts))
+                self._renew(self._pods[uid], at, change_time(before, facts))
 
     def put_devices(self, devices: Mapping[str, float], at: float) -> None:
         """Set the number of GPUs that DRA drivers offer on each node."""
@@ -152,12 +107,12 @@ class OpenIntervals:
 
     def put_pod(self, facts: PodFacts, belonging: Belonging, at: float) -> None:
         """Update a pod and its workload."""
-        pod = self._pods.setdefault(facts.uid, _Pod())
+        pod = self._pods.setdefault(facts.uid, TrackedPod())
         before, pod.facts = pod.facts, facts
         self._belong(pod, belonging)
         if facts.node:
-            self._nodes.setdefault(facts.node, _Node()).pods.add(facts.uid)
-        self._renew(pod, at, _written(before, facts))
+            self._nodes.setdefault(facts.node, TrackedNode()).pods.add(facts.uid)
+        self._renew(pod, at, change_time(before, facts))
 
     def put_belonging(self, uid: str, belonging: Belonging, at: float) -> None:
         """Update a pod's workload: the labels of the workload may have changed."""
@@ -165,7 +120,7 @@ class OpenIntervals:
         if pod is not None:
             before = pod.belonging
             self._belong(pod, belonging)
-            self._renew(pod, at, _written(before, belonging))
+            self._renew(pod, at, change_time(before, belonging))
 
     def drop_pod(
         self, uid: str, at: float, ending: EndReason = EndReason.DELETED, facts: PodFacts | None = None
@@ -179,7 +134,7 @@ class OpenIntervals:
             return
         if facts is not None:
             before, pod.facts = pod.facts, facts
-            self._renew(pod, at, _written(before, facts))
+            self._renew(pod, at, change_time(before, facts))
         del self._pods[uid]
         if pod.open is not None:
             finished = pod.facts.finished if pod.facts is not None else None
@@ -214,7 +169,7 @@ class OpenIntervals:
         self._holdings, self._capacities, self._since = {}, {}, None
         return changes
 
-    def _belong(self, pod: _Pod, belonging: Belonging) -> None:
+    def _belong(self, pod: TrackedPod, belonging: Belonging) -> None:
         if pod.belonging is None and pod.open is not None:
             # After a restart, the restored holding has the last known workload.
             known = Belonging(pod.open.workload, _texts(pod.open.labels), _texts(pod.open.annotations))
@@ -222,7 +177,7 @@ class OpenIntervals:
         elif pod.belonging is None or belonging.certain:
             pod.belonging = belonging
 
-    def _renew(self, pod: _Pod, at: float, written: float | None) -> None:
+    def _renew(self, pod: TrackedPod, at: float, written: float | None) -> None:
         """Update a pod's holding. ``written``: when the change was written; None if unknown."""
         facts, belonging = pod.facts, pod.belonging
         node = self._nodes.get(facts.node) if facts is not None and facts.node else None
@@ -293,7 +248,7 @@ class OpenIntervals:
         if node.facts.allocatable < node.facts.capacity or facts.by_claim:
             self._renew_node(node, at, node.facts, now.start)
 
-    def _share(self, pod: _Pod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
+    def _share(self, pod: TrackedPod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if unknown. A share that does not fit beside the others is unknown,
         too: one of them must have another size than requested.
         """
@@ -315,7 +270,9 @@ class OpenIntervals:
         ended = facts.finished if facts.finished is not None else facts.written
         return self._known_until is not None and ended is not None and ended <= self._known_until
 
-    def _end(self, pod: _Pod, at: float, ending: EndReason = EndReason.DELETED, *, finished: bool = False) -> None:
+    def _end(
+        self, pod: TrackedPod, at: float, ending: EndReason = EndReason.DELETED, *, finished: bool = False
+    ) -> None:
         assert pod.open is not None
         end = max(at, pod.open.start)
         self._note(pod.open._replace(end=end, ending=EndReason.FINISHED if finished else ending), end)
@@ -334,7 +291,7 @@ class OpenIntervals:
         elif node.open is None and not node.pods:
             del self._nodes[name]
 
-    def _renew_node(self, node: _Node, at: float, before: NodeFacts | None, since: float | None = None) -> None:
+    def _renew_node(self, node: TrackedNode, at: float, before: NodeFacts | None, since: float | None = None) -> None:
         """Update a node's capacity.
 
         :param since: when a pod began to hold GPUs: the GPUs existed by then.
@@ -357,7 +314,7 @@ class OpenIntervals:
             at = since
         turned = before is not None and before.ready_changed != facts.ready_changed
         written = (
-            facts.ready_changed if turned and now._replace(state=known.state) == known else _written(before, facts)
+            facts.ready_changed if turned and now._replace(state=known.state) == known else change_time(before, facts)
         )
         moment = min(max(at if written is None else written, known.start), at)
         if self._known_until is not None and not self._listed:
@@ -376,7 +333,7 @@ class OpenIntervals:
             return min(max(facts.created, self._known_until or 0.0), at)
         return min(max(facts.created, at if facts.written is None else facts.written), at)
 
-    def _capacity(self, node: _Node, facts: NodeFacts) -> float:
+    def _capacity(self, node: TrackedNode, facts: NodeFacts) -> float:
         """Return the node's allocatable GPUs, at least the ones held by pods: a failed card, or one whose device plugin
         restarts, is held until its pod ends.
         """
@@ -392,7 +349,7 @@ class OpenIntervals:
         # Claimed GPUs exist even if the ResourceSlices cannot be read.
         return own + max(self._devices.get(facts.name, 0.0), claimed)
 
-    def _state(self, node: _Node, facts: NodeFacts) -> CapacityState:
+    def _state(self, node: TrackedNode, facts: NodeFacts) -> CapacityState:
         """Return a node's state. Until all pods are listed, an unsized node stays unsized."""
         was_unsized = node.open is not None and node.open.state is CapacityState.UNSIZED
         if (was_unsized and not self._listed) or any(self._pods[uid].unsized for uid in node.pods):
@@ -412,15 +369,6 @@ class OpenIntervals:
     def _note_capacity(self, capacity: Capacity, since: float) -> None:
         self._capacities[capacity.node, capacity.start] = capacity
         self._since = since if self._since is None else min(self._since, since)
-
-
-def _written(before: _Dated | None, now: _Dated) -> float | None:
-    """Return when the change of an object was written; None if unknown: removing a field leaves no time in managed
-    fields.
-    """
-    if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
-        return None
-    return now.written
 
 
 def _texts(values: Mapping[str, str]) -> Texts:

@@ -18,7 +18,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_of, written_at
-from gpuctl_usage.gathering.open_intervals import Belonging
+from gpuctl_usage.gathering.tracked_objects import Belonging
 from gpuctl_usage.ttl_cache import TtlCache
 
 OWNER_TTL = 240.0

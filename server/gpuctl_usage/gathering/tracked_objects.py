@@ -1,0 +1,73 @@
+"""What is known about the pods and nodes whose intervals are open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from gpuctl_usage.facts import Capacity, Holding, WorkloadKey
+from gpuctl_usage.gathering.object_facts import NodeFacts, PodFacts, Texts
+
+
+class Belonging(NamedTuple):
+    """The top-level workload of a pod, with its collected labels and annotations.
+
+    :param certain: True if all owners were found. An uncertain result does not replace a certain one.
+    """
+
+    workload: WorkloadKey
+    labels: Texts = ()
+    annotations: Texts = ()
+    written: float | None = None
+    certain: bool = True
+
+
+class Dated(Protocol):
+    """An object with the time of its last write."""
+
+    @property
+    def written(self) -> float | None: ...
+
+
+class Changes(NamedTuple):
+    """Holdings and capacities that changed, and the earliest time that they affect."""
+
+    holdings: list[Holding]
+    capacities: list[Capacity]
+    since: float | None
+
+
+@dataclass
+class TrackedPod:
+    """A pod with its open holding.
+
+    :param over: True after it has ended; ``unsized``: its share of a card has an unknown size; ``crowded``: the shares
+        of its node exceed the cards.
+    :param not_before: a new holding begins then at the earliest.
+    """
+
+    facts: PodFacts | None = None
+    belonging: Belonging | None = None
+    open: Holding | None = None
+    over: bool = False
+    unsized: bool = False
+    crowded: bool = False
+    not_before: float = 0.0
+
+
+@dataclass
+class TrackedNode:
+    """A node with its open capacity, and the uids of its pods."""
+
+    facts: NodeFacts | None = None
+    open: Capacity | None = None
+    pods: set[str] = field(default_factory=set)
+
+
+def change_time(before: Dated | None, now: Dated) -> float | None:
+    """Return when the change of an object was written; None if unknown: removing a field leaves no time in managed
+    fields.
+    """
+    if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
+        return None
+    return now.written
