@@ -1,4 +1,4 @@
-"""Usage by hours and steps, as ``/gpu-aggregation`` returns it: in an envelope, with field names such as ``stat_hour``."""
+"""Usage by hours and steps, as ``/gpu-aggregation`` returns it: in an envelope, with names such as ``stat_hour``."""
 
 from __future__ import annotations
 
