@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import nsmallest
 from itertools import accumulate
 from typing import Any
 
@@ -26,7 +25,6 @@ from gpuctl_usage.store.usage_queries import (
     RowOrder,
     RowQuery,
     UsageRow,
-    order_key,
     present_workloads,
     wanted_groups,
 )
@@ -42,8 +40,6 @@ _NAMED = groups.c.key, groups.c.value, groups.c.id
 """Name of a group; row keys end with it."""
 
 _StepFields = tuple[int, int, int, float, float, float, float, float, bool]
-_ValueKey = tuple[int, float, int, StepGroupIds]
-"""Sort key without the name: whether the value is unknown, the value, and the start of the step."""
 
 
 class StepRows:
@@ -86,13 +82,16 @@ class StepRows:
 
     def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
         """Return rows in the query's order, optionally those after a row key."""
-        key = None if after is None else order_key(self._question, after)
         by_time = self._question.order is RowOrder.TIME
         may_be_all = by_time and not self._with_idle and self._present is None
         if may_be_all and limit >= len(self._groups) * len(self._parts):
             # All rows fit into the limit: read groups and sums with one statement.
             self._whole = dict(self._sums.read(range(len(self._parts)), None, self._sums.columns))
-        places = self._by_time(limit, offset, key) if by_time else self._by_value(limit, offset, key)
+        if by_time:
+            places = self._by_time(limit, offset, after)
+        else:
+            places = self._sums.ranked(limit, offset, after)
+            self._know(group for _, group in places)
         found = self._rows(frozenset(places))
         return [found[place] for place in places]
 
@@ -123,12 +122,12 @@ class StepRows:
             return [len(self._present.union(part.periods)) for part in self._parts]
         return self._sums.counts()
 
-    def _by_time(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[StepGroupIds]:
+    def _by_time(self, limit: int, offset: int, after: RowKey | None) -> list[StepGroupIds]:
         order = list(range(len(self._parts)))
         if not self._question.ascending:
             order.reverse()
         if after is not None:
-            order = [part for part in order if self._time_key(part) >= after[:1]]
+            order = [part for part in order if self._is_from(part, after)]
         if offset:
             # Steps before the offset are only counted.
             counts = self._counted()
@@ -143,7 +142,7 @@ class StepRows:
             few = order[begin : begin + at_once]
             of_part = self._groups_of(few)
             for part in few:
-                beyond = after[1:] if after is not None and self._time_key(part) == after[:1] else None
+                beyond = tuple(after[1:]) if after is not None and self._parts[part].start == after[0] else None
                 names = self._first_names(of_part[part], limit - len(found), offset, beyond)
                 found += [(part, number) for _, _, number in names]
                 offset = 0
@@ -174,32 +173,6 @@ class StepRows:
             of_part[part].append(group)
         return of_part
 
-    def _by_value(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[StepGroupIds]:
-        by_use = self._question.order is RowOrder.UTILIZATION
-        names = ("util_gpu_s", "obs_gpu_s") if by_use else ("alloc_gpu_s",)
-        found: list[_ValueKey] = []
-        turn = 1 if self._question.ascending else -1
-        for place, row in self._sums.read(range(len(self._parts)), None, names):
-            part = self._parts[place[0]]
-            over = row[2] if by_use else part.seconds
-            found.append((0, turn * row[1] / over, part.start, place) if over > 0 else (1, 0.0, part.start, place))
-        return self._named(found, offset + limit, after)[offset:]
-
-    def _named(self, found: list[_ValueKey], limit: int, after: tuple[Any, ...] | None) -> list[StepGroupIds]:
-        """Return the first rows after a key. Names break ties of values and are read only for those rows."""
-        if after is not None:
-            before, name = after[: -len(_NAMED)], after[-len(_NAMED) :]
-            equal = [item for item in found if item[:-1] == before]
-            self._know(item[-1][1] for item in equal)
-            beyond = [item for item in equal if self._name(item[-1][1]) > name]
-            found = [item for item in found if item[:-1] > before] + beyond
-        if len(found) > limit:
-            last = nsmallest(limit, found)[-1][:-1]
-            found = [item for item in found if item[:-1] <= last]
-        self._know(item[-1][1] for item in found)
-        ordered = sorted(found, key=lambda item: (*item[:-1], self._name(item[-1][1])))
-        return [item[-1] for item in ordered[:limit]]
-
     def _know(self, numbers: Iterable[int]) -> None:
         """Load the names of groups."""
         if missing := set(numbers) - self._groups.keys():
@@ -216,11 +189,11 @@ class StepRows:
         self._groups.update((name[-1], name) for name in names)
         return names
 
-    def _time_key(self, part: int) -> tuple[Any, ...]:
-        return order_key(self._question, (self._parts[part].start,))
-
-    def _name(self, group: int) -> GroupName:
-        return self._groups[group]
+    def _is_from(self, part: int, after: RowKey) -> bool:
+        """Return True if rows of a step may follow a row key in order of time."""
+        start, first = self._parts[part].start, after[0]
+        assert isinstance(first, int | float)
+        return start >= first if self._question.ascending else start <= first
 
     def _rows(self, places: Collection[StepGroupIds]) -> dict[StepGroupIds, UsageRow]:
         few, parts = {group for _, group in places}, sorted({part for part, _ in places})

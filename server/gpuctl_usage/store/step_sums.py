@@ -9,8 +9,10 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
+    Float,
     FromClause,
     Integer,
     Select,
@@ -29,11 +31,25 @@ from gpuctl_usage.store.packing import unpack_histogram
 from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
-from gpuctl_usage.store.usage_queries import WITH_HISTOGRAM, RowQuery, all_workloads_condition, is_in, wanted_groups
+from gpuctl_usage.store.usage_queries import (
+    ORDER_FIELDS,
+    WITH_HISTOGRAM,
+    RowKey,
+    RowQuery,
+    after_key,
+    is_filtered,
+    is_in,
+    ordered,
+    row_order,
+    wanted_groups,
+)
 from gpuctl_usage.sums import CAPACITY_FIELDS, HELD_FIELDS, Level, Sums
 
 _FEW = 500
-"""Maximum number of groups that are looked up by id; with more, all groups of the query are read."""
+"""Maximum number of groups that are looked up by id in each period; with more, all groups of the query are read."""
+_FEW_ROWS = 50_000
+"""Maximum number of rows of workloads that are looked up one by one."""
+_STEPS = {"period_id": Integer, "part": Integer}
 _MAXIMUM_FIELDS = frozenset({"util_max", "memory_max", "pods_max", "workloads"})
 _GROUP_FIELDS = frozenset({"util_min", "util_max", "workloads"})
 """Further fields in answers about namespaces and labels."""
@@ -91,8 +107,6 @@ class StepSums:
         self._present = present
         self._named = named
         self._unkeyed = UnkeyedPeriods(connection, query, parts, named.values())
-        # One statement sums all steps; the periods of each step are passed as a parameter.
-        self._steps = inline_table(connection, "steps", {"period_id": Integer, "part": Integer})
         self.columns = _needed_fields(query)
         # Positions of fields in a row: the group id comes first, then the columns, the step, and defaults for fields
         # not read.
@@ -104,14 +118,30 @@ class StepSums:
         """Return the number of groups of each step."""
         counts = [0] * len(self._parts)
         for parts, is_single in self._apart(range(len(self._parts))):
-            statement, group = self._about(None, [])
+            statement, group, step = self._about(None, [])
             each = statement.with_only_columns(
-                *(self._steps.c.part, func.count() if is_single else func.count(group.distinct())),
-                maintain_column_froms=True,
+                *(step, func.count() if is_single else func.count(group.distinct())), maintain_column_froms=True
             )
-            for part, count in self._connection.execute(each.group_by(self._steps.c.part), self._given(parts)).all():
+            for part, count in self._connection.execute(each.group_by(step), self._given(parts, None)).all():
                 counts[part] = count
         return counts
+
+    def ranked(self, limit: int, offset: int, after: RowKey | None) -> list[StepGroupIds]:
+        """Return the steps and groups of rows in the query's order by value, optionally of those after a row key."""
+        query, parts = self._question, range(len(self._parts))
+        is_single = all(len(part.periods) == 1 for part in self._parts)
+        found = self._summed(parts, None, is_single, ORDER_FIELDS[query.order]).cte("found")
+        times = inline_table(self._connection, "times", {"part": Integer, "start": BigInteger, "seconds": Float})
+        order = row_order(query, found, times.c.start, times.c.seconds)
+        # Outer joins, because SQLite would otherwise begin with all groups that ever existed.
+        source = found.outerjoin(times, times.c.part == found.c.part).outerjoin(groups, groups.c.id == found.c.group_id)
+        places = select(found.c.part, found.c.group_id).select_from(source).order_by(*ordered(order))
+        if after is not None:
+            places = places.where(after_key(order, after))
+        starts = packed_rows((number, part.start, part.seconds) for number, part in enumerate(self._parts))
+        given = {**self._given(parts, None), "times": starts}
+        rows = self._connection.execute(places.limit(limit).offset(offset), given)
+        return [(part, group) for part, group in rows]
 
     def read(
         self, parts: Iterable[int], few: Collection[int] | None, names: Collection[str]
@@ -121,15 +151,22 @@ class StepSums:
         :param few: group ids; None for all groups of the query.
         """
         for alike, is_single in self._apart(parts):
-            values = [sums.c[name] if is_single else _aggregate(name).label(name) for name in names]
-            statement, group = self._about(few, values)
-            part = literal(alike[0]).label("part") if len(alike) == 1 else self._steps.c.part
-            statement = statement.add_columns(part)
-            if not is_single:
-                # Grouping a single step by the step as well would take half as long again.
-                statement = statement.group_by(group) if len(alike) == 1 else statement.group_by(part, group)
-            for row in self._connection.execute(statement, self._given(alike)).all():
+            statement = self._summed(alike, few, is_single, names)
+            for row in self._connection.execute(statement, self._given(alike, few)).all():
                 yield (row[-1], row[0]), row
+
+    def _summed(
+        self, parts: Sequence[int], few: Collection[int] | None, is_single: bool, names: Collection[str]
+    ) -> Select[Any]:
+        """Return a select of the sums of each step and group: the group id, the fields, the step."""
+        values = [sums.c[name].label(name) if is_single else _aggregate(name).label(name) for name in names]
+        statement, group, step = self._about(few, values)
+        part = literal(parts[0]).label("part") if len(parts) == 1 else step.label("part")
+        statement = statement.add_columns(part)
+        if is_single:
+            return statement
+        # Grouping a single step by the step as well would take half as long again.
+        return statement.group_by(group) if len(parts) == 1 else statement.group_by(step, group)
 
     def sums(self, row: Any) -> Sums:
         """Return the Sums of a row with all :attr:`columns`."""
@@ -138,11 +175,11 @@ class StepSums:
     def details(self, wanted: Collection[int], few: Collection[int]) -> dict[StepGroupIds, StepDetails]:
         """Return the non-additive columns of each step and group."""
         columns = [sums.c[name] for name in ("period_id", "histogram", "attributes_id", "status")]
-        statement, _ = self._about(few, columns)
+        statement, *_ = self._about(few, columns)
         found: dict[StepGroupIds, StepDetails] = defaultdict(StepDetails)
         of_period = {period: part for part in wanted for period in self._parts[part].periods}
         turns = {period: turn for turn, period in enumerate(of_period)}
-        rows = self._connection.execute(statement, self._given(wanted)).all()
+        rows = self._connection.execute(statement, self._given(wanted, few)).all()
         for group, period, histogram, attributes, status in sorted(rows, key=lambda row: turns[row[1]]):
             part = of_period[period]
             last = found[part, group]
@@ -162,24 +199,61 @@ class StepSums:
             alike[len(self._parts[part].periods) == 1].append(part)
         return ((of_kind, is_single) for is_single, of_kind in alike.items() if of_kind)
 
-    def _given(self, parts: Iterable[int]) -> dict[str, str]:
-        """Return the parameters of a statement: the periods of each step."""
-        steps = packed_rows((period, part) for part in parts for period in self._parts[part].periods)
-        return {"steps": steps, **self._unkeyed.given}
+    def _given(self, parts: Iterable[int], few: Collection[int] | None) -> dict[str, str]:
+        """Return the parameters of a statement: the periods of each step; for workloads also which rows are theirs."""
+        each = [(period, part) for part in parts for period in self._parts[part].periods]
+        if self._present is None:
+            return {"steps": packed_rows(each), **self._unkeyed.given}
+        ids = self._present.ids([period for period, _ in each])
+        rows: Iterable[tuple[int, ...]]
+        if self._is_paired(few):
+            rows = (
+                (period, part, group)
+                for period, part in each
+                for group in (ids[period] if few is None else filter(few.__contains__, ids[period]))
+            )
+        else:
+            rows = ((period, part, ids[period][0], ids[period][-1]) for period, part in each if ids[period])
+        return {"steps": packed_rows(rows)}
+
+    def _is_paired(self, few: Collection[int] | None) -> bool:
+        """Return True if each workload is looked up in the periods in which it has sums; else all rows of the periods
+        are read.
+        """
+        if self._present is None:
+            return False
+        return few is not None or (is_filtered(self._question) and self._number_of_rows() <= _FEW_ROWS)
+
+    def _number_of_rows(self) -> int:
+        assert self._present is not None
+        return sum(self._present.counts([period for part in self._parts for period in part.periods]))
 
     def _about(
         self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
-    ) -> tuple[Select[Any], ColumnElement[Any]]:
-        """Return a select of the rows of the given periods, and the group id that each row counts for."""
-        known = self._wanted() if few is None else few
+    ) -> tuple[Select[Any], ColumnElement[Any], ColumnElement[int]]:
+        """Return a select of the rows of the given periods, the group id that each row counts for, and the step."""
+        # One statement sums all steps; the periods of each step are passed as a parameter.
         group: ColumnElement[Any] = sums.c.group_id
+        if self._is_paired(few):
+            steps = inline_table(self._connection, "steps", {**_STEPS, "group_id": Integer})
+            pairs = steps.join(sums, and_(steps.c.period_id == sums.c.period_id, steps.c.group_id == group))
+            return select(group.label("group_id"), *columns).select_from(pairs), group, steps.c.part
+        if self._present is not None:
+            # The rows of workloads are adjacent, but for groups that are as new.
+            steps = inline_table(self._connection, "steps", {**_STEPS, "first": Integer, "last": Integer})
+            theirs = and_(steps.c.period_id == sums.c.period_id, group.between(steps.c.first, steps.c.last))
+            statement = select(group.label("group_id"), *columns).where(sums.c.status.is_not(None))
+            source: FromClause = steps.join(sums, theirs)
+            if is_filtered(self._question):
+                source = source.join(groups, groups.c.id == group)
+                statement = statement.where(wanted_groups(self._question))
+            return statement.select_from(source), group, steps.c.part
+        steps = inline_table(self._connection, "steps", _STEPS)
+        known = self._named if few is None else few
+        source, theirs = sums, wanted_groups(self._question)
         # Few groups are looked up in each period; for many, the whole period is read.
-        every, theirs = all_workloads_condition(self._question), wanted_groups(self._question)
-        source: FromClause = sums
         if len(known) <= _FEW:
             theirs = is_in(sums.c.group_id, sorted(known))
-        elif every is not None:
-            theirs = every
         else:
             source = sums.join(groups, groups.c.id == sums.c.group_id)
         if self._unkeyed.given:
@@ -187,12 +261,8 @@ class StepSums:
             group = case((is_whole, self._unkeyed.unset), else_=sums.c.group_id)
             theirs = or_(theirs, and_(is_whole, sums.c.period_id.in_(self._unkeyed.periods(self._connection))))
         statement = select(group.label("group_id"), *columns).where(theirs)
-        return statement.select_from(self._steps.join(source, self._steps.c.period_id == sums.c.period_id)), group
-
-    def _wanted(self) -> Collection[int]:
-        if self._present is None:
-            return self._named
-        return self._present.union([number for part in self._parts for number in part.periods])
+        source = steps.join(source, steps.c.period_id == sums.c.period_id)
+        return statement.select_from(source), group, steps.c.part
 
 
 def _aggregate(name: str) -> ColumnElement[Any]:

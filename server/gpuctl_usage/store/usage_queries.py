@@ -38,6 +38,10 @@ class RowOrder(str, Enum):
     ALLOCATED = "allocated_gpu_count"
 
 
+ORDER_FIELDS = {RowOrder.UTILIZATION: ("util_gpu_s", "obs_gpu_s"), RowOrder.ALLOCATED: ("alloc_gpu_s",)}
+"""Fields of sums that an order by value needs: the second one, or else the known length, divides the first one."""
+
+
 @dataclass(frozen=True)
 class RowQuery:
     """Filter and order of rows.
@@ -175,23 +179,24 @@ def find_rows(
 ) -> list[UsageRow]:
     """Return rows in the query's order, optionally those after a row key."""
     found = _matching(connection, query, sums.c.period_id, sums.c.group_id, named=True)
+    order = row_order(query, sums, periods.c.start, periods.c.seconds)
     if after is not None:
-        found = found.where(_after_key(_order(query), after))
-    order = [column if ascending else column.desc() for column, ascending in _order(query)]
+        found = found.where(after_key(order, after))
+    columns = ordered(order)
     # Sort ids only, then read the full rows of the page.
-    places = found.order_by(*order).limit(limit).offset(offset).subquery()
+    places = found.order_by(*columns).limit(limit).offset(offset).subquery()
     same = (sums.c.period_id == places.c.period_id) & (sums.c.group_id == places.c.group_id)
-    rows = connection.execute(_full_rows(_WHOLE.join(places, same)).order_by(*order)).all()
+    rows = connection.execute(_full_rows(_WHOLE.join(places, same)).order_by(*columns)).all()
     known = KnownFrom(connection, query.cluster)
     return list(_rows(rows, known, query.level in WITH_HISTOGRAM and not query.sums_only))
 
 
 def present_workloads(connection: Connection, query: RowQuery) -> PresentWorkloads:
     """Return the workloads of the query that have sums."""
-    return PresentWorkloads(connection, wanted_groups(query) if _is_filtered(query) else None)
+    return PresentWorkloads(connection, wanted_groups(query) if is_filtered(query) else None)
 
 
-def _is_filtered(query: RowQuery) -> bool:
+def is_filtered(query: RowQuery) -> bool:
     """Return True unless the query matches all groups of its level."""
     texts = query.key, query.value, query.kind, query.name
     return bool(query.excluded) or query.namespaces is not None or any(text is not None for text in texts)
@@ -228,7 +233,7 @@ def all_workloads_condition(query: RowQuery) -> ColumnElement[bool] | None:
 
     With a join on groups, SQLite would scan all workloads that ever existed.
     """
-    if query.level is Level.WORKLOAD and not _is_filtered(query):
+    if query.level is Level.WORKLOAD and not is_filtered(query):
         return sums.c.status.is_not(None)
     return None
 
@@ -239,7 +244,7 @@ def _listed_groups(connection: Connection, query: RowQuery) -> Sequence[int] | N
         return query.group_ids
     wanted = select(groups.c.id).where(wanted_groups(query)).limit(_MAX_LISTED + 1)
     few: Sequence[int] = connection.execute(wanted).scalars().all()
-    if len(few) > _MAX_LISTED and query.level is Level.WORKLOAD and _is_filtered(query):
+    if len(few) > _MAX_LISTED and query.level is Level.WORKLOAD and is_filtered(query):
         hours = connection.execute(select(periods.c.id).where(_hours(query))).scalars().all()
         few = sorted(present_workloads(connection, query).union(hours))
     return few if len(few) <= _MAX_LISTED else None
@@ -280,20 +285,7 @@ def is_row_key(query: RowQuery, place: RowKey) -> bool:
     return len(place) == len(kinds) and all(map(isinstance, place, kinds))
 
 
-def order_key(query: RowQuery, place: RowKey) -> tuple[Any, ...]:
-    """Return a tuple that sorts row keys in the query's order."""
-    if query.order is RowOrder.TIME:
-        time, *by_name = place
-        return (_directed(time, query), *by_name)
-    unknown, value, *rest = place
-    return (unknown, 0.0 if value is None else _directed(value, query), *rest)
-
-
-def _directed(value: Any, query: RowQuery) -> float:
-    return float(value if query.ascending else -value)
-
-
-def _after_key(order: Sequence[tuple[ColumnElement[Any], bool]], place: RowKey) -> ColumnElement[bool]:
+def after_key(order: Sequence[tuple[ColumnElement[Any], bool]], place: RowKey) -> ColumnElement[bool]:
     """Return the condition for rows after a row key."""
     found: list[ColumnElement[bool]] = []
     equal: list[ColumnElement[bool]] = []
@@ -306,18 +298,25 @@ def _after_key(order: Sequence[tuple[ColumnElement[Any], bool]], place: RowKey) 
     return or_(*found)
 
 
-def _order(query: RowQuery) -> list[tuple[ColumnElement[Any], bool]]:
+def ordered(order: Sequence[tuple[ColumnElement[Any], bool]]) -> list[ColumnElement[Any]]:
+    """Return the terms of ORDER BY."""
+    return [column if ascending else column.desc() for column, ascending in order]
+
+
+def row_order(
+    query: RowQuery, amounts: FromClause, start: ColumnElement[Any], seconds: ColumnElement[Any]
+) -> list[tuple[ColumnElement[Any], bool]]:
+    """Return the columns by which rows are ordered, each with True if it ascends.
+
+    :param amounts: a source with the columns of :data:`ORDER_FIELDS`; ``seconds``: known length of the hour or step.
+    """
     by_name: list[tuple[ColumnElement[Any], bool]] = [(groups.c[name], True) for name in ("key", "value", "id")]
-    time: ColumnElement[Any] = periods.c.start
     if query.order is RowOrder.TIME:
-        return [(time, query.ascending), *by_name]
-    if query.order is RowOrder.UTILIZATION:
-        unknown = case((sums.c.obs_gpu_s > 0, 0), else_=1)
-        value: ColumnElement[Any] = sums.c.util_gpu_s / func.nullif(sums.c.obs_gpu_s, 0)
-    else:
-        unknown = case((periods.c.seconds > 0, 0), else_=1)
-        value = sums.c.alloc_gpu_s / func.nullif(periods.c.seconds, 0)
-    return [(unknown, True), (value, query.ascending), (time, True), *by_name]
+        return [(start, query.ascending), *by_name]
+    amount, *over = ORDER_FIELDS[query.order]
+    whole = amounts.c[over[0]] if over else seconds
+    unknown, value = case((whole > 0, 0), else_=1), amounts.c[amount] / func.nullif(whole, 0)
+    return [(unknown, True), (value, query.ascending), (start, True), *by_name]
 
 
 _WHOLE = (
