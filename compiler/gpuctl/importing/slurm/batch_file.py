@@ -54,10 +54,6 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
         elif line.strip() and not line.lstrip().startswith("#"):
             start = index
             break
-    for index, line in enumerate(lines[start:], start):
-        if re.match(r"#SBATCH(?=\s)", line):
-            ledger.mapped(index + 1, line, None, "Slurm ignores options below the first command")
-            lines[index] = ""
     return BatchFile(interpreter, parts[0], "\n".join(lines[start:]), start + 1, parts[1:], part_line)
 
 

@@ -37,9 +37,9 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     words, owners = body.known_words(command.program)
     options, at = _step_options(body, words, (line, last))
     step = srun.take(options)
-    if at >= len(words):
+    if (lost := _no_program(words, at, options)) is not None:
         body.edits.replace(command.start, command.end, ":")
-        body.remarks.dropped(line, last, "it starts no program")
+        body.remarks.dropped(line, last, lost)
         return
     place = owners[at]
     variable = re.match(r"\"?\$\{?(\w+)", words[at])
@@ -84,6 +84,15 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         prefix += f"env {' '.join(f'{name}={value}' for name, value in exports)} "
     body.edits.replace(command.program[0].start, program[0].start, prefix)
     remove_launcher_options(body, program)
+
+
+def _no_program(words: Sequence[str], at: int, options: Sequence[SlurmOption]) -> str | None:
+    """Return why a step has not one program; None if it has."""
+    if at >= len(words):
+        return "it starts no program"
+    if ":" in words[at:] or any(option.name == "multi-prog" for option in options):
+        return "it starts several programs, each on its own tasks: write `roles`"
+    return None
 
 
 def _step_options(body: BodyState, words: Sequence[str], lines: tuple[int, int]) -> tuple[list[SlurmOption], int]:

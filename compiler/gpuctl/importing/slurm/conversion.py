@@ -33,6 +33,8 @@ _LONGEST_NAME_OF_NODES = 40
 _LONGEST = 64 * 1024
 _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
+_SEVERAL_TASKS = r"\bsrun\b(?:[^\n\\]|\\\n){0,400}?--n?tasks-per-node[= ](?:[2-9]|[1-9]\d)"
+"""A step with several processes on a node, where the options of the job name none."""
 _VARIABLE = r"\bSLURMD?_\w+"
 
 
@@ -124,7 +126,7 @@ def _body(
     nodes = sum(part.nodes for part in parts) or allocation.nodes
     facts = SlurmFacts(
         nodes=nodes,
-        tasks=allocation.tasks,
+        tasks=0 if re.search(_SEVERAL_TASKS, batch.body) and allocation.tasks == 1 else allocation.tasks,
         cpus_per_task=allocation.cpus_per_task,
         gpus=allocation.gpus,
         partition=partition.value if partition is not None else None,

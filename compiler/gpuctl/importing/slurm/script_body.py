@@ -104,6 +104,7 @@ class ScriptBody:
             else:
                 self._statement(statement)
         lines = ScriptLines(self.body, self.statements, self.removed)
+        lines.remove_directives()
         lines.note_arguments()
         lines.note_slurm_commands()
         lines.note_foreign_variables(self.known.union(self.assigned, self.replaced.hosts))

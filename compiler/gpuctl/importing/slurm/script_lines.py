@@ -26,6 +26,7 @@ _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
+_DIRECTIVE = r"(?m)^#SBATCH(?=\s)[^\n]*(?:\n|\Z)"
 _HOME = r"(?:^|[\s=:\"(<>])~/"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
 _NO_STEP = "a pod has no srun: write the program alone, or the value"
@@ -47,6 +48,14 @@ class ScriptLines:
         self.removed = removed
         self.remarks = body.remarks
         self.first_line = body.facts.first_line
+
+    def remove_directives(self) -> None:
+        """Remove `#SBATCH` lines between statements. Those of a here-document are a part of its text."""
+        for match in re.finditer(_DIRECTIVE, self.body.text):
+            if not any(item.start <= match.start() < item.end for item in self.statements):
+                self.body.edits.replace(match.start(), match.end(), "")
+                line, note = self.body.line(match.start()), "Slurm ignores options below the first command"
+                self.remarks.add(line, line, Outcome.MAPPED, None, note)
 
     def note_uses(self, names: Collection[str], result: str | None = None) -> None:
         """Note the lines that use variables with names of hosts, but for those that print them.

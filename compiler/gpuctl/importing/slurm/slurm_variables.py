@@ -87,7 +87,7 @@ FIRST = "$MASTER_ADDR"
 
 
 class SlurmFacts(NamedTuple):
-    """Facts about a job that its script uses. ``tasks`` and ``gpus``: on each node.
+    """Facts about a job that its script uses. ``tasks`` and ``gpus``: on each node; 0 tasks if steps have others.
 
     ``workdir``: the directory of the command line. ``renames_index``: False if another line computes the array's index.
     """
@@ -199,15 +199,15 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
 def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
     """Return variables with another name, and variables with a known value."""
     renamed = {**_RENAMED, **dict.fromkeys(_IDS, "GPUCTL_JOB")}
-    literal = {"SLURM_NTASKS_PER_NODE": str(facts.tasks), "SLURM_TASKS_PER_NODE": str(facts.tasks)}
+    literal = dict.fromkeys(("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"), str(facts.tasks)) if facts.tasks else {}
     if facts.tasks == 1:
         renamed |= _ONE_TASK
         literal["SLURM_LOCALID"] = "0"
-    else:
+    elif facts.tasks:
         literal |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(facts.tasks * facts.nodes))
     if facts.cpus_per_task is not None:
         literal["SLURM_CPUS_PER_TASK"] = str(facts.cpus_per_task)
-        literal["SLURM_CPUS_ON_NODE"] = str(facts.cpus_per_task * facts.tasks)
+        literal["SLURM_CPUS_ON_NODE"] = str(facts.cpus_per_task * max(facts.tasks, 1))
     if facts.gpus:
         literal["SLURM_GPUS"] = str(facts.gpus * facts.nodes)
     if facts.workdir is not None:
