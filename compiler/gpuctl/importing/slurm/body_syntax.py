@@ -105,6 +105,16 @@ def statements_of(text: str) -> list[Statement]:
     return list(_Parser(text).statements())
 
 
+def program_of(text: str) -> tuple[BodyWord, ...]:
+    """Return the words of a script that is one simple command; () if it is another."""
+    try:
+        statements = statements_of(text)
+    except NotUnderstood:
+        return ()
+    single = statements[0].single if len(statements) == 1 else None
+    return () if single is None or single.assignments else single.program
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.lexer = ShellLexer(text)

@@ -33,7 +33,7 @@ _LONGEST_NAME_OF_NODES = 40
 _LONGEST = 64 * 1024
 _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
-_SEVERAL_TASKS = r"\bsrun\b(?:[^\n\\]|\\\n){0,400}?--n?tasks-per-node[= ](?:[2-9]|[1-9]\d)"
+_SEVERAL_TASKS = r"\bsrun\b(?:[^\n\\]|\\\n){0,400}?--n?tasks-per-node[= ](?:[2-9]|[1-9]\d|\$)"
 """A step with several processes on a node, where the options of the job name none."""
 _VARIABLE = r"\bSLURMD?_\w+"
 

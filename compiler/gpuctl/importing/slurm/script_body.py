@@ -15,7 +15,7 @@ from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
-from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, program_of, statements_of
 from gpuctl.importing.slurm.command_rules import (
     assigned_names,
     is_harmless_on_every_node,
@@ -149,7 +149,7 @@ class ScriptBody:
 
     def _statement(self, statement: Statement) -> None:
         single = statement.single
-        if any(name in self.replaced.hosts for command in statement.commands for name in assigned_names(command)):
+        if self._lists_hosts(statement):
             self._take_out(statement, None, NO_HOSTS)
             return
         for command in statement.commands:
@@ -170,9 +170,18 @@ class ScriptBody:
             self._command(command)
         self.kept.append(statement)
 
+    def _lists_hosts(self, statement: Statement) -> bool:
+        """Return True if a statement only sets variables to names of hosts."""
+        known = [not self.replaced.hosts.isdisjoint(assigned_names(command)) for command in statement.commands]
+        return bool(known) and all(known) and not statement.defines_function(self.text)
+
     def _command(self, command: BodyCommand) -> None:
         """Convert a command that stays, or is a part of a statement."""
         line, last = self._line(command.start), self._line(command.end - 1)
+        if not self.replaced.hosts.isdisjoint(assigned_names(command)):
+            self.body.edits.replace(command.start, command.end, ":")
+            self.remarks.add(line, last, Outcome.CHANGED, None, NO_HOSTS)
+            return
         reason = reason_to_drop(command)
         if reason is not None:
             self.body.edits.replace(command.start, command.end, ":")
@@ -347,7 +356,7 @@ class ScriptBody:
         if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
             return None
         text = self.body.edits.part(self.kept[0].start, self.kept[0].end)
-        program = _program_of(text)
+        program = program_of(text)
         values = words_of(text, program, self.body.values)
         variables = [(name, word_value(raw, self.body.values)) for name, raw in self.body.step_variables]
         if not values or any(value is None or "$(" in value for _, value in variables):
@@ -387,13 +396,3 @@ class ScriptBody:
         variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
         line, last = self._line(self.kept[0].start), self._line(self.kept[-1].end - 1)
         self.draft.set(COMMAND, [*self.facts.interpreter, "-c", as_argument(script, variables)], line, last=last)
-
-
-def _program_of(text: str) -> tuple[BodyWord, ...]:
-    """Return the words of a script that is one simple command; () if it is another."""
-    try:
-        statements = statements_of(text)
-    except NotUnderstood:
-        return ()
-    single = statements[0].single if len(statements) == 1 else None
-    return () if single is None or single.assignments else single.program
