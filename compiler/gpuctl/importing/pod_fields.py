@@ -19,6 +19,7 @@ GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/A
 DEVICES = {
     r"resources\b.*(?i:rdma|hca|efa|roce|infiniband)": "RDMA devices are `resources.network.rdma`: the platform's "
     "`network.rdma` names their resource",
+    r"resources\b.*(?i:gpu-?mem|gpu-?core|vgpu|\.shared)": "a part of a card is `resources.gpu-share`",
     r"resources\b": "no field requests this; GPUs are a whole number in `resources.gpu`",
 }
 """Pattern of a resource that no importer takes -> what to do."""
