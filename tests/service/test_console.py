@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fault_tools.world import Api
 from support.browser import BLOCKED, PAGES, Visit, visiting
 from support.cluster_tools import Place, training
 from support.served import Served
@@ -214,3 +215,82 @@ def test_pages_have_no_barriers(
             assert (address, visit.barriers()) == (address, [])
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, address
             assert visit.page.evaluate("document.documentElement.lang") == ("zh-CN" if locale != "en" else "en")
+
+
+def test_jobs_of_one_name_in_two_namespaces_are_never_mixed(
+    visit: Visit, place: Place, served: Served, api: Api
+) -> None:
+    other = f"{place.namespace[:50]}-b"
+    api.create_namespace(other)
+    place.apply(training("same"), training("same-train"), training("same", job={"namespace": other}))
+    theirs = Place(place.plane, api, other, place.directory, None)
+    for each in (place, theirs):
+        [pod] = each.running("same")
+        served.until_running("same", each.namespace)
+        place.plane.write_log(each.namespace, pod, f"log of {each.namespace}\n")
+    page = visit.log_in().page
+    visit.open("/jobs?name=same")
+    for each in (place, theirs):
+        page.locator("tbody tr").filter(has_text=f"{each.namespace}/same").first.wait_for()
+    page.get_by_role("link", name=f"{other}/same", exact=True).click()
+    visit.see(other, "h1")
+    page.click("nav.tabs >> text=Logs")
+    visit.see(f"log of {other}", ".log")
+    # From one page to the other by the address: nothing of the first is left.
+    visit.open(f"/jobs/{place.namespace}/same?tab=logs")
+    visit.see(f"log of {place.namespace}", ".log")
+    assert f"log of {other}" not in page.locator("main").inner_text()
+    assert other not in page.locator(".command code").all_inner_texts()[-1]
+    page.get_by_role("button", name="Pause", exact=True).click()
+    visit.see(place.namespace, "dialog")
+    page.locator("dialog .buttons button").nth(1).and_(page.locator(":enabled")).click()
+    page.locator("dialog").get_by_text("Done.").wait_for()
+    page.keyboard.press("Escape")
+    visit.see("paused", ".summary")
+    assert served.get("/jobs/same", namespace=other)["status"] == "running"
+    # The id of a job that does not exist may look like one of another job.
+    place.gpuctl("delete", "job", "same-train", "--yes")
+    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    visit.open(f"/jobs/{place.namespace}/same-train")
+    page.get_by_role("link", name="same", exact=True).wait_for()
+    assert page.url.endswith("/same-train")
+    visit.troubles.clear()
+    api.clear(other)
+
+
+MARKUP = "<img src=x onerror=alert(1)><b>bold</b>"
+"""Text that a browser must not interpret."""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_foreign_texts_are_shown_as_text_and_do_not_widen_the_page(
+    browser: Any, served: Served, place: Place, width: int
+) -> None:
+    """Of a document, a log and an event: markup, and words that are longer than the page."""
+    word = "w" * 3000
+    environment = {"env": [{"name": "TEXT", "value": MARKUP}, {"name": "WORD", "value": word}]}
+    about = {"description": f"{MARKUP} {word}", "annotations": {"example.com/note": f"{MARKUP} {word}"}}
+    place.apply(training("odd", job=about, environment=environment))
+    [pod] = place.running("odd")
+    served.until_running("odd", place.namespace)
+    place.plane.write_log(place.namespace, pod, f"{MARKUP} {word}\n")
+    uid = place.get("Pod", pod)["metadata"]["uid"]
+    about = {"kind": "Pod", "name": pod, "namespace": place.namespace, "uid": uid, "apiVersion": "v1"}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "odd", "namespace": place.namespace}}
+    text = {"reason": "Odd", "message": f"{MARKUP} {word[:900]}", "type": "Warning"}
+    place.create({**event, **text, "involvedObject": about, "lastTimestamp": "2026-01-01T00:00:00Z"})
+    with visiting(browser, served, viewport={"width": width, "height": 800}) as visit:
+        page = visit.log_in().page
+        page.on("dialog", lambda dialog: visit.troubles.append(dialog.message))
+        for tab, within in (("logs", ".log"), ("events", "table"), ("document", "pre"), ("history", "main")):
+            visit.open(f"/jobs/{place.namespace}/odd?tab={tab}")
+            if tab != "history":
+                visit.see(MARKUP, within)
+            assert page.locator("main img, main b").count() == 0, tab
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, tab
+        visit.open(f"/new?namespace={place.namespace}")
+        visit.until_document()
+        visit.write_document(f"kind: training\n{MARKUP}: {word}\n")
+        page.locator(".finding.error").first.wait_for()
+        assert page.locator("main img, main b").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

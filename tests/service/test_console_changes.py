@@ -13,6 +13,8 @@ from support.browser import Visit
 from support.cluster_tools import Place, outcome, training
 from support.served import Served
 
+PLAN = ".heading button.main:not([aria-disabled])"
+"""The button for the plan of a document that has no errors."""
 SELECTED = "document.activeElement.shadowRoot.getSelection().toString()"
 """Script: the selected text in the editor, which has the focus."""
 
@@ -111,12 +113,75 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     marker = page.locator(".cm-lint-marker-error").last
     line = page.locator(".cm-line").nth(3)
     assert marker.bounding_box()["y"] == pytest.approx(line.bounding_box()["y"], abs=8)
-    assert page.locator(".heading button.main").is_disabled()
+    page.locator(".heading button.main[aria-disabled]").wait_for()
     visit.write_document(json.dumps(training("fresh", job={"namespace": place.namespace})))
-    page.locator(".heading button.main:enabled").click()
+    page.locator(PLAN).click()
     visit.see("job/fresh", "dialog")
     carry_out(page)
     served.until_running("fresh", place.namespace)
+
+
+@pytest.mark.parametrize(
+    ("user", "changes", "said", "line"),
+    [
+        ("anna", {"job": {"namespace": "team-b"}}, "the namespaces of this token are team-a", "namespace: team-b"),
+        ("otto", {"job": {"namespace": "team-b"}, "resources": {"pool": "secret"}}, "the pools of this token are", "pool: secret"),
+    ],
+)  # fmt: skip
+def test_refused_document_is_a_finding_at_its_line(
+    visit: Visit, user: str, changes: dict[str, Any], said: str, line: str
+) -> None:
+    """A browser reports each error answer, which fails the test."""
+    visit.log_in(user).open("/new")
+    page = visit.page
+    visit.until_document()
+    visit.write_document(yaml.safe_dump(training("refused", **changes), sort_keys=False))
+    finding = page.locator(".finding.error").filter(has_text=said)
+    finding.get_by_role("button").click()
+    assert page.evaluate(SELECTED) in line
+    # Several keys are checked one by one.
+    for key in "x", "y":
+        visit.editor.press("ControlOrMeta+End")
+        page.keyboard.type(f"# {key}")
+        with page.expect_response("**/fit?*") as answer:
+            pass
+        assert answer.value.status == 200
+    page.locator(".heading button.main[aria-disabled]").wait_for()
+
+
+def test_documents_of_every_size_and_language_are_checked_and_applied(
+    visit: Visit, place: Place, served: Served
+) -> None:
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    page = visit.page
+    visit.until_document()
+    one = json.dumps(training("one", job={"namespace": place.namespace, "description": "每日微调 <b>任务</b>"}), ensure_ascii=False)  # fmt: skip
+    two = json.dumps(training("two", job={"namespace": place.namespace}))
+    visit.write_document(f"{one}\n---\n{two}\n")
+    for name in ("one", "two"):
+        page.locator(".finding").filter(has_text=f"{place.namespace}/{name}").wait_for()
+    # Invalid YAML, and a large document after it, whose only error is at its end.
+    visit.write_document("job: [1, {\n")
+    page.locator(".finding.error").filter(has_text="line").first.wait_for()
+    large = "".join(f"# {number} {'数据' * 20}\n" for number in range(2500))
+    assert len(large.encode()) > 200_000
+    visit.write_document(f"{large}{one}\n---\n{two}\ncolour: red\n")
+    page.locator(".finding.error").filter(has_text="line 2503").first.wait_for()
+    visit.write_document(f"{large}{one}\n---\n{two}\n")
+    page.locator(PLAN).click()
+    for name in ("one", "two"):
+        visit.see(f"job/{name}", "dialog")
+    carry_out(page)
+    served.until_running("two", place.namespace)
+    assert "每日微调 <b>任务</b>" in served.get("/jobs/one/details", namespace=place.namespace)["yamlContent"]
+    # A name that exists: the plan is that of a change.
+    visit.open(f"/new?namespace={place.namespace}&pool=drill")
+    page.reload()
+    visit.until_document()
+    visit.write_document(json.dumps(training("two", job={"namespace": place.namespace}, resources={"gpu": 2})))
+    page.locator(PLAN).click()
+    visit.see("resources.gpu", "dialog")
+    visit.see("You confirm:", "dialog")
 
 
 def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> None:
@@ -197,7 +262,7 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
     assert page.get_by_label("Memory", exact=True).is_disabled()
     visit.write_document(text)
     assert visit.barriers() == []
-    page.locator(".heading button.main:enabled").click()
+    page.locator(PLAN).click()
     visit.see("job/formed", "dialog")
     carry_out(page)
     assert place.get("Job", "formed")["spec"]["completions"] == 2
@@ -281,7 +346,7 @@ def test_document_is_kept_until_it_is_applied(visit: Visit, place: Place) -> Non
     begin_document(visit.log_in(), place)
     page = visit.page
     visit.write_document(json.dumps(training("kept", job={"namespace": place.namespace})))
-    page.locator(".heading button.main:enabled").click()
+    page.locator(PLAN).click()
     visit.see("job/kept", "dialog")
     assert "kept" in page.evaluate("sessionStorage.getItem('gpuctl.draft')")
     carry_out(page)

@@ -15,6 +15,7 @@ export const CHINESE = {
   "All {total} waiting jobs": "全部 {total} 个等待中的任务",
   "All": "全部",
   "Also possible": "其他可能的原因",
+  "Another job in this namespace:": "该命名空间中的另一个任务：",
   "An ID token of your identity provider.": "身份提供方签发的 ID 令牌。",
   "An administrator makes tokens with `gpuctl-server token create`.": "管理员用 `gpuctl-server token create` 创建令牌。",
   "Applied by {name}": "由 {name} 应用",

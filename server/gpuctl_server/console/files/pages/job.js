@@ -26,7 +26,9 @@ export function Job({ namespace, id }) {
   const parts = ["jobs", namespace, id];
   const tab = route.value.query.tab || "pods";
   const name = job.data?.name || id;
-  const isGone = job.data === null && job.error?.status === 404;
+  const shown = useRef("");
+  shown.current = job.data?.name || shown.current;
+  const isGone = job.error?.status === 404;
   return html`<${Heading}
       title=${html`<span class="quiet">${namespace}/</span>${name}`}
       loaded=${job}
@@ -60,18 +62,24 @@ export function Job({ namespace, id }) {
         </div>
       `}
     <//>
-    ${isGone && html`<${Gone} namespace=${namespace} id=${id} />`}`;
+    ${isGone && html`<${Gone} namespace=${namespace} id=${id} name=${shown.current} />`}`;
 }
 
-/** The id of a job ends when it is replaced: then the job of the same name is shown. @param {{namespace: string, id: string}} props */
-function Gone({ namespace, id }) {
-  const name = id.replace(/-[a-z0-9]{5}$/, "");
-  const others = useLoaded((ended) => get("/jobs", { namespace, pageSize: 100 }, ended), [namespace, id], 0);
-  const same = others.data?.items.find((item) => item.name === name && item.jobId !== id);
+/**
+ * The id of a job ends when it is replaced: then the job of the same name is shown. Of a job that this page has not
+ * shown the name is not known, as a name can look like an id: the job that may be meant is a link.
+ * @param {{namespace: string, id: string, name: string}} props `name`: "" if it is not known
+ */
+function Gone({ namespace, id, name }) {
+  const wanted = name || id.replace(/-[a-z0-9]{5}$/, "");
+  const others = useLoaded((ended) => get("/jobs", { namespace, name: wanted, pageSize: 100 }, ended), [namespace, wanted], 0);
+  const same = others.data?.items.find((item) => item.name === wanted && item.jobId !== id);
+  const target = same && address(["jobs", namespace, same.jobId], route.value.query);
   useEffect(() => {
-    if (same) go(address(["jobs", namespace, same.jobId], route.value.query));
-  }, [same?.jobId]);
+    if (target && name) go(target);
+  }, [target, name]);
   return html`<${Lacking} what=${t("Jobs")} loaded=${others} />
+    ${target && !name && html`<p>${t("Another job in this namespace:")} <a href=${target}>${same.name}</a></p>`}
     <p><a href=${address(["jobs"], { namespace })}>${t("All jobs in {namespace}", { namespace })}</a></p>`;
 }
 

@@ -6,11 +6,11 @@ import { DocumentForm } from "../document/form.js";
 import { isOne, read, scalar } from "../document/lines.js";
 import { rangesOf } from "../document/ranges.js";
 import { useLoaded, useRight } from "../load.js";
-import { Ago, Heading, Lacking, Notes, Problem, Rich, Status, Withheld, html } from "../parts.js";
+import { Ago, Button, Heading, Lacking, Notes, Problem, Rich, Status, Withheld, html } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
 import { address, route } from "../route.js";
 import { t } from "../texts.js";
-import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
 
 const WAIT = 600;
 /** Milliseconds after which a check is tried again that failed because of the service or the cluster. */
@@ -72,13 +72,15 @@ export default function New() {
     }, WAIT);
     return () => { clearTimeout(timer); clearTimeout(again); ending.abort(); };
   }, [text, turn]);
+  // The editor marks findings again when the list changes, not with each key.
+  const placed = useMemo(() => checked.details.filter((item) => item.line), [checked]);
   if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Withheld} right=${may} />`;
   const show = (/** @type {any} */ item) => control.current?.select(rangesOf(text, [item])[0]);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
     call("POST", "/apply", { query: { dryRun: dryRun || "" }, body: body({ confirmed }) });
   const errors = checked.details.filter((item) => item.severity === "error");
   return html`<${Heading} title=${t("New job")}>
-      <button class="main" disabled=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Plan")}</button>
+      <${Button} class="main" isOff=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Plan")}<//>
     <//>
     ${kept && html`<p class="notes" role="status">${t("This is your document that was not applied. Last change:")} <${Ago} time=${kept.time} /> <button class="link" onClick=${() => begin("training")}>${t("Discard it")}</button></p>`}
     <${Lacking} what=${t("Pools")} loaded=${pools} />
@@ -93,7 +95,7 @@ export default function New() {
       </section>
       <div>
         <h2 class="label">${t("Documents in YAML")}</h2>
-        <${Editor} control=${control} text=${text} onInput=${change} details=${checked.details.filter((item) => item.line)} />
+        <${Editor} control=${control} text=${text} onInput=${change} details=${placed} />
       </div>
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
