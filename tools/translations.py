@@ -6,6 +6,7 @@ paragraph. The texts are:
 - those of the field reference, which ``reference_zh_CN.yaml`` in ``gpuctl.language`` translates;
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
 - the messages that ``gpuctl.messages`` words, which ``messages_zh_CN.yaml`` beside it translates;
+- the sentences of ``gpuctl.language.sentences``, which ``sentences_zh_CN.yaml`` beside it translates;
 - the meanings of causes, which ``causes_zh_CN.yaml`` in ``gpuctl.reading.why`` translates;
 - those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
 - lines of the Chinese pages (``*.zh-CN.md``) that are still English.
@@ -115,6 +116,39 @@ def message_problems() -> Iterator[str]:
         yield from (f"messages_zh_CN.yaml: {name} has no value {field}" for field in sorted(used - made[name]))
 
 
+def sentence_templates(directories: Iterable[Path]) -> Iterator[tuple[str, str | None]]:
+    """Yield file and template of each call of ``say`` and ``Template`` in source files; None if it is computed."""
+    for path in (file for directory in directories for file in sorted(directory.rglob("*.py"))):
+        text = path.read_text(encoding="utf-8")
+        for call in ast.walk(ast.parse(text)) if "gpuctl.language.sentences" in text else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("say", "Template"):
+                given = call.args[0]
+                if isinstance(given, ast.Constant):
+                    yield path.name, given.value
+                elif isinstance(given, ast.JoinedStr | ast.BinOp):
+                    yield path.name, None
+
+
+def values_in(template: str) -> set[str]:
+    """Return the names of the values in a template."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
+
+
+def sentence_problems() -> Iterator[str]:
+    """Yield a sentence for each missing, unused or wrong translation of a template of sentences."""
+    known, made = translation_files.chinese_sentences(), [*sentence_templates(SOURCES)]
+    yield from (f"{name}: a template of `say` is not a constant" for name, template in made if template is None)
+    templates = {template for _, template in made if template is not None}
+    for template in sorted(templates - known.keys()):
+        # A template of values alone, such as a list, is the same in every language.
+        if re.search("[A-Za-z]{2}", re.sub(r"{[^{}]*}", "", template)):
+            yield f"sentences_zh_CN.yaml: no translation of: {template}"
+    yield from (f"sentences_zh_CN.yaml: unused: {template}" for template in sorted(known.keys() - templates))
+    for template in sorted(templates & known.keys()):
+        unknown = sorted(values_in(known[template]) - values_in(template))
+        yield from (f"sentences_zh_CN.yaml: {template!r} has no value {value}" for value in unknown)
+
+
 def problems() -> Iterator[str]:
     """Yield a sentence for each missing or unused translation."""
     _, chinese = schemas.outputs()
@@ -122,6 +156,7 @@ def problems() -> Iterator[str]:
     yield from diagnostic_problems()
     yield from cause_problems()
     yield from message_problems()
+    yield from sentence_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
     for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / "examples"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):

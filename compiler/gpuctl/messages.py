@@ -4,6 +4,8 @@
 language for the current context, such as a request of the service. A text without a translation stays English. Nothing
 compares the wording of a message.
 
+Sentences of causes and fixes are made by :mod:`gpuctl.language.sentences`, under their English text as name.
+
 To add a message, call :func:`message` with a new name where the message is made. Its Chinese text is in
 ``messages_zh_CN.yaml`` under that name, with the same placeholders, or some of them; `make docs` lists names without
 one. A value may be a message, or a hint of :mod:`gpuctl.hints`: it is worded with the text.
@@ -36,6 +38,11 @@ _request: ContextVar[Translation | None] = ContextVar("translation", default=Non
 def set_request_translation(value: Translation | None) -> None:
     """Set the language for the current context, such as a request's task and the threads it starts; None: English."""
     _request.set(value)
+
+
+def request_translation() -> Translation | None:
+    """Return the language of the current context; None: English."""
+    return _request.get()
 
 
 class UserMessage(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
+from gpuctl.messages import request_translation
 from gpuctl_server.access.caller import Caller, TokenCaller
 
 LONGEST = 300.0
@@ -46,13 +47,13 @@ class SharedAnswers:
     def find(self, caller: Caller, question: Hashable, max_age: float, compute: Callable[[], Any]) -> Any:
         """Return an answer whose computation began at most ``max_age`` seconds ago.
 
-        :param question: identifies what is computed, together with the rights of the caller. Rights that only the API
-            server knows are not compared: the answer is computed for each of these callers.
+        :param question: identifies what is computed, together with the rights and the language of the caller. Rights
+            that only the API server knows are not compared: the answer is computed for each of these callers.
         """
         if not max_age or not isinstance(caller, TokenCaller):
             return compute()
         with self._lock:
-            key = (caller.rights, caller.home, question)
+            key = (caller.rights, caller.home, request_translation() is None, question)
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)
             while len(self._slots) > _MOST:

@@ -125,13 +125,15 @@ def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Ser
     visit.see("kind: training")
 
 
-def test_cause_has_its_meaning_in_chinese(browser: Any, place: Place, served: Served) -> None:
+def test_cause_and_its_fix_are_in_chinese(browser: Any, place: Place, served: Served) -> None:
     place.apply(BLOCKED, flags=("--no-probe",))
     why = served.until("/jobs/stuck/why", lambda value: value["cause"] == "gpu-shortage", namespace=place.namespace)
     with visiting(browser, served, locale="zh-CN") as visit:
         visit.log_in().open(f"/jobs/{place.namespace}/stuck")
-        visit.see("没有节点有足够的空闲 GPU：", ".why")
-        visit.see(why["message"], ".why")
+        visit.see("因此永远放不下", ".why")
+        visit.see("分散到更多节点", ".why .fix")
+        visit.see("资源池 drill：有", ".why")
+        assert why["message"] not in visit.page.locator(".why").inner_text()
 
 
 def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served) -> None:

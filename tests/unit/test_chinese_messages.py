@@ -14,8 +14,6 @@ from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.translation_files import chinese_messages
 from gpuctl.messages import Translation, message, set_request_translation
-from gpuctl.reading.why.cause_translations import cause_message
-from gpuctl.reading.why.finding import Finding
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.job_creation import submitted
@@ -105,11 +103,6 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         lambda: BatchReport.of(report(1, 1), LABELLED).message,
         "1 of 2 nodes labelled; see `failed`",
         "部分节点标记失败，请查看 failed 列表",
-    ),
-    (
-        lambda: cause_message(Finding("gpu-shortage", "8 GPUs are asked for, and 2 of p are free")),
-        "8 GPUs are asked for, and 2 of p are free",
-        "没有节点有足够的空闲 GPU：8 GPUs are asked for, and 2 of p are free",
     ),
     # Messages that the documents do not print, and those of dry runs and refusals, stay English.
     (

@@ -11,7 +11,7 @@ import translations
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import code_translations
 from gpuctl.language import translation_files
-from gpuctl.language.translation_files import chinese_messages, chinese_reference
+from gpuctl.language.translation_files import chinese_messages, chinese_reference, chinese_sentences
 from gpuctl.reading.why import cause_translations
 
 
@@ -29,6 +29,9 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     messages = {name: text for name, text in chinese_messages().items() if name != "job-deleted"}
     messages |= {"job-lost": "任务丢失", "label-set": "{nodes}"}
     monkeypatch.setattr(translation_files, "chinese_messages", lambda: messages)
+    sentences = {text: chinese for text, chinese in chinese_sentences().items() if text != "add nodes"}
+    sentences |= {"add pods": "增加 Pod", "add the key to the {kind}, or correct `key` in `environment.env`": "{name}"}
+    monkeypatch.setattr(translation_files, "chinese_sentences", lambda: sentences)
     known = {form: text for form, text in usage_report_zh.CHINESE.items() if form != "Day by day"}
     monkeypatch.setattr(usage_report_zh, "CHINESE", known)
     (tmp_path / "docs").mkdir()
@@ -45,6 +48,9 @@ MISSING = [
     "messages_zh_CN.yaml: no translation of: job-deleted",
     "messages_zh_CN.yaml: unused: job-lost",
     "messages_zh_CN.yaml: label-set has no value nodes",
+    "sentences_zh_CN.yaml: no translation of: add nodes",
+    "sentences_zh_CN.yaml: unused: add pods",
+    "sentences_zh_CN.yaml: 'add the key to the {kind}, or correct `key` in `environment.env`' has no value name",
     "usage_report_zh.py: no translation of: Day by day",
     "docs/service.zh-CN.md: not translated: | `field` | The new setting of the service. |",
 ]
@@ -57,6 +63,13 @@ def test_missing_translations_fail_only_a_release(
 ) -> None:
     assert translations.main(arguments) == code
     assert capsys.readouterr().err.splitlines() == MISSING
+
+
+def test_each_sentence_of_a_cause_has_a_chinese_form(tmp_path: Path) -> None:
+    assert list(translations.sentence_problems()) == []
+    source = 'from gpuctl.language.sentences import say\nsay(f"{name} is new")\nsay("a {name}", name=name)\n'
+    (tmp_path / "new_cause.py").write_text(source)
+    assert list(translations.sentence_templates([tmp_path])) == [("new_cause.py", None), ("new_cause.py", "a {name}")]
 
 
 def test_a_complete_translation_passes_a_release(monkeypatch: pytest.MonkeyPatch) -> None:

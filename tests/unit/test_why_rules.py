@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from translations import ENGLISH
 
 from gpuctl.api.job_cause_answers import job_cause, why_answer
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of
 from gpuctl.language.masking import redact
+from gpuctl.language.sentences import say
+from gpuctl.language.translation_files import chinese_texts
+from gpuctl.messages import Translation, set_request_translation
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.jobs.event_rows import of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job
@@ -63,6 +68,60 @@ def test_recorded_evidence_gives_the_recorded_cause(cause: str) -> None:
     assert json.loads(json.dumps(value)) == value
     assert value["message"] == value["message"].strip()
     assert value["evidence"] or cause in ("starting", "succeeded", "unknown")
+
+
+@pytest.fixture
+def chinese() -> Iterator[Translation]:
+    """A request of a client that prefers Chinese."""
+    translation = Translation(chinese_texts())
+    set_request_translation(translation)
+    yield translation
+    set_request_translation(None)
+
+
+def commands_in(text: str) -> list[str]:
+    """Return what is in backquotes."""
+    return sorted(re.findall("`[^`]+`", text))
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+def test_recorded_cause_and_its_fix_are_chinese_on_request(cause: str, chinese: Translation) -> None:
+    evidence = recorded_evidence(cause)
+    found = explain(evidence)
+    set_request_translation(None)
+    english = explain(evidence)
+    assert found.finding.numbers.keys() == english.finding.numbers.keys()
+    assert found.finding.sources == english.finding.sources
+    assert re.search("[\u4e00-\u9fff]", found.finding.message)
+    for item, other in zip([found.finding, *found.also], [english.finding, *english.also], strict=True):
+        assert commands_in(item.fix or "") == commands_in(other.fix or "")
+        # What remains of a fix without its commands and names is Chinese.
+        assert not ENGLISH.search(re.sub("`[^`]+`|\\S+/\\S+ in \\S+", "", item.fix or ""))
+    for text, other in zip(found.ruled_out, english.ruled_out, strict=True):
+        assert text != other
+
+
+def test_sentences_word_numbers_and_lists_by_language(chinese: Translation) -> None:
+    template, values = "it waits for {names:few}{others}", {"others": ""}
+    names = [["a"], ["a", "b", "c"], ["a", "b", "c", "d"]]
+    assert [say(template, names=each, **values) for each in names] == [
+        "它在等待 a",
+        "它在等待 a、b、c",
+        "它在等待 a、b、c 等 4 个",
+    ]
+    assert say("{parts:;}", parts=["一", "二"]) == "一；二"
+    assert say("wait for {names:or} to end", names=["a", "b"]) == "等待 a 或 b 结束"
+    set_request_translation(None)
+    assert [say(template, names=each, **values) for each in names] == [
+        "it waits for a",
+        "it waits for a, b, c",
+        "it waits for a, b, c and 1 more",
+    ]
+    for number, text in ((1, "1 node has"), (2, "2 nodes have")):
+        assert say("{nodes:node} {nodes:has/have}", nodes=number) == text
+    assert say("{names:and}; {names:or}; {names}; {names:list}", names=["a", "b", "c"]) == (
+        "a and b and c; a or b or c; a, b, c; a, b and c"
+    )
 
 
 @pytest.mark.parametrize("cause", RECORDS)

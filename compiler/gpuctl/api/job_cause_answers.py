@@ -8,7 +8,6 @@ from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
 from gpuctl.language.masking import masked
-from gpuctl.reading.why.cause_translations import cause_message
 from gpuctl.reading.why.explanation import WELL, Explanation
 
 
@@ -83,7 +82,7 @@ def _fields(answer: Explanation) -> dict[str, Any]:
         "namespace": identity.namespace,
         "kind": identity.kind,
         "cause": found.cause,
-        "message": str(cause_message(found)),
+        "message": found.message,
         "pod": found.pod,
         "numbers": dict(found.numbers),
         "ruled_out": answer.ruled_out,
@@ -92,7 +91,6 @@ def _fields(answer: Explanation) -> dict[str, Any]:
             WhyEvidence(source=item.kind, object=item.about, text=item.text, time=item.at) for item in found.sources
         ],
         "also": [
-            OtherCause(cause=item.cause, message=str(cause_message(item)), pod=item.pod, fix=item.fix)
-            for item in answer.also
+            OtherCause(cause=item.cause, message=item.message, pod=item.pod, fix=item.fix) for item in answer.also
         ],
     }

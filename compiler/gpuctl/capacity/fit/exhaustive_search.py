@@ -364,4 +364,6 @@ def smallest_change_for(
     here = {node_info.node.name: node_info for node_info in node_infos}
     every = [here.get(node_info.node.name, node_info) for node_info in component.selectable_nodes]
     state = initial_state(every, component.cluster.names_hosts)
-    return smallest_change(state, demand, found, admission.shortfalls, names_hosts=component.cluster.names_hosts)
+    names_hosts = component.cluster.names_hosts
+    change = smallest_change(state, demand, found, admission.shortfalls, names_hosts=names_hosts)
+    return None if change is None else change.text

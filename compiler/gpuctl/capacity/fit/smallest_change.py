@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from gpuctl.capacity.admission.quota_charges import Shortfall
 from gpuctl.capacity.fit.shortage import PODS, ResourceBalance, eligible_nodes
@@ -16,7 +17,7 @@ from gpuctl.capacity.scheduler.cluster_state import ClusterState, PodGroup, init
 from gpuctl.capacity.scheduler.placement import place_pods
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo, Units, format_units
 from gpuctl.capacity.scheduler.scheduling import untolerated_taint
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.quantities import format_amount
 
 _UPKEEP = re.compile(
@@ -31,18 +32,32 @@ _CORDON = "node.kubernetes.io/unschedulable"
 Groups = Sequence[tuple[PodGroup, int]]
 
 
+class SmallestChange(NamedTuple):
+    """A change as a sentence. ``uncordoned``: the node to uncordon; "" if the change is another one."""
+
+    text: Sentence
+    uncordoned: str = ""
+
+
 def smallest_change(
     state: ClusterState, demand: Demand, found: ResourceBalance, refused: Sequence[Shortfall], *, names_hosts: bool
-) -> str | None:
+) -> SmallestChange | None:
     """Return the first change, smallest kinds first, with which all pods fit without evictions; None if none helps."""
     if refused:
-        raised = ", ".join(
-            f"{item.resource} of quota {item.quota} to {format_amount(item.resource, item.total)}" for item in refused
-        )
-        return f"raise {raised}" if _fits(list(state.node_infos), demand.groups, names_hosts) else None
-    for text, node_infos, groups in _changes(state, demand, found, names_hosts):
+        raised = [
+            say(
+                "{resource} of quota {quota} to {amount}",
+                resource=item.resource,
+                quota=item.quota,
+                amount=format_amount(item.resource, item.total),
+            )
+            for item in refused
+        ]
+        change = SmallestChange(say("raise {raised}", raised=raised))
+        return change if _fits(list(state.node_infos), demand.groups, names_hosts) else None
+    for change, node_infos, groups in _changes(state, demand, found, names_hosts):
         if _fits(node_infos, groups, names_hosts):
-            return text
+            return change
     return None
 
 
@@ -56,16 +71,19 @@ def _fits(node_infos: Sequence[NodeInfo], groups: Groups, names_hosts: bool) -> 
 
 def _changes(
     state: ClusterState, demand: Demand, found: ResourceBalance, names_hosts: bool
-) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
+) -> Iterator[tuple[SmallestChange, Sequence[NodeInfo], Groups]]:
     node_infos, groups = list(state.node_infos), demand.groups
     cordoned = [index for index, node_info in enumerate(node_infos) if node_info.node.unschedulable]
     for index in cordoned[:_TRIED]:
         node_info = node_infos[index]
         taints = [taint for taint in node_info.node.taints if taint["key"] != _CORDON]
         opened = replace(node_info, node=replace(node_info.node, unschedulable=False, taints=taints))
-        yield f"uncordon node {node_info.node.name}", [*node_infos[:index], opened, *node_infos[index + 1 :]], groups
+        node = node_info.node.name
+        change = SmallestChange(say("uncordon node {node}", node=node), uncordoned=node)
+        yield change, [*node_infos[:index], opened, *node_infos[index + 1 :]], groups
     for taint in _taints(groups, node_infos)[:_TRIED]:
-        yield f"tolerate the taint {_title(taint)}", node_infos, [(_tolerant(group, taint), n) for group, n in groups]
+        change = SmallestChange(say("tolerate the taint {taint}", taint=_title(taint)))
+        yield change, node_infos, [(_tolerant(group, taint), n) for group, n in groups]
     if len(groups) != 1:
         return
     (group, number), *_ = groups
@@ -73,7 +91,8 @@ def _changes(
     yield from _leaner(node_infos, group, number, found.scarce, names_hosts)
     fewer = _most(number - 1, lambda count: _fits(node_infos, [(group, count)], names_hosts))
     if fewer:
-        yield f"run {count_text(fewer, 'pod')} instead of {number}", node_infos, [(group, fewer)]
+        change = SmallestChange(say("run {pods:pod} instead of {number}", pods=fewer, number=number))
+        yield change, node_infos, [(group, fewer)]
 
 
 def _taints(groups: Groups, node_infos: Sequence[NodeInfo]) -> list[dict[str, str]]:
@@ -108,7 +127,7 @@ def _tolerant(group: PodGroup, taint: dict[str, str]) -> PodGroup:
 
 def _freed(
     node_infos: Sequence[NodeInfo], group: PodGroup, number: int, names_hosts: bool
-) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
+) -> Iterator[tuple[SmallestChange, Sequence[NodeInfo], Groups]]:
     """Yield freeing what the unplaced pods lack, on the nodes that lack least."""
     peaceful = group._replace(incoming=replace(group.incoming, preempts=False))
     outcome = place_pods(initial_state(node_infos, names_hosts), [(peaceful, number)], (), final=True)
@@ -144,12 +163,16 @@ def _freed(
         if lack:
             by_node.setdefault(f"{node_info.node.name}", Counter()).update(lack)
     parts = [
-        f"{' and '.join(format_units(name, amount) for name, amount in lack.items())} on {node}"
+        say(
+            "{amounts:and} on {node}",
+            amounts=[format_units(name, amount) for name, amount in lack.items()],
+            node=node,
+        )
         for node, lack in by_node.items()
     ]
     if parts and left <= _TRIED:
         freed = [_with_more(node_info, lack) for node_info, lack in zip(node_infos, given, strict=True)]
-        yield f"free {', '.join(parts)}", freed, [(group, number)]
+        yield SmallestChange(say("free {parts}", parts=parts)), freed, [(group, number)]
 
 
 def _with_more(node_info: NodeInfo, more: Units) -> NodeInfo:
@@ -161,7 +184,7 @@ def _with_more(node_info: NodeInfo, more: Units) -> NodeInfo:
 
 def _leaner(
     node_infos: Sequence[NodeInfo], group: PodGroup, number: int, scarce: str, names_hosts: bool
-) -> Iterator[tuple[str, Sequence[NodeInfo], Groups]]:
+) -> Iterator[tuple[SmallestChange, Sequence[NodeInfo], Groups]]:
     """Yield a smaller request of the scarce resource for each pod."""
     asked = group.incoming.pod.requests.get(scarce, 0)
     step = min(_STEPS.get(scarce, 1), max(asked, 1))
@@ -172,11 +195,12 @@ def _leaner(
 
     most = _most((asked - 1) // step, lambda steps: _fits(node_infos, leaner(steps), names_hosts))
     if most:
-        yield (
-            f"ask for {format_units(scarce, most * step)} per pod instead of {format_units(scarce, asked).split()[0]}",
-            node_infos,
-            leaner(most),
+        change = say(
+            "ask for {amount} per pod instead of {asked}",
+            amount=format_units(scarce, most * step),
+            asked=format_units(scarce, asked).split()[0],
         )
+        yield SmallestChange(change), node_infos, leaner(most)
 
 
 def _most(limit: int, fits: Callable[[int], bool]) -> int:

@@ -276,12 +276,16 @@ def refused_status(message: str) -> Status:
     return Status(word, _PENDING, one_line(message))
 
 
+def nodes_at_work(pods: Iterable[Object]) -> int:
+    """Return how many pods of a training run or have succeeded, of those that are not being deleted."""
+    current = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    return sum(_before_deletion(pod).phase in (_RUNNING, _SUCCEEDED) for pod in current)
+
+
 def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     wanted = max(1, replicas(workload))
     phases = [_before_deletion(pod).phase for pod in pods]
-    # A training's pod counts from when it runs, and still counts after it has succeeded.
-    at_work = phases.count(_RUNNING) + phases.count(_SUCCEEDED)
-    up = at_work if workload["kind"] in TRAININGS else sum(map(is_ready, pods))
+    up = nodes_at_work(pods) if workload["kind"] in TRAININGS else sum(map(is_ready, pods))
     if workload["kind"] == "LeaderWorkerSet" and not any(is_ready(pod) and gets_requests(pod) for pod in pods):
         # Workers are ready when they run, and serve nothing without their leader.
         return _worst(pods) or Status("Pending", _PENDING, "no leader is ready" if pods else _NOT_CREATED)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import container_limits
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.workload_state import has_ended
@@ -37,12 +38,7 @@ _PULLS: dict[str, str] = {
 }
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)")
 # Only names of objects match, because they are printed in commands.
-_MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[a-z0-9][a-z0-9.-]*)" not found', re.IGNORECASE)
-_VOLUME = re.compile(r'volume "(?P<name>[^"]+)"')
-# pkg/volume/configmap/configmap.go and pkg/volume/secret/secret.go, MakePayload.
-_MISSING_FILE = re.compile(r"references non-existent (?P<kind>config|secret) key: (?P<key>\S+)")
-_HOST_PATH = re.compile(r"hostPath type check failed: (?P<path>\S+) is not an? (?P<what>.+)")
-_MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+MISSING_OBJECT = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[a-z0-9][a-z0-9.-]*)" not found', re.IGNORECASE)
 
 
 class WaitingContainer(NamedTuple):
@@ -109,8 +105,8 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
     unsaid = [event for event in failed[-1:] if one_line(event.get("message")).rpartition(": ")[2] not in held.message]
     told = (held.source, *(event_proof(event) for event in [*unsaid, *secrets[-1:]]))
     if held.reason == "InvalidImageName":
-        message = f"`{held.image}` is not a valid image name"
-        fix = "correct `environment.image`: REGISTRY/NAME:TAG, in lower case except for the tag"
+        message = say("`{image}` is not a valid image name", image=held.image)
+        fix = say("correct `environment.image`: REGISTRY/NAME:TAG, in lower case except for the tag")
         return Finding("image-name-invalid", message, numbers, fix, told, held.name, pods)
     # Older kubelets do not repeat the error in the state of a back-off; only the event has it.
     text = " ".join([one_line(held.message), *(one_line(event.get("message")) for event in failed[-1:])])
@@ -118,26 +114,41 @@ def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
     said = one_line(held.message) if "ErrImagePull: " in held.message or held.reason == "ErrImagePull" else text
     registry = registry_of(held.image)
     if cause == "image-not-found":
-        message = f"the registry {registry} has no image {held.image}"
-        fix = "correct `environment.image`, name and tag, or push the image"
+        message = say("the registry {registry} has no image {image}", registry=registry, image=held.image)
+        fix = say("correct `environment.image`, name and tag, or push the image")
     elif cause == "image-unauthorised":
         names = [item["name"] for item in held.pod["spec"].get("imagePullSecrets") or []]
-        used = f"with the pull secret {', '.join(names)}" if names else "without a pull secret"
-        unsure = " (or has no such image: registries report both alike)" if "repository does not exist" in text else ""
-        message = f"the registry {registry} denies access to {held.image} {used}{unsure}"
+        used = say("with the pull secret {names}", names=names) if names else say("without a pull secret")
+        is_unsure = "repository does not exist" in text
+        unsure = say(" (or has no such image: registries report both alike)") if is_unsure else ""
+        message = say(
+            "the registry {registry} denies access to {image} {used}{unsure}",
+            registry=registry,
+            image=held.image,
+            used=used,
+            unsure=unsure,
+        )
         if secrets:
-            message = f"the pull secret for {held.image} cannot be read: {one_line(secrets[-1].get('message'))}"
-        fix = "name a Secret with credentials in `environment.imagePullSecret`, or correct the one that is named"
+            text = one_line(secrets[-1].get("message"))
+            message = say("the pull secret for {image} cannot be read: {text}", image=held.image, text=text)
+        fix = say("name a Secret with credentials in `environment.imagePullSecret`, or correct the one that is named")
         numbers["pullSecrets"] = names
     elif cause == "image-platform":
-        message = f"{held.image} is not built for the platform of {held.node}"
-        fix = "build the image for it (`docker buildx build --platform linux/amd64`), or choose other nodes"
+        message = say("{image} is not built for the platform of {node}", image=held.image, node=held.node)
+        fix = say("build the image for it (`docker buildx build --platform linux/amd64`), or choose other nodes")
     elif cause == "image-unreachable":
-        message = f"{held.image} cannot be pulled from the registry {registry}: {_innermost(said)}"
-        fix = f"check the registry, the network and the proxy from {held.node}; kubelet tries again by itself"
+        message = say(
+            "{image} cannot be pulled from the registry {registry}: {text}",
+            image=held.image,
+            registry=registry,
+            text=_innermost(said),
+        )
+        fix = say(
+            "check the registry, the network and the proxy from {node}; kubelet tries again by itself", node=held.node
+        )
     else:
-        message = f"{held.image} cannot be pulled: {_innermost(said) or held.reason}"
-        fix = command("describe job", evidence) + " shows the whole message"
+        message = say("{image} cannot be pulled: {text}", image=held.image, text=_innermost(said) or held.reason)
+        fix = say("{command} shows the whole message", command=command("describe job", evidence))
     return Finding(cause, message, numbers, fix, told, held.name, pods)
 
 
@@ -161,58 +172,17 @@ def _innermost(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def failed_mount(evidence: Evidence) -> Finding | None:
-    """A volume cannot be attached or mounted."""
-    return most_urgent(_mount(evidence, pod) for pod in _creating(evidence))
-
-
-def _creating(evidence: Evidence) -> list[Object]:
+def creating_pods(evidence: Evidence) -> list[Object]:
+    """Return the pods whose containers wait for the pod's setup or their images."""
     found = [
         item.pod for item in waiting_containers(evidence) if item.reason in ("ContainerCreating", "PodInitializing", "")
     ]
     return [pod for number, pod in enumerate(found) if pod not in found[:number]]
 
 
-def _mount(evidence: Evidence, pod: Object) -> Finding | None:
-    events = evidence.events_with(*_MOUNTS, pod=pod)
-    if not events:
-        return None
-    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
-    # "Unable to attach or mount volumes: ... timed out" only repeats a more specific event.
-    event = next((item for item in reversed(events) if ": " in (item.get("message") or "")), events[-1])
-    text = one_line(event.get("message"))
-    volume = next(iter(match["name"] for match in [_VOLUME.search(text)] if match), None)
-    told = (event_proof(event),)
-    numbers = {"volume": volume, "node": node, "pod": name}
-    host, missing = _HOST_PATH.search(text), _MISSING.search(text)
-    if host is not None:
-        message = f"{host['path']} on {node} is not a {host['what']}, as the volume {volume} requires"
-        fix = f"create it on {node}, or set the workdir's `type` in `storage.workdirs` to what it is"
-        return Finding("mount-failed", message, {**numbers, "path": host["path"]}, fix, told, name)
-    if missing is not None:
-        kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
-        message = f"there is no {kind} {missing['name']}, which the volume {volume} mounts"
-        fix = f"create the {kind} {missing['name']} in {pod['metadata']['namespace']}; kubelet tries again by itself"
-        return Finding("mount-failed", message, {**numbers, "missing": missing["name"]}, fix, told, name)
-    file = _MISSING_FILE.search(text)
-    if file is not None:
-        kind = {"secret": "Secret", "config": "ConfigMap"}[file["kind"]]
-        volumes: list[Object] = pod["spec"].get("volumes") or []
-        source: Object = next((item for item in volumes if item["name"] == volume), {})
-        named = (source.get("secret") or {}).get("secretName") or (source.get("configMap") or {}).get("name")
-        whose = " ".join(filter(None, (kind, named)))
-        message = f"the {whose} has no key {file['key']}, which the volume {volume} mounts"
-        fix = f"add the key to the {kind}, or correct `items` in `storage.mounts`; kubelet tries again by itself"
-        return Finding("mount-failed", message, {**numbers, "missing": named, "key": file["key"]}, fix, told, name)
-    why = re.sub(r"^\S+ failed for volume \"[^\"]*\" ?: ", "", text)
-    message = f"the volume {volume or ''} cannot be mounted on {node}: {why}".replace("  ", " ")
-    fix = f"check the storage behind it, and that {node} reaches it; kubelet tries again by itself"
-    return Finding("mount-failed", message, numbers, fix, told, name)
-
-
 def failed_sandbox(evidence: Evidence) -> Finding | None:
     """The pod's network or container runtime cannot be set up."""
-    for pod in _creating(evidence):
+    for pod in creating_pods(evidence):
         events = evidence.events_with(
             "FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", pod=pod
         )
@@ -220,8 +190,8 @@ def failed_sandbox(evidence: Evidence) -> Finding | None:
             continue
         node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
         text = one_line(events[-1].get("message"))
-        message = f"{node} cannot set up the pod: {text.rpartition('desc = ')[2]}"
-        fix = f"ask the administrators of {node} to repair its network or its container runtime"
+        message = say("{node} cannot set up the pod: {text}", node=node, text=text.rpartition("desc = ")[2])
+        fix = say("ask the administrators of {node} to repair its network or its container runtime", node=node)
         return Finding("sandbox-failed", message, {"node": node}, fix, (event_proof(events[-1]),), name)
     return None
 
@@ -237,24 +207,30 @@ def failed_config(evidence: Evidence) -> Finding | None:
 def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
     text, namespace = one_line(held.message), held.pod["metadata"]["namespace"]
     numbers: dict[str, object] = {"container": held.container}
-    key, missing = _MISSING_KEY.search(text), _MISSING.search(text)
+    key, missing = _MISSING_KEY.search(text), MISSING_OBJECT.search(text)
     if key is not None:
-        message = f"the {key['kind']} {key['name']} has no key {key['key']}, which a variable uses"
-        fix = f"add the key to the {key['kind']}, or correct `key` in `environment.env`"
+        message = say("the {kind} {name} has no key {key}, which a variable uses", **key.groupdict())
+        fix = say("add the key to the {kind}, or correct `key` in `environment.env`", kind=key["kind"])
         numbers |= {"missing": key["name"], "key": key["key"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
     if missing is not None:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
         names = _variables(held, missing["name"])
-        of = f", which {', '.join(names)} use{'' if len(names) > 1 else 's'}" if names else ""
+        of = say(", which {names} {number:uses/use}", names=names, number=len(names)) if names else ""
         if not names and _is_source(held, kind, missing["name"]):
-            of = ", which `environment.envFrom` names"
-        message = f"there is no {kind} {missing['name']} in {namespace}{of}"
+            of = say(", which `environment.envFrom` names")
+        message = say(
+            "there is no {kind} {name} in {namespace}{of}", kind=kind, name=missing["name"], namespace=namespace, of=of
+        )
         create = "create secret generic" if kind == "Secret" else "create configmap"
         literals = " ".join(f"--from-literal={key}=..." for key in _keys(held.pod, kind, missing["name"]) or ["KEY"])
-        fix = (
-            f"`kubectl {create} {missing['name']} -n {namespace} {literals}` with its value instead of `...`; kubelet "
-            "tries again then"
+        fix = say(
+            "`kubectl {create} {name} -n {namespace} {literals}` with its value instead of `...`; kubelet tries again "
+            "then",
+            create=create,
+            name=missing["name"],
+            namespace=namespace,
+            literals=literals,
         )
         numbers |= {"missing": missing["name"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
@@ -262,10 +238,12 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
         return gpu_driver(held.pod, text, numbers, (held.source,))
     if _NO_COMMAND.search(text):
         return no_command(text, held.container, (held.source,), held.name)
-    fix = "change the pod (`environment`, `podPatch`) as the message of kubelet, or of the container runtime, asks for"
+    fix = say(
+        "change the pod (`environment`, `podPatch`) as the message of kubelet, or of the container runtime, asks for"
+    )
     return Finding(
         "config-invalid",
-        f"the container cannot be created: {text or held.reason}",
+        say("the container cannot be created: {text}", text=text or held.reason),
         numbers,
         fix,
         (held.source,),
@@ -277,13 +255,23 @@ def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[P
     """The program or the container runtime finds no GPU driver, or one that is too old for it."""
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
     asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
-    message = f"the GPU driver on {node} does not serve the pod {name}: {line}{again}"
-    fix = f"ask the administrators of {node} to install or repair its GPU driver"
+    message = say(
+        "the GPU driver on {node} does not serve the pod {pod}: {line}{again}",
+        node=node,
+        pod=name,
+        line=line,
+        again=again,
+    )
+    fix = say("ask the administrators of {node} to install or repair its GPU driver", node=node)
     if log.is_driver_too_old(line):
-        fix = f"use an image whose CUDA is not newer than the driver of {node}, or have the driver updated"
+        fix = say(
+            "use an image whose CUDA is not newer than the driver of {node}, or have the driver updated", node=node
+        )
     if not asked and not log.has_driver(line):
-        message = f"the program needs a GPU, but the pod {name} requests none: {line}{again}"
-        fix = "set `resources.gpu`, for instance `resources: {gpu: 1}`"
+        message = say(
+            "the program needs a GPU, but the pod {pod} requests none: {line}{again}", pod=name, line=line, again=again
+        )
+        fix = say("set `resources.gpu`, for instance `resources: {{gpu: 1}}`")
         return Finding("gpu-not-requested", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
     return Finding("gpu-driver-error", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
 
@@ -318,31 +306,39 @@ _NO_COMMAND = re.compile(
     r'exec: "(?P<name>[^"]+)": (?P<why>executable file not found[^:]*|permission denied|is a directory'
     r"|stat [^:]*: no such file or directory)"
 )
-_COMMANDS = {"permission denied": "cannot be executed", "is a directory": "is a directory"}
+_COMMANDS = {
+    "permission denied": Template("the command `{name}` cannot be executed"),
+    "is a directory": Template("the command `{name}` is a directory"),
+}
 
 
 def no_command(text: str, container: str, told: tuple[Proof, ...], pod: str) -> Finding:
     """The runtime could not start the command. The messages are runc's."""
     match = _NO_COMMAND.search(text)
     name = match["name"] if match else ""
-    what = _COMMANDS.get(match["why"] if match else "", "is not in the image")
-    message = f"the command `{name}` {what}" if name else f"the command cannot be started: {text}"
-    fix = "correct `environment.command`, or use an image that has it"
+    template = _COMMANDS.get(match["why"] if match else "", Template("the command `{name}` is not in the image"))
+    message = say(template, name=name) if name else say("the command cannot be started: {text}", text=text)
+    fix = say("correct `environment.command`, or use an image that has it")
     return Finding("command-not-found", message, {"command": name, "container": container}, fix, told, pod)
 
 
 def slow_pull(evidence: Evidence) -> Finding | None:
     """Pulling an image takes long."""
-    for pod in _creating(evidence):
+    for pod in creating_pods(evidence):
         pull = open_pull(evidence, pod)
         if pull is None:
             continue
         seconds = evidence.seconds_since(event_time(pull)) or 0
         if seconds >= SLOW:
-            image = next(iter(re.findall(r'"([^"]+)"', one_line(pull.get("message")))), "its image")
+            image = next(iter(re.findall(r'"([^"]+)"', one_line(pull.get("message")))), say("its image"))
             node = pod["spec"]["nodeName"]
-            message = f"{node} has been pulling {image} for {rough_duration(seconds)}; nothing has failed"
-            fix = "wait; a smaller image, a closer registry, or an image that was pulled before starts faster"
+            message = say(
+                "{node} has been pulling {image} for {duration}; nothing has failed",
+                node=node,
+                image=image,
+                duration=rough_duration(seconds),
+            )
+            fix = say("wait; a smaller image, a closer registry, or an image that was pulled before starts faster")
             numbers = {"image": image, "seconds": int(seconds), "node": node}
             return Finding(
                 "image-slow", message, numbers, fix, known_proofs(event_proof(pull)), pod["metadata"]["name"]

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuctl.capacity.snapshot.pod_requests import container_limits
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.quantities import format_amount
-from gpuctl.objects.workload_state import condition, find_condition
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.objects.workload_state import find_condition
 from gpuctl.reading.jobs.job_objects import INDEX
 from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.logs.log_streams import select_container as container_of_log
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.containers import gpu_driver, no_command
-from gpuctl.reading.why.event_proofs import container_of, event_proof, object_title
+from gpuctl.reading.why.event_proofs import event_proof, object_title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, most_urgent, repeated
 from gpuctl.reading.why.log_patterns import PROGRAM_CAUSES
+from gpuctl.reading.why.probes import failed_probe
 from gpuctl.reading.why.program_errors import program_error
 from gpuctl.reading.why.stopped_jobs import command, how_to_run_again
 
-_PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # Reasons set by the kubelet or the scheduler; other rules handle them.
 _NOT_ITS_OWN = frozenset(
     {"Evicted", "DeadlineExceeded", "UnexpectedAdmissionError", "NodeLost", "Terminated", "NodeShutdown", "Preempting"}
@@ -77,9 +75,12 @@ class _Crash:
     again: str
 
     @property
-    def where(self) -> str:
+    def where(self) -> Sentence:
         """Return the container and its pod, as in messages."""
-        return f"{'init container' if self.end.init else 'container'} {self.end.container} of pod {self.end.pod}"
+        names = {"container": self.end.container, "pod": self.end.pod}
+        if self.end.init:
+            return say("init container {container} of pod {pod}", **names)
+        return say("container {container} of pod {pod}", **names)
 
     @property
     def container(self) -> Object:
@@ -93,9 +94,10 @@ class _Crash:
         """Return the pod's volumes."""
         return self.pod["spec"].get("volumes") or []
 
-    def finding(self, cause: str, message: str, fix: str, **numbers: object) -> Finding:
+    def finding(self, cause: str, message: Sentence, fix: Sentence, **numbers: object) -> Finding:
         """Return a finding about the crash; ``again`` is added to the message."""
-        return Finding(cause, message + self.again, {**self.numbers, **numbers}, fix, self.sources, self.end.pod)
+        whole = Sentence(message + self.again)
+        return Finding(cause, whole, {**self.numbers, **numbers}, fix, self.sources, self.end.pod)
 
 
 def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
@@ -108,62 +110,68 @@ def _finding(evidence: Evidence, end: ContainerExit) -> Finding:
 
 def _diagnose(crash: _Crash) -> Finding:
     end, said, where = crash.end, crash.said, crash.where
-    line = f": {said.line}" if said.line else ""
+    ended = {"code": end.code, "where": where, "line": say(": {text}", text=said.line) if said.line else ""}
     if end.reason in ("StartError", "ContainerCannotRun"):
         return _not_started(crash)
     if end.code in (126, 127):
-        what = "was not found" if end.code == 127 else "cannot be executed"
-        message = f"a command {what} (exit code {end.code}) in {where}{line}"
-        fix = "correct `environment.command` or the script that it runs, or use an image that has it"
+        message = say("a command cannot be executed (exit code {code}) in {where}{line}", **ended)
+        if end.code == 127:
+            message = say("a command was not found (exit code {code}) in {where}{line}", **ended)
+        fix = say("correct `environment.command` or the script that it runs, or use an image that has it")
         return crash.finding("command-not-found", message, fix)
     if end.reason == "OOMKilled":
         return _out_of_memory(crash)
-    probe = _probe(crash.evidence, end, crash.pod)
+    probe = failed_probe(crash.evidence, end, crash.pod, crash.again)
     if probe is not None:
         return probe
     if said.cause in _BY_LOG:
         return _BY_LOG[said.cause](crash)
     if said.cause in PROGRAM_CAUSES and end.code not in (0, _KILL, _TERM):
         what, fix, more = program_error(said.cause, crash.pod, end, said.line)
-        message = f"{what}: {said.line} (pod {end.pod}, exit code {end.code})"
+        message = say(
+            "{what}: {line} (pod {pod}, exit code {code})", what=what, line=said.line, pod=end.pod, code=end.code
+        )
         return crash.finding(said.cause, message, fix, **more)
     if said.cause == "shm-exhausted" or end.code == _BUS:
         return _shared_memory(crash)
     if end.code in _SIGNALS:
         name = _SIGNALS[end.code]
-        message = f"the program crashed with {name} (exit code {end.code}) in {where}"
-        fix = "set `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
+        message = say("the program crashed with {signal} (exit code {code}) in {where}", signal=name, **ended)
+        fix = say("set `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library")
         return crash.finding("segmentation-fault", message, fix, signal=name)
     described = command("describe job", crash.evidence)
     if end.code == _KILL:
-        message = f"{where} was killed (SIGKILL), and kubelet reports no reason"
-        fix = (
+        message = say("{where} was killed (SIGKILL), and kubelet reports no reason", where=where)
+        fix = say(
             "look for what killed it: its node ran out of memory or was shut down, or it did not end within its grace "
-            f"period; {described} shows the events"
+            "period; {command} shows the events",
+            command=described,
         )
         return crash.finding("killed", message, fix)
     if end.code == _TERM:
-        fix = f"look for what terminated it: {described} shows the events"
-        return crash.finding("terminated", f"{where} was terminated (SIGTERM)", fix)
+        fix = say("look for what terminated it: {command} shows the events", command=described)
+        return crash.finding("terminated", say("{where} was terminated (SIGTERM)", where=where), fix)
     if end.code == 0:
-        message = f"the program in {where} exits without an error, but a service has to keep running"
-        fix = "let `environment.command` stay in the foreground, or write it as `kind: training`"
+        message = say("the program in {where} exits without an error, but a service has to keep running", where=where)
+        fix = say("let `environment.command` stay in the foreground, or write it as `kind: training`")
         return crash.finding("application-error", message, fix)
-    message = f"the program ended with exit code {end.code} in {where}{line}"
+    message = say("the program ended with exit code {code} in {where}{line}", **ended)
     return crash.finding("application-error", message, _its_log(crash))
 
 
-def _its_log(crash: _Crash) -> str:
+def _its_log(crash: _Crash) -> Sentence:
     """Return how to see what the container wrote until this exit."""
     evidence, end = crash.evidence, crash.end
     if not evidence.may_read_logs:
-        return "ask a user who may read logs for its output"
+        return say("ask a user who may read logs for its output")
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
     if end.container != container_of_log(crash.pod, None):
         flags.append(f"-c {end.container}")
-    shown = command("logs", evidence, *flags, *(["--previous"] if end.previous else [])) + " shows what it wrote"
+    logs = command("logs", evidence, *flags, *(["--previous"] if end.previous else []))
     workload = evidence.job.workload
-    return f"{shown}; then {how_to_run_again(evidence)}" if workload is not None and is_array(workload) else shown
+    if workload is None or not is_array(workload):
+        return say("{command} shows what it wrote", command=logs)
+    return say("{command} shows what it wrote; then {again}", command=logs, again=how_to_run_again(evidence))
 
 
 def _not_started(crash: _Crash) -> Finding:
@@ -176,10 +184,16 @@ def _not_started(crash: _Crash) -> Finding:
 
 def _hardware(crash: _Crash) -> Finding:
     node = crash.end.node
-    message = f"a GPU of {node} reported a hardware error to pod {crash.end.pod}: {crash.said.line}"
-    fix = (
-        f"ask the administrators to look at {node}, and to keep other jobs away (`kubectl cordon {node}`); "
-        f"then {how_to_run_again(crash.evidence)}"
+    message = say(
+        "a GPU of {node} reported a hardware error to pod {pod}: {line}",
+        node=node,
+        pod=crash.end.pod,
+        line=crash.said.line,
+    )
+    fix = say(
+        "ask the administrators to look at {node}, and to keep other jobs away (`kubectl cordon {node}`); then {again}",
+        node=node,
+        again=how_to_run_again(crash.evidence),
     )
     return crash.finding("gpu-hardware-error", message, fix, node=node)
 
@@ -190,13 +204,17 @@ def _driver(crash: _Crash) -> Finding:
 
 def _communication(crash: _Crash) -> Finding:
     end = crash.end
-    message = (
-        f"communication between its GPUs failed in pod {end.pod} on {end.node} (exit code {end.code}): "
-        f"{crash.said.line}"
+    message = say(
+        "communication between its GPUs failed in pod {pod} on {node} (exit code {code}): {line}",
+        pod=end.pod,
+        node=end.node,
+        code=end.code,
+        line=crash.said.line,
     )
-    fix = (
+    fix = say(
         "set `NCCL_DEBUG=INFO` in `environment.env` to see which link failed; check the network between its nodes, "
-        f"`NCCL_SOCKET_IFNAME`, and `resources.shm`; {_its_log(crash)}"
+        "`NCCL_SOCKET_IFNAME`, and `resources.shm`; {log}",
+        log=_its_log(crash),
     )
     return crash.finding("nccl-error", message, fix, node=end.node)
 
@@ -204,12 +222,23 @@ def _communication(crash: _Crash) -> Finding:
 def _out_of_memory(crash: _Crash) -> Finding:
     limit = container_limits(crash.container).get("memory")
     text = format_amount("memory", limit) if limit else None
-    of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
-    message = f"container {crash.end.container} of pod {crash.end.pod} used more than {of}, and was killed"
-    fix = f"raise `resources.memory` above {text}" if text else "set `resources.memory`"
+    names = {"container": crash.end.container, "pod": crash.end.pod}
+    message = say(
+        "container {container} of pod {pod} used more than the memory that its node had (it has no limit), and was "
+        "killed",
+        **names,
+    )
+    change = say("set `resources.memory`")
+    if text:
+        message = say(
+            "container {container} of pod {pod} used more than its limit of {limit} memory, and was killed",
+            limit=text,
+            **names,
+        )
+        change = say("raise `resources.memory` above {limit}", limit=text)
     shared = any((volume.get("emptyDir") or {}).get("medium") == "Memory" for volume in crash.volumes)
-    also = " (files in /dev/shm count too)" if shared else ""
-    fix += f", or use less: smaller batches, fewer data loader workers{also}"
+    also = say(" (files in /dev/shm count too)") if shared else ""
+    fix = say("{change}, or use less: smaller batches, fewer data loader workers{also}", change=change, also=also)
     return crash.finding("out-of-memory", message, fix, limitBytes=int(limit) if limit else None, limit=text)
 
 
@@ -217,12 +246,20 @@ def _gpu_memory(crash: _Crash) -> Finding:
     said, end = crash.said.numbers, crash.end
     parts = []
     if "tried" in said:
-        parts.append(f"it tried to allocate {said['tried']}")
+        parts.append(say("it tried to allocate {size}", size=said["tried"]))
     if "free" in said:
-        parts.append(f"{said['free']} of {said.get('total', 'the card')} were free")
-    detail = f": {', '.join(parts)}" if parts else ""
-    message = f"the memory of the GPU was not enough{detail} (pod {end.pod}, exit code {end.code})"
-    fix = "a smaller batch or context, gradient checkpointing, more GPUs, or a `resources.gpu-type` with more memory"
+        total = said.get("total") or say("the card")
+        parts.append(say("{free} of {total} were free", free=said["free"], total=total))
+    detail = say(": {text}", text=parts) if parts else ""
+    message = say(
+        "the memory of the GPU was not enough{detail} (pod {pod}, exit code {code})",
+        detail=detail,
+        pod=end.pod,
+        code=end.code,
+    )
+    fix = say(
+        "a smaller batch or context, gradient checkpointing, more GPUs, or a `resources.gpu-type` with more memory"
+    )
     return crash.finding("cuda-out-of-memory", message, fix, **said)
 
 
@@ -233,12 +270,16 @@ def _shared_memory(crash: _Crash) -> Finding:
     for volume in crash.volumes:
         if volume["name"] == name:
             size = (volume.get("emptyDir") or {}).get("sizeLimit")
-    has = str(size) if size else "64Mi, the runtime's default"
-    message = f"shared memory (/dev/shm, {has}) was too small"
+    has = str(size) if size else say("64Mi, the runtime's default")
+    ended = {"size": has, "pod": crash.end.pod, "code": crash.end.code}
+    message = say("shared memory (/dev/shm, {size}) was too small (pod {pod}, exit code {code})", **ended)
     if not crash.said.cause:
-        message = f"a bus error, mostly a sign that shared memory (/dev/shm, {has}) is too small"
-    message += f" (pod {crash.end.pod}, exit code {crash.end.code})"
-    fix = f"raise `resources.shm` above {size or '64Mi'}, or use fewer data loader workers"
+        message = say(
+            "a bus error, mostly a sign that shared memory (/dev/shm, {size}) is too small (pod {pod}, exit code "
+            "{code})",
+            **ended,
+        )
+    fix = say("raise `resources.shm` above {size}, or use fewer data loader workers", size=size or "64Mi")
     return crash.finding("shm-exhausted", message, fix, shm=size)
 
 
@@ -254,10 +295,10 @@ _BY_LOG = {
 def _again(evidence: Evidence, end: ContainerExit) -> str:
     if not end.restarts:
         return ""
-    tried = f"; restarted {repeated(end.restarts)}"
-    return (
-        f"{tried}, running again for {evidence.since(end.since)}" if end.running else f"{tried}, waits to start again"
-    )
+    tried = repeated(end.restarts)
+    if not end.running:
+        return say("; restarted {tried}, waits to start again", tried=tried)
+    return say("; restarted {tried}, running again for {duration}", tried=tried, duration=evidence.since(end.since))
 
 
 def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod: Object) -> Iterator[Proof]:
@@ -276,70 +317,3 @@ def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod
     if item:
         text = f"Failed: {item.get('reason')}: {one_line(item.get('message'))}"
         yield Proof("condition", object_title(workload), text, item.get("lastTransitionTime"))
-
-
-def _probe(evidence: Evidence, end: ContainerExit, pod: Object) -> Finding | None:
-    """kubelet killed the container because a probe failed. Events older than this run are ignored."""
-    for event in reversed(evidence.events_with("Killing", pod=pod)):
-        match = _PROBE.search(event.get("message") or "")
-        if match is None or match["container"] != end.container or event_time(event)[:19] < end.started[:19]:
-            continue
-        unhealthy = [
-            item
-            for item in evidence.events_with("Unhealthy", pod=pod)
-            if match["probe"] in (item.get("message") or "").lower()
-        ]
-        why = one_line(unhealthy[-1].get("message")) if unhealthy else ""
-        said = f": {why.partition(': ')[2] or why}" if why else ""
-        stopped = f"kubelet stopped container {end.container} of pod {end.pod}"
-        message = f"its {match['probe']} probe fails{said}; {stopped}{_again(evidence, end)}"
-        fix = _probe_fix(match["probe"])
-        numbers = {"probe": match["probe"], "exitCode": end.code, "restarts": end.restarts}
-        told = tuple(event_proof(item) for item in (*unhealthy[-1:], event))
-        return Finding("probe-failed", message, numbers, fix, told, end.pod)
-    return None
-
-
-def _probe_fix(probe: str) -> str:
-    if probe == "startup":
-        return "raise `service.startup_timeout` if it only takes long to load; otherwise correct `service.health_check`"
-    return "look in its log for why it does not answer; `service.health_check` names the path, `service.port` the port"
-
-
-def unready(evidence: Evidence) -> Finding | None:
-    """Containers run, but their readiness or startup probe fails."""
-    for pod in evidence.pods:
-        status = pod.get("status") or {}
-        if status.get("phase") != "Running" or container_exits([pod], evidence.now):
-            continue
-        unready = [item for item in status.get("containerStatuses") or [] if not item.get("ready")]
-        told = [(item, _unhealthy(evidence, pod, item)) for item in unready]
-        waiting = [item for item, events in told if events]
-        unhealthy = [event for _, events in told for event in events]
-        if not waiting:
-            continue
-        text = one_line(unhealthy[-1].get("message"))
-        probe = text.partition(" ")[0].lower()
-        name = pod["metadata"]["name"]
-        since = evidence.since((waiting[0].get("state") or {}).get("running", {}).get("startedAt"))
-        count = int(unhealthy[-1].get("count") or 1)
-        numbers = {"probe": probe, "container": waiting[0]["name"], "failures": count}
-        why = text.partition(": ")[2] or text
-        unreadies = sum(not _is_up(item) for item in evidence.pods)
-        many = f"{count_text(unreadies, 'pod')} of {evidence.wanted} not ready: " if evidence.wanted > 1 else ""
-        message = f"{many}pod {name} has been running for {since}, but its {probe} probe fails: {why}"
-        return Finding("probe-failed", message, numbers, _probe_fix(probe), (event_proof(unhealthy[-1]),), name)
-    return None
-
-
-def _unhealthy(evidence: Evidence, pod: Object, container: Object) -> list[Object]:
-    """Return the failed probes of a container's current run."""
-    begun = ((container.get("state") or {}).get("running") or {}).get("startedAt")
-    if not begun:
-        return []
-    events = [item for item in evidence.events_with("Unhealthy", pod=pod) if event_time(item)[:19] >= begun[:19]]
-    return [item for item in events if container_of(item) in (None, container["name"])]
-
-
-def _is_up(pod: Object) -> bool:
-    return condition(pod, "Ready") is not None

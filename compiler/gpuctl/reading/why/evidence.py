@@ -15,6 +15,7 @@ from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, serves_dra
 from gpuctl.kube.kueue import kueue_resources, waiting_workload
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, SERVICES, Key, Object, Resource
 from gpuctl.objects.durations import rough_duration
@@ -121,14 +122,12 @@ class Evidence:
 
     def seconds_since(self, time: str | None) -> float | None:
         """Return the seconds since an RFC 3339 time; None without a time."""
-        if not time:
-            return None
-        return (self.now - parse_timestamp(time)).total_seconds()
+        return (self.now - parse_timestamp(time)).total_seconds() if time else None
 
     def since(self, time: str | None) -> str:
         """Return the time since then as text: ``12s``, ``3m``."""
         seconds = self.seconds_since(time)
-        return "unknown time" if seconds is None else rough_duration(seconds)
+        return say("unknown time") if seconds is None else rough_duration(seconds)
 
 
 def utc_now() -> datetime:

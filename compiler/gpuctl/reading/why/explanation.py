@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuctl.kube.scope import Scope
-from gpuctl.language.display_text import and_list, count_text
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.hidden_names import unique_names
 from gpuctl.objects.ownership_metadata import Records
@@ -86,7 +86,7 @@ def explain(evidence: Evidence) -> Explanation:
     first, *others = every
     size = running_size(evidence)
     if size and first.cause not in WELL | _IDLE:
-        first = replace(first, message=f"runs {size}; {first.message}")
+        first = replace(first, message=say("runs {size}; {message}", size=size, message=first.message))
     if first.cause in _IDLE:
         # The job should have no pods: findings about its earlier pods are obsolete.
         others = []
@@ -114,24 +114,28 @@ def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[
     if not wanted or any(item.cause in _IDLE for items in found.values() for item in items):
         return
     if not found["admission"] and pods:
-        yield f"admission: {count_text(len(pods), 'pod')} made, {wanted} wanted"
+        yield say("admission: {pods:pod} made, {wanted} wanted", pods=len(pods), wanted=wanted)
     placed = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName")]
     if found["scheduling"]:
         yield from of_nodes(evidence)
     elif placed:
         nodes = unique_names(sorted({pod["spec"]["nodeName"] for pod in placed}))
         names = f"{', '.join(nodes[:3])}{' ...' if len(nodes) > 3 else ''}"
-        yield f"scheduling: {count_text(len(placed), 'pod')} on {names}"
+        yield say("scheduling: {pods:pod} on {nodes}", pods=len(placed), nodes=names)
     if placed and evidence.nodes and not found["nodes"]:
-        yield f"nodes: {count_text(len(evidence.nodes), 'node')} ready"
+        yield say("nodes: {nodes:node} ready", nodes=len(evidence.nodes))
     if placed and all(map(_has_started, placed)):
         # Omit a stage with findings: they may be about another container or pod.
-        stages = {"images": "images", "sandbox and volumes": "volumes", "configuration": "configuration"}
+        stages = {
+            "images": say("images"),
+            "sandbox and volumes": say("volumes"),
+            "configuration": say("configuration"),
+        }
         well = [what for title, what in stages.items() if not found[title]]
         if well:
-            yield f"{and_list(well)}: its containers have started"
+            yield say("{stages:list}: its containers have started", stages=well)
     elif placed and not found["images"] and _is_past_pull(evidence):
-        yield "image: pulled"
+        yield say("image: pulled")
 
 
 def _has_started(pod: dict[str, Any]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gpuctl.language.sentences import Sentence, say
+
 CAUSES: dict[str, str] = {
     "running": "nothing is wrong",
     "succeeded": "it has finished",
@@ -119,9 +121,9 @@ class Finding:
     """
 
     cause: str
-    message: str
+    message: Sentence
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    fix: str | None = None
+    fix: Sentence | None = None
     sources: tuple[Proof, ...] = ()
     pod: str | None = None
     weight: float = 0
@@ -138,6 +140,8 @@ def most_urgent(findings: Iterable[Finding | None]) -> Finding | None:
     return min((item for item in findings if item is not None), key=lambda item: item.rank, default=None)
 
 
-def repeated(number: int) -> str:
+def repeated(number: int) -> Sentence:
     """Return ``once``, ``twice``, ``3 times``."""
-    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+    if number == 1:
+        return say("once")
+    return say("twice") if number == 2 else say("{number} times", number=number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuctl.language.sentences import say
 from gpuctl.reading.why import node_selection, node_shortage, pod_refusals, queue_causes
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
@@ -30,7 +31,7 @@ def _instead(evidence: Evidence, held: Finding | None, cause: str) -> Finding | 
             continue
         found = node_selection.pool(pending) or node_selection.selector(pending) or node_shortage.too_large(pending)
         if found is not None:
-            message = f"{found.message}; besides, {held.message}"
+            message = say("{found}; besides, {held}", found=found.message, held=held.message)
             return replace(found, message=message, sources=(*found.sources, *held.sources), pod=None)
     return held
 

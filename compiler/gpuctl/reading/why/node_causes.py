@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.workload_state import find_condition, has_ended
 from gpuctl.reading.jobs.job_objects import INDEX
@@ -22,10 +23,12 @@ _REFUSED = frozenset(
 )
 _SHUTDOWN = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
 _DISRUPTED = {
-    "PreemptionByScheduler": "the scheduler evicted it for a pod of higher priority",
-    "EvictionByEvictionAPI": "it was evicted through the API, as by a drain of its node",
-    "DeletionByTaintManager": "its node got a taint that it does not tolerate, as a node that does not answer does",
-    "DeletionByPodGC": "its node is gone",
+    "PreemptionByScheduler": Template("the scheduler evicted it for a pod of higher priority"),
+    "EvictionByEvictionAPI": Template("it was evicted through the API, as by a drain of its node"),
+    "DeletionByTaintManager": Template(
+        "its node got a taint that it does not tolerate, as a node that does not answer does"
+    ),
+    "DeletionByPodGC": Template("its node is gone"),
 }
 
 
@@ -40,20 +43,25 @@ def lost_node(evidence: Evidence) -> Finding | None:
         others = sum((item.get("spec") or {}).get("nodeName") == node for item in evidence.job.pods)
         numbers = {"node": node, "pods": others}
         if live is None:
-            message = f"the node {node} of its pod {name} is gone"
-            fix = "wait: Kubernetes removes the pod within a minute, and its controller creates another"
+            message = say("the node {node} of its pod {pod} is gone", node=node, pod=name)
+            fix = say("wait: Kubernetes removes the pod within a minute, and its controller creates another")
             spec = Proof("spec", f"pod/{name}", f"nodeName: {node}")
             return Finding("node-lost", message, numbers, fix, (spec,), name, others)
         ready = find_condition(live, "Ready")
         if ready.get("status") in (None, "True"):
             continue
-        how = "does not answer" if ready.get("status") == "Unknown" else "is not ready"
         why = one_line(ready.get("message"))
-        since = evidence.since(ready.get("lastTransitionTime"))
-        message = f"the node {node} of its pod {name} {how}, for {since}" + (f": {why}" if why else "")
-        given_up = command("delete job", evidence, "--force")
-        fix = f"`kubectl describe node {node}` shows more; {given_up} deletes the job, although its "
-        fix += "processes may still run there"
+        known = {"node": node, "pod": name, "duration": evidence.since(ready.get("lastTransitionTime"))}
+        known["why"] = say(": {text}", text=why) if why else ""
+        message = say("the node {node} of its pod {pod} is not ready, for {duration}{why}", **known)
+        if ready.get("status") == "Unknown":
+            message = say("the node {node} of its pod {pod} does not answer, for {duration}{why}", **known)
+        fix = say(
+            "`kubectl describe node {node}` shows more; {command} deletes the job, although its processes may still "
+            "run there",
+            node=node,
+            command=command("delete job", evidence, "--force"),
+        )
         told = known_proofs(condition_proof(live, "Ready"), condition_proof(pod, "Ready"))
         return Finding("node-lost", message, numbers, fix, told, name, others)
     return None
@@ -65,10 +73,10 @@ def refused_by_node(evidence: Evidence) -> Finding | None:
         status = pod.get("status") or {}
         if status.get("phase") != "Failed" or status.get("reason") not in _REFUSED or _is_replaced(evidence, pod):
             continue
-        name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
+        name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName") or say("its node")
         text = one_line(status.get("message")).removeprefix("Pod was rejected: ")
-        message = f"{node} refused the pod {name}: {text}"
-        fix = f"ask the administrators of {node}: it can provide less than it reports to the scheduler"
+        message = say("{node} refused the pod {pod}: {text}", node=node, pod=name, text=text)
+        fix = say("ask the administrators of {node}: it can provide less than it reports to the scheduler", node=node)
         told = (Proof("status", f"pod/{name}", f"{status['reason']}: {one_line(status.get('message'))}"),)
         return Finding("node-refused", message, {"node": node, "reason": status["reason"]}, fix, told, name)
     return None
@@ -97,25 +105,27 @@ def evicted_pod(evidence: Evidence) -> Finding | None:
     told = eviction_proof(gone[0], evidence.preemptors)
     name = str((gone[0].get("involvedObject") or {}).get("name"))
     if gone[0].get("reason") == "TaintManagerEviction":
-        message = f"its pod {name} was evicted: {_DISRUPTED['DeletionByTaintManager']}"
+        why: str = say(_DISRUPTED["DeletionByTaintManager"])
         fix = how_to_run_again(evidence)
     else:
-        message = f"its pod {name} was evicted: {told.text.partition(': ')[2]}"
-        fix = f"{how_to_run_again(evidence)}; with a higher `job.priority` it is evicted last"
+        why = told.text.partition(": ")[2]
+        fix = say("{again}; with a higher `job.priority` it is evicted last", again=how_to_run_again(evidence))
+    message = say("its pod {pod} was evicted: {text}", pod=name, text=why)
     return Finding("evicted", message, {}, fix, (told,))
 
 
 def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
-    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    node = (pod.get("spec") or {}).get("nodeName") or say("its node")
     text = one_line(status.get("message"))
     told = (Proof("status", f"pod/{name}", f"{status.get('reason')}: {text}"),)
     if status.get("reason") == "Evicted":
-        message = f"{node} evicted the pod {name}: {text or 'it ran short of something'}"
+        why = text or say("it ran short of something")
+        message = say("{node} evicted the pod {pod}: {text}", node=node, pod=name, text=why)
         resource, fix = _short_of(evidence, pod, text)
         return Finding("evicted", message, {"node": node, "resource": resource}, fix, told, name)
     if status.get("phase") == "Failed" and status.get("reason") in _SHUTDOWN:
-        message = f"{node} was shut down, and with it the pod {name}: {text}"
+        message = say("{node} was shut down, and with it the pod {pod}: {text}", node=node, pod=name, text=text)
         return Finding("evicted", message, {"node": node}, how_to_run_again(evidence), told, name)
     for item in status.get("conditions") or []:
         if (
@@ -125,12 +135,14 @@ def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
             and status.get("phase") != "Running"
         ):
             reason = item["reason"]
-            message = f"the pod {name} on {node} was evicted: {_DISRUPTED[reason]}"
+            message = say(
+                "the pod {pod} on {node} was evicted: {text}", pod=name, node=node, text=say(_DISRUPTED[reason])
+            )
             by = [source for event in evidence.events_with("Preempted", "TaintManagerEviction", pod=pod)[-1:]
                   for source in [eviction_proof(event, evidence.preemptors)]]  # fmt: skip
-            fix = how_to_run_again(evidence) + (
-                "; a higher `job.priority`, if it matters more" if "Scheduler" in reason else ""
-            )
+            fix = how_to_run_again(evidence)
+            if "Scheduler" in reason:
+                fix = say("{again}; a higher `job.priority`, if it matters more", again=fix)
             said = known_proofs(condition_proof(pod, "DisruptionTarget"), *by)
             return Finding("evicted", message, {"node": node, "reason": reason}, fix, said, name)
     return None
@@ -142,7 +154,7 @@ _STORAGE_LIMIT = re.compile(r"ephemeral local storage usage exceeds|exceeded its
 _LOW = re.compile(r"low on resource: (?P<resource>[a-z-]+)")
 
 
-def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, str]:
+def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, Sentence]:
     """Return the resource for which a node evicted a pod, and a fix."""
     volume = _VOLUME_LIMIT.search(text)
     if volume is not None:
@@ -150,19 +162,27 @@ def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, s
         mounts = (mount for item in pod["spec"].get("containers") or [] for mount in item.get("volumeMounts") or [])
         paths = [mount.get("mountPath") for mount in mounts if mount.get("name") == name]
         if "/dev/shm" in paths:  # noqa: S108
-            return "shm", f"raise `resources.shm` above {volume['limit']}, or use fewer data loader workers"
-        return "emptyDir", f"raise the sizeLimit of the volume {name} above {volume['limit']}, or write less to it"
+            return "shm", say(
+                "raise `resources.shm` above {size}, or use fewer data loader workers", size=volume["limit"]
+            )
+        return "emptyDir", say(
+            "raise the sizeLimit of the volume {name} above {limit}, or write less to it",
+            name=name,
+            limit=volume["limit"],
+        )
     if _STORAGE_LIMIT.search(text):
-        return "ephemeral-storage", (
+        return "ephemeral-storage", say(
             "write to a mounted volume (`storage.workdirs`), or raise the container's limit of ephemeral-storage in "
             "`podPatch`"
         )
     low = _LOW.search(text)
     resource = low["resource"] if low else None
     if resource == "memory":
-        fix = "raise `resources.memory` to what it uses: pods that use less than they request are evicted last"
+        fix = say("raise `resources.memory` to what it uses: pods that use less than they request are evicted last")
     elif resource == "ephemeral-storage":
-        fix = "write to a mounted volume (`storage.workdirs`), not into the container"
+        fix = say("write to a mounted volume (`storage.workdirs`), not into the container")
     else:
-        fix = f"{how_to_run_again(evidence)}; the administrators of the node can find out why it ran short"
+        fix = say(
+            "{again}; the administrators of the node can find out why it ran short", again=how_to_run_again(evidence)
+        )
     return resource, fix

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
-from gpuctl.language.display_text import count_text, first_few
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
@@ -22,13 +22,18 @@ def pool(pending: PendingPods) -> Finding | None:
     if pending.pool_nodes or pending.pool is None:
         return None
     pools = Counter(pending.pool_of(node_info) for node_info in pending.node_infos)
-    message = f"{pending.prefix}no node is in {pending.where}; there are {_counted(pools)}"
+    message = say(
+        "{prefix}no node is in {where}; there are {pools:few4}",
+        prefix=pending.prefix,
+        where=pending.where,
+        pools=_counted(pools),
+    )
     numbers = {"pool": pending.pool, "nodes": 0, "pools": dict(pools)}
     meant = nearest(pending.pool, sorted(pools))
     if meant is not None:
-        fix = f"did you mean `resources.pool: {meant}`?"
+        fix = say("did you mean `resources.pool: {pool}`?", pool=meant)
         return pending.finding("unknown-pool", message, {**numbers, "didYouMean": meant}, fix)
-    fix = "use another `resources.pool`: `gpuctl get pools` shows them"
+    fix = say("use another `resources.pool`: `gpuctl get pools` shows them")
     free = [
         node_info
         for node_info in pending.node_infos
@@ -36,7 +41,12 @@ def pool(pending: PendingPods) -> Finding | None:
     ]
     if free:
         label = f"{pending.evidence.keys.pool}={pending.pool}"
-        fix += f"; or put a node of no pool into it: `gpuctl label node {free[0].node.name} {label}`"
+        fix = say(
+            "{fix}; or put a node of no pool into it: `gpuctl label node {node} {label}`",
+            fix=fix,
+            node=free[0].node.name,
+            label=label,
+        )
     return pending.finding("unknown-pool", message, numbers, fix)
 
 
@@ -57,18 +67,18 @@ def _other_labels(pending: PendingPods) -> Finding:
         for name, value in own.items()
         if not any(node_info.node.labels.get(name) == value for node_info in pending.pool_nodes)
     ]
-    labels = first_few(alone or [f"{name}={value}" for name, value in own.items()])
+    labels = alone or [f"{name}={value}" for name, value in own.items()]
     which = (
-        f"the label {labels}"
+        say("the label {labels:few}", labels=labels)
         if alone
-        else f"the labels {labels} together"
+        else say("the labels {labels:few} together", labels=labels)
         if own
-        else f"what its node affinity asks for ({pending.affinity})"
+        else say("what its node affinity asks for ({affinity})", affinity=pending.affinity)
         if pending.affinity
-        else "what its node affinity asks for"
+        else say("what its node affinity asks for")
     )
-    message = f"{pending.prefix}no node of {pending.where} has {which}"
-    fix = "`gpuctl get labels` shows what the nodes have; change the selector, or label nodes"
+    message = say("{prefix}no node of {where} has {which}", prefix=pending.prefix, where=pending.where, which=which)
+    fix = say("`gpuctl get labels` shows what the nodes have; change the selector, or label nodes")
     return pending.finding("node-selector", message, _numbers(pending), fix)
 
 
@@ -89,41 +99,67 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
     elsewhere = Counter(
         pending.pool_of(node_info) for node_info in pending.node_infos if node_info.node.labels.get(key) in names
     )
-    also = f"; {wanted} is in {_counted(elsewhere)}" if elsewhere else ""
-    message = f"{pending.prefix}no node of {pending.where} has the GPU type {wanted}"
+    parts = [
+        say(
+            "{prefix}no node of {where} has the GPU type {type}",
+            prefix=pending.prefix,
+            where=pending.where,
+            type=wanted,
+        )
+    ]
     others = {node_info.node.name: label for node_info in holders for label in _labels_like(gpus, node_info, first)}
     listed = Counter({name: number for name, number in types.items() if name not in names})
-    message += f"; it has {_counted(listed)}" if listed else "" if others else "; it has no GPUs"
+    if listed:
+        parts.append(say("it has {types:few4}", types=_counted(listed)))
+    elif not others:
+        parts.append(say("it has no GPUs"))
     if elsewhere:
-        fix = f"`resources.pool: {next(iter(elsewhere))}`"
-        return pending.finding("node-selector", message + also, numbers, fix)
+        parts.append(say("{type} is in {pools:few4}", type=wanted, pools=_counted(elsewhere)))
+        fix = Sentence(f"`resources.pool: {next(iter(elsewhere))}`")
+        return pending.finding("node-selector", say("{parts:;}", parts=parts), numbers, fix)
     if others:
         label, value = next(iter(others.values()))
         nodes = [name for name, other in others.items() if other == (label, value)]
         few = nodes[:_LISTED]
-        message += (
-            f"; {first_few(nodes, _LISTED)} {'has' if len(nodes) == 1 else 'have'} it by the label {label}={value}, "
-            f"and `resources.gpu-type` selects nodes by {key}"
+        parts.append(
+            say(
+                "{nodes:few4} {number:has/have} it by the label {label}, and `resources.gpu-type` selects nodes by "
+                "{key}",
+                nodes=nodes,
+                number=len(nodes),
+                label=f"{label}={value}",
+                key=key,
+            )
         )
-        fix = (
-            f"`gpuctl label node {' '.join(few)} {key}={first}`, or in platform.yaml "
-            f"`gpu: {{types: {{{first}: {{{label}: {value}}}}}}}`"
+        fix = say(
+            "`{command}`, or in platform.yaml `{setting}`",
+            command=f"gpuctl label node {' '.join(few)} {key}={first}",
+            setting=f"gpu: {{types: {{{first}: {{{label}: {value}}}}}}}",
         )
         found = other_vendor(pending, [node_info for node_info in holders if node_info.node.name in nodes])
         if found is not None and len(found[2]) == len(nodes):
-            message += f"; {'it has' if len(nodes) == 1 else 'they have'} {found[1]}, which the job does not ask for"
-            fix = f"`resources.gpu-vendor: {found[0]}`, and {fix}"
-        return pending.finding("node-selector", message, {**numbers, "label": label, "labelledNodes": nodes}, fix)
+            parts.append(
+                say(
+                    "{number:it has/they have} {resource}, which the job does not ask for",
+                    number=len(nodes),
+                    resource=found[1],
+                )
+            )
+            fix = say("`resources.gpu-vendor: {vendor}`, and {fix}", vendor=found[0], fix=fix)
+        numbers |= {"label": label, "labelledNodes": nodes}
+        return pending.finding("node-selector", say("{parts:;}", parts=parts), numbers, fix)
     untyped = [node_info.node.name for node_info in holders if not gpus.labels(_node(node_info))]
     offered = Counter(
         node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key)
     ).most_common(1)
-    ways = [f"`resources.gpu-type: {name}`" for name, _ in offered]
+    fix = Sentence("".join(f"`resources.gpu-type: {name}`" for name, _ in offered))
     if untyped:
-        ways.append(f"label the nodes that have it: `gpuctl label node {untyped[0]} {key}={first}`")
+        label = f"{key}={first}"
+        way = say("label the nodes that have it: `gpuctl label node {node} {label}`", node=untyped[0], label=label)
+        fix = say("{fix}, or {way}", fix=fix, way=way) if offered else way
     elif not offered:
-        ways.append("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
-    return pending.finding("node-selector", message, numbers, ", or ".join(ways))
+        fix = say("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
+    return pending.finding("node-selector", say("{parts:;}", parts=parts), numbers, fix)
 
 
 def _labels_like(gpus: PlatformGpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
@@ -153,7 +189,8 @@ def _numbers(pending: PendingPods) -> dict[str, object]:
     return {"pool": pending.pool, "nodes": len(pending.pool_nodes), "selector": dict(pending.incoming.node_selector)}
 
 
-def _counted(found: Counter[str]) -> str:
-    """Return ``a100 (2 nodes), no type (1 node)``."""
-    items = (f"{name or 'no type'} ({count_text(number, 'node')})" for name, number in found.most_common())
-    return first_few(items, _LISTED)
+def _counted(found: Counter[str]) -> list[Sentence]:
+    """Return ``a100 (2 nodes)`` and ``no type (1 node)``, the most frequent name first."""
+    return [
+        say("{name} ({nodes:node})", name=name or say("no type"), nodes=number) for name, number in found.most_common()
+    ]

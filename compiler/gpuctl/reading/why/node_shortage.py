@@ -7,15 +7,16 @@ from typing import Any
 
 from gpuctl.capacity.devices.device_requests import class_of, is_device_class
 from gpuctl.capacity.fit.shortage import PODS, resource_balance, resource_holders
-from gpuctl.capacity.fit.smallest_change import smallest_change
+from gpuctl.capacity.fit.smallest_change import SmallestChange, smallest_change
 from gpuctl.capacity.fit.verdicts import with_unit_names
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import RULES
-from gpuctl.language.display_text import count_text, first_few
+from gpuctl.language.display_text import count_text
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.hidden_names import in_namespace
 from gpuctl.objects.role_jobs import role_of
@@ -99,7 +100,7 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
             }
             for item in held
         ],
-        "smallestChange": change,
+        "smallestChange": None if change is None else change.text,
     }
     gpus = pending.evidence.settings.scarce_gpu_resources
     cause = "too-many-pods" if resource == PODS else shortage_of(_counted_as(pending, resource), gpus)
@@ -121,7 +122,7 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
     return Finding(cause, message, numbers, fix, (*pending.sources, largest, *holding), pending.name, pending.number)
 
 
-def _change(cluster: ClusterModel, demand: Demand) -> str | None:
+def _change(cluster: ClusterModel, demand: Demand) -> SmallestChange | None:
     found = resource_balance(demand, cluster.node_infos)
     state = initial_state(cluster.node_infos, cluster.names_hosts)
     return smallest_change(state, demand, found, (), names_hosts=cluster.names_hosts)
@@ -129,64 +130,97 @@ def _change(cluster: ClusterModel, demand: Demand) -> str | None:
 
 def _sentence(
     pending: PendingPods, resource: str, need: int, free: int, most: int, left: list[NodeInfo], passed: list[str]
-) -> str:
+) -> Sentence:
     nodes = len(left)
-    each = "each needs" if pending.number > 1 else "needs"
-    each = f"{pending.prefix}{each}"
-    where = f"on one node of {pending.where}" if pending.pool is not None else "on one node"
     if resource == PODS:
-        many = "the only node that it may use runs" if nodes == 1 else f"all {nodes} nodes that it may use run"
-        return f"{pending.prefix}{many} as many pods as kubelet allows ({most})"
-    wants = f"{each} {pending.amount(resource, need)} {where}"
-    room = pending.units(resource, free).split()[0]
+        known = {"prefix": pending.prefix, "nodes": nodes, "most": most}
+        if nodes == 1:
+            return say("{prefix}the only node that it may use runs as many pods as kubelet allows ({most})", **known)
+        return say("{prefix}all {nodes} nodes that it may use run as many pods as kubelet allows ({most})", **known)
+    asked = {
+        "prefix": pending.prefix,
+        "pods": pending.number,
+        "amount": pending.amount(resource, need),
+        "where": pending.where,
+    }
+    wants = say("{prefix}{pods:needs/each needs} {amount} on one node", **asked)
+    if pending.pool is not None:
+        wants = say("{prefix}{pods:needs/each needs} {amount} on one node of {where}", **asked)
+    enough = [pending.amount(name, pending.incoming.pod.requests.get(name, 1)) for name in passed]
     if not most and passed:
-        enough = " and ".join(pending.amount(name, pending.incoming.pod.requests.get(name, 1)) for name in passed)
-        return f"{wants}; none of the nodes with {enough} has any {resource}"
+        return say(
+            "{wants}; none of the nodes with {enough:and} has any {resource}",
+            wants=wants,
+            enough=enough,
+            resource=resource,
+        )
     if not most:
         other = other_vendor(pending, left) if resource in pending.evidence.settings.gpu_resources else None
         more = (
-            f"; {first_few(other[2], _HOLDERS)} {'has' if len(other[2]) == 1 else 'have'} {other[1]}" if other else ""
+            say("; {nodes:few} {number:has/have} {resource}", nodes=other[2], number=len(other[2]), resource=other[1])
+            if other
+            else ""
         )
-        return f"{wants}; no node there has any {resource}{more}"
+        return say("{wants}; no node there has any {resource}{more}", wants=wants, resource=resource, more=more)
     if need > most:
-        return f"{wants}; the largest has {pending.units(resource, most).split()[0]} in all, so it never fits"
+        size = pending.units(resource, most).split()[0]
+        return say("{wants}; the largest has {size} in all, so it never fits", wants=wants, size=size)
+    found = {"wants": wants, "enough": enough, "room": pending.units(resource, free).split()[0]}
     if passed:
-        enough = " and ".join(pending.amount(name, pending.incoming.pod.requests.get(name, 1)) for name in passed)
-        return f"{wants}; the best node with {enough} free has only {room}"
-    return f"{wants}; {'the only node' if nodes == 1 else 'the best node'} has {room} free"
+        return say("{wants}; the best node with {enough:and} free has only {room}", **found)
+    if nodes == 1:
+        return say("{wants}; the only node has {room} free", **found)
+    return say("{wants}; the best node has {room} free", **found)
 
 
-def _fix(pending: PendingPods, resource: str, need: int, most: int, change: str | None, left: list[NodeInfo]) -> str:
+def _fix(
+    pending: PendingPods, resource: str, need: int, most: int, change: SmallestChange | None, left: list[NodeInfo]
+) -> Sentence:
     if resource == PODS:
-        return "delete other pods there, or add nodes"
+        return say("delete other pods there, or add nodes")
     is_gpu = resource in pending.evidence.settings.gpu_resources
     if 0 < most < need and is_gpu and pending.evidence.job.identity.kind == "training":
         return _over_nodes(pending, need, most)
     if change is not None:
-        uncordon = "uncordon node "
-        return f"`kubectl uncordon {change.removeprefix(uncordon)}`" if change.startswith(uncordon) else change
+        return Sentence(f"`kubectl uncordon {change.uncordoned}`") if change.uncordoned else change.text
     if not most and is_gpu and (other := other_vendor(pending, left)) is not None:
-        return f"`resources.gpu-vendor: {other[0]}` asks for {other[1]}; or use another `resources.pool`"
-    if not most:
-        offers = (
-            f"a driver offer devices of {resource}"
-            if is_device_class(resource)
-            else f"a device plugin offer {resource}"
+        return say(
+            "`resources.gpu-vendor: {vendor}` asks for {resource}; or use another `resources.pool`",
+            vendor=other[0],
+            resource=other[1],
         )
-        return f"use another `resources.pool`, or let {offers} there: `gpuctl get pools`"
+    if not most and is_device_class(resource):
+        return say(
+            "use another `resources.pool`, or let a driver offer devices of {resource} there: `gpuctl get pools`",
+            resource=resource,
+        )
+    if not most:
+        return say(
+            "use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`",
+            resource=resource,
+        )
     if most < need:
-        return f"ask for at most {pending.units(resource, most)} per pod"
-    return "wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
+        return say("ask for at most {amount} per pod", amount=pending.units(resource, most))
+    return say("wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free")
 
 
-def _over_nodes(pending: PendingPods, need: int, most: int) -> str:
+def _over_nodes(pending: PendingPods, need: int, most: int) -> Sentence:
     """Return a fix: spread the GPUs evenly over the fewest nodes that can hold them."""
     nodes = next(number for number in range(2, need + 1) if need % number == 0 and need // number <= most)
     role = role_of(pending.pod)
     if role is not None:
-        return f"spread it over {nodes} times the nodes: `nodes` of role `{role}`, each with `gpu: {need // nodes}`"
+        return say(
+            "spread it over {nodes} times the nodes: `nodes` of role `{role}`, each with `gpu: {gpus}`",
+            nodes=nodes,
+            role=role,
+            gpus=need // nodes,
+        )
     total = nodes * max(1, pending.evidence.wanted, pending.number)
-    return f"spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {need // nodes}`"
+    return say(
+        "spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {gpus}`",
+        total=total,
+        gpus=need // nodes,
+    )
 
 
 def rollout(pending: PendingPods) -> Finding | None:
@@ -220,9 +254,13 @@ def rollout(pending: PendingPods) -> Finding | None:
         need = pending.amount(short, pending.incoming.pod.requests[short])
         rolling = ((workload.get("spec") or {}).get("strategy") or {}).get("rollingUpdate") or {}
         surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-        message = (
-            f"{pending.prefix}its new pods wait for {need} that its own old pods hold, and those stay until the new "
-            f"ones are ready (maxSurge {surge}, maxUnavailable {unavailable})"
+        message = say(
+            "{prefix}its new pods wait for {amount} that its own old pods hold, and those stay until the new ones are "
+            "ready (maxSurge {surge}, maxUnavailable {unavailable})",
+            prefix=pending.prefix,
+            amount=need,
+            surge=surge,
+            unavailable=unavailable,
         )
         numbers = {
             "waitingPods": pending.number,
@@ -235,7 +273,7 @@ def rollout(pending: PendingPods) -> Finding | None:
             Proof("status", f"pod/{pod.name}", f"an old pod on {node_info.node.name}") for pod in old[:_HOLDERS]
         )
         spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
-        fix = f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`"
+        fix = Sentence(f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`")
         return Finding(
             "rollout-deadlock", message, numbers, fix, (*pending.sources, *told_by), pending.name, pending.number
         )

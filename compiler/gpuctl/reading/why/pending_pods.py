@@ -17,8 +17,8 @@ from gpuctl.capacity.pods.demand import Demand, model_demands
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, format_units
 from gpuctl.capacity.scheduler.scheduling import RULES, NeighbourCounts, count_neighbours
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.language.display_text import count_text
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import find_condition
@@ -198,18 +198,16 @@ class PendingPods:
     def where(self) -> str:
         """Return ``training-pool``, ``the default pool`` or ``the cluster``."""
         if self.pool is None:
-            return "the cluster"
-        return "the default pool" if self.pool == DEFAULT_POOL else self.pool
+            return say("the cluster")
+        return say("the default pool") if self.pool == DEFAULT_POOL else say("{pool}", pool=self.pool)
 
     @property
     def prefix(self) -> str:
         """Return the beginning of a message about several pods; "" for a single pod."""
         total = max(self.evidence.wanted, self.number)
-        return (
-            f"{count_text(self.number, 'pod')} of {total} wait{'s' if self.number == 1 else ''}: " if total > 1 else ""
-        )
+        return say("{pods:pod} of {total} {pods:waits/wait}: ", pods=self.number, total=total) if total > 1 else ""
 
-    def finding(self, cause: str, message: str, numbers: Mapping[str, Any], fix: str | None) -> Finding:
+    def finding(self, cause: str, message: Sentence, numbers: Mapping[str, Any], fix: Sentence) -> Finding:
         """Return a finding about these pods."""
         counted = {"waitingPods": self.number, **numbers}
         return Finding(cause, message, counted, fix, self.sources, self.name, self.number)
@@ -228,7 +226,7 @@ class PendingPods:
             return f"{amount} {self.gpu_type}"
         if gpus[resource] != self.evidence.settings.default_vendor:
             return f"{amount} {resource}"
-        return f"{amount} GPU" if amount == 1 else f"{amount} GPUs"
+        return say("{amount:GPU}", amount=amount)
 
 
 def _expression(item: Object) -> str:

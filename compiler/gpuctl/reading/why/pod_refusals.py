@@ -18,6 +18,7 @@ from gpuctl.capacity.admission.quota_charges import (
     parse_unspecified,
     shortfalls,
 )
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.hidden_names import is_hidden, prefixed, unique_names
@@ -69,12 +70,11 @@ def refused(evidence: Evidence) -> Finding | None:
         found = rule(evidence, text, counted, at)
         if found is not None:
             return found
-    fix = (
-        "change what the message names, or ask the administrators of the policy; "
-        + command("describe job", evidence)
-        + " shows more"
+    fix = say(
+        "change what the message names, or ask the administrators of the policy; {command} shows more",
+        command=command("describe job", evidence),
     )
-    return Finding("admission-refused", f"its pods are refused: {text}", counted, fix, at)
+    return Finding("admission-refused", say("its pods are refused: {text}", text=text), counted, fix, at)
 
 
 def _counts(pod: Object) -> bool:
@@ -110,7 +110,7 @@ def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any
     together = pods if workload is not None and workload["kind"] in TRAININGS else 1
     if workload is not None and (bounds := node_bounds(workload)) is not None:
         together = bounds.least
-    said = ", ".join(_short(item, together) for item in found)
+    said = [_short(item, together) for item in found]
     numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
     holders = _holders(evidence, found)
     shown = [
@@ -125,19 +125,38 @@ def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any
     if shown:
         numbers["heldBy"] = [{"job": name, "amount": format_amount(resource, amount)} for name, amount in shown]
     never = [item for item in found if item.needed * together > item.hard]
-    missing = f" ({counted['missingPods']} of {pods} pods are missing)" if pods > 1 else ""
-    raised = ", ".join(f"{item.resource} to {format_amount(item.resource, _raised(item, together))}" for item in found)
+    missing = say(" ({missing} of {total} pods are missing)", missing=counted["missingPods"], total=pods)
+    raised = [
+        say(
+            "{resource} to {amount}",
+            resource=item.resource,
+            amount=format_amount(item.resource, _raised(item, together)),
+        )
+        for item in found
+    ]
     if never:
         least = ", ".join(
             f"{field(item.resource)}: {format_amount(item.resource, item.hard / together)}" for item in never
         )
-        fix = f"ask for at most `{least}`, or raise quota {quota}: {raised}"
+        fix = say(
+            "ask for at most `{least}`, or raise quota {quota}: {raised}", least=least, quota=quota, raised=raised
+        )
         if any((item.hard / together).denominator > 1 for item in never if "/" in item.resource):
-            fix = f"ask for fewer nodes, or for less on each, or raise quota {quota}: {raised}"
+            fix = say(
+                "ask for fewer nodes, or for less on each, or raise quota {quota}: {raised}", quota=quota, raised=raised
+            )
     else:
-        end = _end(holders, found, counted["missingPods"])
-        fix = f"{end}ask for less in `{field(resource)}`, or raise quota {quota}: {raised}"
-    return Finding("quota-exceeded", f"quota {quota} has no room: {said}{missing}", numbers, fix, (*told, *held))
+        fix = say(
+            "{end}ask for less in `{field}`, or raise quota {quota}: {raised}",
+            end=_end(holders, found, counted["missingPods"]),
+            field=field(resource),
+            quota=quota,
+            raised=raised,
+        )
+    message = say(
+        "quota {quota} has no room: {said}{missing}", quota=quota, said=said, missing=missing if pods > 1 else ""
+    )
+    return Finding("quota-exceeded", message, numbers, fix, (*told, *held))
 
 
 def _raised(item: Shortfall, together: int) -> Fraction:
@@ -159,11 +178,10 @@ def _end(holders: list[_Holder], found: list[Shortfall], missing: int) -> str:
             if any(sum(item.used.get(name, 0) for item in chosen) < lack for name, lack in lacks.items()):
                 continue
             names = unique_names(map(_title, chosen))
-            titles = " and ".join(names)
             if all(item.kind == "training" for item in chosen):
-                return f"wait until {titles} {'has' if len(names) == 1 else 'have'} ended, "
+                return say("wait until {names:and} {number:has/have} ended, ", names=names, number=len(names))
             # Services and pods of other tools may run forever.
-            return f"ask the owners of {titles} for room, "
+            return say("ask the owners of {names:and} for room, ", names=names)
     return ""
 
 
@@ -173,18 +191,22 @@ def _amount(chosen: tuple[_Holder, ...]) -> Fraction:
 
 def _title(item: _Holder) -> str:
     title = prefixed(f"{item.kind}/", item.name)
-    return f"{title} (owner {item.owner})" if item.owner and not is_hidden(title) else title
+    has_owner = item.owner and not is_hidden(title)
+    return say("{title} (owner {owner})", title=title, owner=item.owner) if has_owner else title
 
 
-def _short(item: Shortfall, together: int) -> str:
+def _short(item: Shortfall, together: int) -> Sentence:
     needed, hard, used = (format_amount(item.resource, value) for value in (item.needed, item.hard, item.used))
     left = format_amount(item.resource, max(item.hard - item.used, item.hard * 0))
+    known = {"resource": item.resource, "needed": needed, "hard": hard, "used": used, "left": left}
     if item.needed > item.hard:
-        return f"a pod needs {needed} {item.resource}, and the limit is {hard}"
+        return say("a pod needs {needed} {resource}, and the limit is {hard}", **known)
     if item.needed * together > item.hard:
         every = format_amount(item.resource, item.needed * together)
-        return f"its {together} pods need {every} {item.resource}, and the limit is {hard}"
-    return f"a pod needs {needed} {item.resource}, {left} left ({used} of {hard} used)"
+        return say(
+            "its {pods} pods need {every} {resource}, and the limit is {hard}", pods=together, every=every, **known
+        )
+    return say("a pod needs {needed} {resource}, {left} left ({used} of {hard} used)", **known)
 
 
 def _numbers(item: Shortfall) -> dict[str, str]:
@@ -243,8 +265,12 @@ def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: t
     if not parsed:
         return None
     resources = [item.resource for item in parsed]
-    fix = f"set `{', '.join(dict.fromkeys(field(name) for name in resources))}`"
-    message = f"quota {parsed[0].quota} requires every container to set {', '.join(resources)}, and its pods do not"
+    fix = say("set `{fields}`", fields=", ".join(dict.fromkeys(field(name) for name in resources)))
+    message = say(
+        "quota {quota} requires every container to set {resources}, and its pods do not",
+        quota=parsed[0].quota,
+        resources=", ".join(resources),
+    )
     return Finding(
         "quota-unspecified", message, {**counted, "quota": parsed[0].quota, "resources": resources}, fix, told
     )
@@ -257,21 +283,34 @@ def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: t
         return None
     said, numbers, fields = [], [], []
     for match in limits:
-        asked = f"asks for {match['asked']}" if match["asked"] else f"sets no {match['missing']}"
-        kind = match["kind"].lower()
-        word = "at most" if match["bound"] == "maximum" else "at least"
-        said.append(f"a {kind} {asked} {match['resource']}, allowed is {word} {match['limit']}")
+        word = say("at most") if match["bound"] == "maximum" else say("at least")
+        known = {**match.groupdict(), "kind": match["kind"].lower(), "word": word}
+        said.append(
+            say("a {kind} asks for {asked} {resource}, allowed is {word} {limit}", **known)
+            if match["asked"]
+            else say("a {kind} sets no {missing} {resource}, allowed is {word} {limit}", **known)
+        )
         fields.append(f"{field(match['resource'])}: {match['limit']}")
         numbers.append({"resource": match["resource"], match["bound"]: match["limit"], "requested": match["asked"]})
     for match in ratios:
-        said.append(f"limit and request of {match['resource']} may differ by the factor {match['limit']} at most")
+        said.append(
+            say(
+                "limit and request of {resource} may differ by the factor {limit} at most",
+                resource=match["resource"],
+                limit=match["limit"],
+            )
+        )
         numbers.append({"resource": match["resource"], "maximumRatio": match["limit"]})
     said, fields = list(dict.fromkeys(said)), list(dict.fromkeys(fields))
     namespace = evidence.job.identity.namespace
-    change = f"`{', '.join(fields)}`" if fields else "requests equal to limits"
-    fix = f"{change}, or change the LimitRange: `kubectl get limitrange -n {namespace} -o yaml`"
+    change = f"`{', '.join(fields)}`" if fields else say("requests equal to limits")
+    fix = say(
+        "{change}, or change the LimitRange: `kubectl get limitrange -n {namespace} -o yaml`",
+        change=change,
+        namespace=namespace,
+    )
     unique = [item for number, item in enumerate(numbers) if item not in numbers[:number]]
-    message = f"a LimitRange refuses its pods: {'; '.join(said)}"
+    message = say("a LimitRange refuses its pods: {said:;}", said=said)
     return Finding("limit-range", message, {**counted, "limits": unique}, fix, told)
 
 
@@ -284,10 +323,14 @@ def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told
     ours = [(item.value, level) for level, item in evidence.settings.priorities.items() if item.class_name == match[1]]
     value = ours[0][0] if ours else 1000
     create = f"`kubectl create priorityclass {match[1]} --value={value}`"
-    fix = f"use another `job.priority`, or let an administrator create the class: {create}"
+    fix = say("use another `job.priority`, or let an administrator create the class: {command}", command=create)
     if ours:
-        fix = f"apply any job with `job.priority: {ours[0][1]}` as an administrator, which creates it; or {fix}"
-    message = f"there is no PriorityClass {match[1]}"
+        fix = say(
+            "apply any job with `job.priority: {priority}` as an administrator, which creates it; or {fix}",
+            priority=ours[0][1],
+            fix=fix,
+        )
+    message = say("there is no PriorityClass {name}", name=match[1])
     return Finding("priority-class-missing", message, {**counted, "priorityClass": match[1]}, fix, told)
 
 
@@ -301,7 +344,13 @@ def _pod_security(evidence: Evidence, text: str, counted: dict[str, Any], told: 
     if match is None:
         return None
     namespace = evidence.job.identity.namespace
-    fields = " (host paths come from `storage.workdirs`: use `pvc` or `nfs`)" if "hostPath" in match["why"] else ""
-    fix = f"change the pod{fields}, or the namespace's label pod-security.kubernetes.io/enforce on {namespace}"
-    message = f"the namespace's Pod Security level {match['level']} refuses its pods: {match['why']}"
+    fields = say(" (host paths come from `storage.workdirs`: use `pvc` or `nfs`)")
+    fix = say(
+        "change the pod{fields}, or the namespace's label pod-security.kubernetes.io/enforce on {namespace}",
+        fields=fields if "hostPath" in match["why"] else "",
+        namespace=namespace,
+    )
+    message = say(
+        "the namespace's Pod Security level {level} refuses its pods: {text}", level=match["level"], text=match["why"]
+    )
     return Finding("pod-security", message, {**counted, "level": match["level"]}, fix, told)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.prerequisites import Prerequisite
+from gpuctl.objects.prerequisites import FAILED, OK, Prerequisite
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
 
-_DROP = "remove the name from `job.after` and apply again"
+_ENDED = {
+    ("ok", OK): Template("{name} has succeeded, and this waits until it succeeds"),
+    ("ok", FAILED): Template("{name} has succeeded, and this waits until it fails"),
+    ("failed", OK): Template("{name} has failed, and this waits until it succeeds"),
+    ("failed", FAILED): Template("{name} has failed, and this waits until it fails"),
+}
+"""Outcome and condition of a prerequisite -> why it is unmet."""
 
 
 def waiting(evidence: Evidence) -> Finding | None:
@@ -22,47 +28,81 @@ def waiting(evidence: Evidence) -> Finding | None:
     told = _proofs(evidence, evidence.keys)
     unmet = [one for one in states if one.state == "unmet"]
     if unmet:
-        text = "; ".join(map(str, unmet))
+        text = say("{parts:;}", parts=[_why_unmet(one) for one in unmet])
         return Finding("dependency-failed", text, numbers, _how_to_meet(unmet[0], evidence), told)
     missing = [one for one in states if one.state == "missing"]
     if missing:
-        names = first_few(name for one in missing for name in one.absent_jobs or (one.name,))
-        several = len(missing) > 1 or len(missing[0].absent_jobs) > 1
-        sweep = f" of the sweep {missing[0].name}" if missing[0].absent_jobs and len(missing) == 1 else ""
-        message = f"it waits for {names}{sweep}, which {'do' if several else 'does'} not exist"
+        names = [name for one in missing for name in one.absent_jobs or (one.name,)]
+        is_of_sweep = bool(missing[0].absent_jobs) and len(missing) == 1
+        message = say(
+            "it waits for {names:few}{sweep}, which {number:does/do} not exist",
+            names=names,
+            number=len(names),
+            sweep=say(" of the sweep {name}", name=missing[0].name) if is_of_sweep else "",
+        )
         return Finding("dependency-missing", message, numbers, _how_to_create(missing[0], evidence), told)
     left = [one for one in states if one.state == "waiting"]
     if not left:
-        message = "its prerequisites are met, and it has not been started yet"
-        fix = "wait a moment if the service runs; otherwise apply its document with --wait"
+        message = say("its prerequisites are met, and it has not been started yet")
+        fix = say("wait a moment if the service runs; otherwise apply its document with --wait")
         return Finding("waiting-for-jobs", message, numbers, fix, told)
-    others = f"; {len(states) - len(left)} of {len(states)} prerequisites are met" if len(states) > 1 else ""
-    fix = f"`gpuctl why {left[0].name} -n {job.identity.namespace}` shows what that job does"
+    known = {"name": left[0].name, "namespace": job.identity.namespace}
+    fix = say("`gpuctl why {name} -n {namespace}` shows what that job does", **known)
     if left[0].is_sweep:
-        fix = f"`gpuctl get jobs --sweep {left[0].name} -n {job.identity.namespace}` lists the jobs of that sweep"
-    return Finding(
-        "waiting-for-jobs", f"it waits for {first_few(one.name for one in left)}{others}", numbers, fix, told
+        fix = say("`gpuctl get jobs --sweep {name} -n {namespace}` lists the jobs of that sweep", **known)
+    met = {"met": len(states) - len(left), "total": len(states)}
+    message = say(
+        "it waits for {names:few}{others}",
+        names=[one.name for one in left],
+        others=say("; {met} of {total} prerequisites are met", **met) if len(states) > 1 else "",
+    )
+    return Finding("waiting-for-jobs", message, numbers, fix, told)
+
+
+def _why_unmet(one: Prerequisite) -> Sentence:
+    template = _ENDED.get((one.outcome or "", one.condition))
+    return Sentence(str(one)) if template is None else say(template, name=one.name)
+
+
+def _how_to_create(one: Prerequisite, evidence: Evidence) -> Sentence:
+    where = evidence.job.identity.namespace
+    if one.absent_jobs:
+        return say(
+            "apply the document of {name} again, or `gpuctl rerun {job} -n {namespace}` if a ttl or a user has removed "
+            "it; otherwise remove the name from `job.after` and apply again",
+            name=one.name,
+            job=one.absent_jobs[0],
+            namespace=where,
+        )
+    return say(
+        "`gpuctl rerun {name} -n {namespace}` or apply its document; otherwise remove the name from `job.after` and "
+        "apply again",
+        name=one.name,
+        namespace=where,
     )
 
 
-def _how_to_create(one: Prerequisite, evidence: Evidence) -> str:
-    where = evidence.job.identity.namespace
-    if one.absent_jobs:
-        again = f"`gpuctl rerun {one.absent_jobs[0]} -n {where}` if a ttl or a user has removed it"
-        return f"apply the document of {one.name} again, or {again}; otherwise {_DROP}"
-    return f"`gpuctl rerun {one.name} -n {where}` or apply its document; otherwise {_DROP}"
-
-
-def _how_to_meet(one: Prerequisite, evidence: Evidence) -> str:
-    where = evidence.job.identity.namespace
+def _how_to_meet(one: Prerequisite, evidence: Evidence) -> Sentence:
+    known = {"name": one.name, "namespace": evidence.job.identity.namespace}
     if one.failed_jobs:
-        again = f"`gpuctl why {one.failed_jobs[0]} -n {where}` shows why; "
-        again += f"`gpuctl rerun --sweep {one.name} --failed -n {where}` runs its failed jobs again"
-        return f"{again}; or write `{one.name}: any` in `job.after` and apply again"
+        return say(
+            "`gpuctl why {job} -n {namespace}` shows why; `gpuctl rerun --sweep {name} --failed -n {namespace}` runs "
+            "its failed jobs again; or write `{name}: any` in `job.after` and apply again",
+            job=one.failed_jobs[0],
+            **known,
+        )
     if one.outcome == "failed":
-        again = f"`gpuctl why {one.name} -n {where}` shows why; `gpuctl rerun {one.name} -n {where}` runs it again"
-        return f"{again}; or write `{one.name}: any` in `job.after` and apply again"
-    return f"it waits for a failure: `gpuctl delete job {evidence.job.identity.name} -n {where}`, or {_DROP}"
+        return say(
+            "`gpuctl why {name} -n {namespace}` shows why; `gpuctl rerun {name} -n {namespace}` runs it again; or "
+            "write `{name}: any` in `job.after` and apply again",
+            **known,
+        )
+    return say(
+        "it waits for a failure: `gpuctl delete job {job} -n {namespace}`, or remove the name from `job.after` and "
+        "apply again",
+        job=evidence.job.identity.name,
+        namespace=known["namespace"],
+    )
 
 
 def _proofs(evidence: Evidence, keys: Records) -> tuple[Proof, ...]:

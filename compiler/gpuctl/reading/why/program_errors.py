@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.why.container_exits import ContainerExit
 
@@ -45,10 +46,10 @@ class _Error(NamedTuple):
         return max(inside, key=lambda item: len(item.path), default=None)
 
 
-_Answer = tuple[str, str, dict[str, object]]
+_Answer = tuple[Sentence, Sentence, dict[str, object]]
 
 
-def program_error(cause: str, pod: Object, end: ContainerExit, line: str) -> tuple[str, str, dict[str, object]]:
+def program_error(cause: str, pod: Object, end: ContainerExit, line: str) -> _Answer:
     """Return what went wrong, the fix and the numbers for a cause of
     :data:`~gpuctl.reading.why.log_patterns.PROGRAM_CAUSES`.
 
@@ -59,111 +60,138 @@ def program_error(cause: str, pod: Object, end: ContainerExit, line: str) -> tup
 
 def _kv_cache(error: _Error) -> _Answer:
     most = _first(_CONTEXT, error.line)
-    option = f"`--max-model-len {most}`" if most else "a shorter context (vLLM: `--max-model-len`)"
-    fix = (
-        f"{option}, a larger share of the GPU (`--gpu-memory-utilization 0.95`), or more GPUs for each replica "
-        "(`resources.gpu` with `--tensor-parallel-size`)"
+    option = f"`--max-model-len {most}`" if most else say("a shorter context (vLLM: `--max-model-len`)")
+    fix = say(
+        "{option}, a larger share of the GPU (`--gpu-memory-utilization 0.95`), or more GPUs for each replica "
+        "(`resources.gpu` with `--tensor-parallel-size`)",
+        option=option,
     )
-    what = "the GPU memory that is left for the KV cache is too small for the model's context"
+    what = say("the GPU memory that is left for the KV cache is too small for the model's context")
     return what, fix, {"maximumContext": int(most) if most else None}
 
 
 def _unsupported(error: _Error) -> _Answer:
-    fix = (
+    fix = say(
         "use an image whose PyTorch or CUDA is built for this GPU (a newer one for newer GPUs), or another "
         "`resources.gpu-type`: `gpuctl get gpu-types` shows what there is"
     )
-    return f"the program has no code for the GPU of {error.end.node}", fix, {"node": error.end.node}
+    node = error.end.node
+    return say("the program has no code for the GPU of {node}", node=node), fix, {"node": node}
 
 
 def _disk_full(error: _Error) -> _Answer:
     mount = error.mount
     if mount is None:
-        where, fix = (
-            "the disk of the container",
-            "write to a mounted volume (`storage.workdirs`), not into the container",
-        )
+        where = say("the disk of the container")
+        fix = say("write to a mounted volume (`storage.workdirs`), not into the container")
     elif mount.source == "persistentVolumeClaim":
-        where = f"the claim {mount.detail.get('claimName')}"
-        fix = f"delete what is not needed in {mount.path}, or enlarge {where}"
+        where = say("the claim {name}", name=mount.detail.get("claimName"))
+        fix = say("delete what is not needed in {path}, or enlarge {where}", path=mount.path, where=where)
     elif mount.source == "hostPath":
-        where = f"the disk of {error.end.node}"
-        fix = f"delete what is not needed in {mount.detail.get('path')} on {error.end.node}, or use a claim (`pvc`)"
+        where = say("the disk of {node}", node=error.end.node)
+        fix = say(
+            "delete what is not needed in {path} on {node}, or use a claim (`pvc`)",
+            path=mount.detail.get("path"),
+            node=error.end.node,
+        )
     else:
-        where, fix = f"the volume {mount.name}", f"write less to {mount.path}, or enlarge the volume"
-    return f"{where} has no space left", fix, {"path": error.path}
+        where = say("the volume {name}", name=mount.name)
+        fix = say("write less to {path}, or enlarge the volume", path=mount.path)
+    return say("{where} has no space left", where=where), fix, {"path": error.path}
 
 
 def _permission(error: _Error) -> _Answer:
     mount, path = error.mount, error.path
-    what = f"the program may not use {path}" if path else "the program lacks a permission"
+    what = say("the program may not use {path}", path=path) if path else say("the program lacks a permission")
     numbers: dict[str, object] = {"path": path, "volume": mount.name if mount else None}
     if "read-only" in error.line.casefold():
-        return f"{what}, which is mounted read-only", "remove `readOnly` of the workdir, or write to another", numbers
+        fix = say("remove `readOnly` of the workdir, or write to another")
+        return say("{what}, which is mounted read-only", what=what), fix, numbers
     if mount is not None and mount.source == "hostPath":
-        fix = (
-            f"on {error.end.node} let the user of the image own {mount.detail.get('path')} (what kubelet has "
-            "created belongs to root), use a claim (`pvc`), or run as root: "
-            "`podPatch: {securityContext: {runAsUser: 0}}`"
+        fix = say(
+            "on {node} let the user of the image own {path} (what kubelet has created belongs to root), use a claim "
+            "(`pvc`), or run as root: `podPatch: {{securityContext: {{runAsUser: 0}}}}`",
+            node=error.end.node,
+            path=mount.detail.get("path"),
         )
     elif mount is not None:
-        fix = (
+        fix = say(
             "let the volume belong to a group of the image's user, here with the number 1000: "
-            "`podPatch: {securityContext: {fsGroup: 1000}}`"
+            "`podPatch: {{securityContext: {{fsGroup: 1000}}}}`"
         )
     else:
-        fix = "write to a directory of `storage.workdirs`, or let the user of the image own this one in the image"
+        fix = say("write to a directory of `storage.workdirs`, or let the user of the image own this one in the image")
     return what, fix, numbers
 
 
 def _module(error: _Error) -> _Answer:
     name = _first(_MODULE, error.line)
     if name is not None and ".so" in name:
-        return f"the library {name} is not in the image", "install its package in the image", {"library": name}
-    what = f"the Python module {name} is not in the image" if name else "a Python module is not in the image"
-    fix = "install it in the image; for code of your own set `PYTHONPATH`, or `environment.workdir`, to its directory"
+        fix = say("install its package in the image")
+        return say("the library {name} is not in the image", name=name), fix, {"library": name}
+    what = say("a Python module is not in the image")
+    if name:
+        what = say("the Python module {name} is not in the image", name=name)
+    fix = say(
+        "install it in the image; for code of your own set `PYTHONPATH`, or `environment.workdir`, to its directory"
+    )
     return what, fix, {"module": name}
 
 
 def _file(error: _Error) -> _Answer:
     path, mount = error.path, error.mount
-    what = f"{path} does not exist in the pod" if path else "a file that the program opens does not exist in the pod"
+    what = say("a file that the program opens does not exist in the pod")
+    if path:
+        what = say("{path} does not exist in the pod", path=path)
     if mount is None:
-        fix = "put it into the image, mount the volume that has it (`storage.workdirs`), or correct the path"
-        if path is None:
-            fix += "; a relative path is one below `environment.workdir`"
+        below = "" if path is not None else say("; a relative path is one below `environment.workdir`")
+        fix = say(
+            "put it into the image, mount the volume that has it (`storage.workdirs`), or correct the path{below}",
+            below=below,
+        )
     elif mount.source == "hostPath":
-        host = mount.detail.get("path")
-        fix = f"check that it is in {host} on {error.end.node}: each node has its own; a claim (`pvc`) is shared by all"
+        fix = say(
+            "check that it is in {path} on {node}: each node has its own; a claim (`pvc`) is shared by all",
+            path=mount.detail.get("path"),
+            node=error.end.node,
+        )
     else:
-        fix = f"check that it is in the volume mounted at {mount.path}; if not, put it there, or correct the path"
+        fix = say(
+            "check that it is in the volume mounted at {path}; if not, put it there, or correct the path",
+            path=mount.path,
+        )
     return what, fix, {"path": path}
 
 
 def _hub(error: _Error) -> _Answer:
     host, node = _first(_HOST, error.line), error.end.node
-    fix = (
-        f"check that {node} reaches it, with a proxy if needed (`HTTPS_PROXY` in `environment.env`); without Internet "
-        "set `HF_ENDPOINT` to a mirror, or mount the model and name its path"
+    fix = say(
+        "check that {node} reaches it, with a proxy if needed (`HTTPS_PROXY` in `environment.env`); without Internet "
+        "set `HF_ENDPOINT` to a mirror, or mount the model and name its path",
+        node=node,
     )
-    return f"{host or 'a host that the program loads from'} cannot be reached", fix, {"host": host, "node": node}
+    where = host or say("a host that the program loads from")
+    return say("{host} cannot be reached", host=where), fix, {"host": host, "node": node}
 
 
 def _address(error: _Error) -> _Answer:
     port = _first(_PORT, error.line)
-    what = f"port {port} is taken" if port else "a port that the program listens on is taken"
-    fix = "start one server for each port in the pod, or give one of them another port"
+    what = say("port {port} is taken", port=port) if port else say("a port that the program listens on is taken")
+    fix = say("start one server for each port in the pod, or give one of them another port")
     if error.pod["spec"].get("hostNetwork"):
-        fix = f"choose another port: the pod uses the network of {error.end.node} (hostNetwork), whose ports pods share"
+        fix = say(
+            "choose another port: the pod uses the network of {node} (hostNetwork), whose ports pods share",
+            node=error.end.node,
+        )
     return what, fix, {"port": int(port) if port else None}
 
 
 def _rendezvous(error: _Error) -> _Answer:
-    fix = (
+    fix = say(
         "start all nodes with the `MASTER_ADDR`, `MASTER_PORT` and number of nodes that are set for them; check that "
         "the first pod (rank 0) runs and listens on all addresses"
     )
-    return "the processes of the training did not find each other", fix, {"node": error.end.node}
+    return say("the processes of the training did not find each other"), fix, {"node": error.end.node}
 
 
 _KINDS: dict[str, Callable[[_Error], _Answer]] = {

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.capacity.kueue.cohorts import ZERO
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
@@ -43,7 +43,7 @@ def queued(evidence: Evidence) -> Finding | None:
     lists = evidence.kueue or KueueLists()
     if not lists.installed:
         told = _held_by(evidence, workload)
-        message = f"it is suspended and names Kueue's queue {queue}, but Kueue is not installed"
+        message = say("it is suspended and names Kueue's queue {queue}, but Kueue is not installed", queue=queue)
         return Finding("suspended", message, {"queue": queue}, command("resume", evidence), (told,))
     if evidence.kueue_workload is None:
         return _without_workload(evidence, lists, workload, queue)
@@ -56,9 +56,8 @@ def queued(evidence: Evidence) -> Finding | None:
     numbers = _numbers(place)
     if trouble is not None:
         return Finding("queue-unusable", trouble.message, numbers, trouble.fix, known_proofs(trouble.source, *said))
-    why = "; ".join(_why(evidence.kueue_workload, place))
-    past = _past(evidence, evidence.kueue_workload, lists)
-    message = f"waits in {queue_title(place)}: {why}" + (f"; {past}" if past else "")
+    why = [*_why(evidence.kueue_workload, place), *_past(evidence, evidence.kueue_workload, lists)]
+    message = say("waits in {queue}: {why:;}", queue=queue_title(place), why=why)
     return Finding("queued", message, numbers, _fix(evidence.kueue_workload, place, namespace), known_proofs(*said))
 
 
@@ -77,13 +76,14 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     told = [event_proof(event) for event in evidence.events_with("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
     proof = (*told, _held_by(evidence, workload))
     if lists.workloads is None:
-        fix = "ask the administrators, who may read Kueue's workloads, what it waits for"
-        return Finding("queued", f"waits in Kueue's queue {queue}", {"queue": queue}, fix, proof)
+        fix = say("ask the administrators, who may read Kueue's workloads, what it waits for")
+        message = say("waits in {queue}", queue=say("Kueue's queue {name}", name=queue))
+        return Finding("queued", message, {"queue": queue}, fix, proof)
     missing = missing_queue(lists, namespace, queue)
     if missing is not None:
         return Finding("queue-unusable", missing.message, {"queue": queue}, missing.fix, proof)
-    message = f"waits in Kueue's queue {queue}: Kueue has not processed it yet"
-    fix = "if this lasts for more than a minute, Kueue is not running: ask the administrators"
+    message = say("waits in Kueue's queue {queue}: Kueue has not processed it yet", queue=queue)
+    fix = say("if this lasts for more than a minute, Kueue is not running: ask the administrators")
     return Finding("queued", message, {"queue": queue}, fix, proof)
 
 
@@ -100,80 +100,110 @@ def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | No
     """The Workload was deactivated, or Kueue has given up on it."""
     ended = condition(admission, "Finished")
     if ended is not None:
-        message = f"Kueue could not start it and gave up: {one_line(ended.get('message'))}"
-        fix = f"{command('delete job', evidence)}, then apply its document again"
+        message = say("Kueue could not start it and gave up: {text}", text=one_line(ended.get("message")))
+        fix = say("{command}, then apply its document again", command=command("delete job", evidence))
         told = known_proofs(condition_proof(admission, "Finished"))
         return Finding("queue-unusable", message, {"queue": queue}, fix, told)
     if (admission.get("spec") or {}).get("active") is not False:
         return None
     spec = Proof("spec", object_title(admission), "active: false")
     evicted = condition(admission, "Evicted") or {}
-    why = f": {one_line(evicted.get('message'))}" if evicted.get("message") else ""
-    message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause{why}"
+    why = say(": {text}", text=one_line(evicted["message"])) if evicted.get("message") else ""
+    message = say("its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause{why}", queue=queue, why=why)
     told = known_proofs(spec, condition_proof(admission, "Evicted"))
     return Finding("paused", message, {"queue": queue}, command("resume", evidence), told)
 
 
-def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
+def _why(admission: Object, place: QueuePosition) -> Iterator[Sentence]:
     """Yield what the job waits for, and which jobs are ahead of it."""
     if condition(admission, "QuotaReserved") is not None:
         checks = (admission.get("status") or {}).get("admissionChecks") or []
         waits = [item for item in checks if item.get("state") != "Ready"]
-        named = ", ".join(f"{item['name']} ({item.get('state')})" for item in waits) or "Kueue's next step"
-        yield f"its quota is reserved, and it waits for {named}"
+        named = ", ".join(f"{item['name']} ({item.get('state')})" for item in waits) or say("Kueue's next step")
+        yield say("its quota is reserved, and it waits for {named}", named=named)
         return
     gates = admission_gates(admission)
     if gates:
-        yield f"Kueue does not admit it before its gates are removed ({ADMISSION_GATES}: {gates})"
+        yield say(
+            "Kueue does not admit it before its gates are removed ({annotation}: {gates})",
+            annotation=ADMISSION_GATES,
+            gates=gates,
+        )
         return
     rooms = place.short
     if rooms:
         resources = dict.fromkeys(room.slot.resource for room in rooms)
         # GPUs first: users ask about them most.
-        yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
+        lacks = [_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name)]
+        yield say("{lacks:and}", lacks=lacks)
     else:
-        yield kueue_message(admission, "QuotaReserved") or "Kueue has not processed it yet"
+        yield Sentence(kueue_message(admission, "QuotaReserved")) or say("Kueue has not processed it yet")
     if place.ahead:
         claims = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
-        names = ", ".join(claims[:NAMED])
         more = " ..." if len(claims) > NAMED else ""
-        verb = "is" if len(place.ahead) == 1 else "are"
-        yield f"{count_text(len(place.ahead), 'job')} {verb} ahead of it ({names}{more})"
+        yield say(
+            "{jobs:job} {jobs:is/are} ahead of it ({names}{more})",
+            jobs=len(place.ahead),
+            names=claims[:NAMED],
+            more=more,
+        )
     elif place.ahead is not None and place.waiting and not place.is_backing_off:
-        yield "it is next"
+        yield say("it is next")
     if place.is_backing_off:
         until = ((admission.get("status") or {}).get("requeueState") or {}).get("requeueAt")
-        yield "Kueue keeps it out of the queue for a backoff time" + (f", until {until}" if until else "")
+        yield say(
+            "Kueue keeps it out of the queue for a backoff time{until}",
+            until=say(", until {time}", time=until) if until else "",
+        )
 
 
-def _lacks(place: QueuePosition, resource: str) -> str:
+def _lacks(place: QueuePosition, resource: str) -> Sentence:
     rooms = [room for room in place.short if room.slot.resource == resource]
     parts = []
     for room in rooms:
         free, used = format_amount(resource, room.free or room.asked * 0), format_amount(resource, room.used)
-        own = f"{used} of {format_amount(resource, room.nominal)} used"
-        parts.append(f"{free} free in flavor {room.slot.flavor} ({own})")
-    lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
+        parts.append(
+            say(
+                "{free} free in flavor {flavor} ({used} of {nominal} used)",
+                free=free,
+                flavor=room.slot.flavor,
+                used=used,
+                nominal=format_amount(resource, room.nominal),
+            )
+        )
     asked, largest = format_amount(resource, rooms[0].asked), format_amount(resource, rooms[0].largest)
-    at_once = "" if largest == asked else f" ({largest} of one flavor)"
-    return f"it asks for {asked} {resource}{at_once}, {', '.join(parts)}{lent}"
+    return say(
+        "it asks for {asked} {resource}{at_once}, {parts}{lent}",
+        asked=asked,
+        resource=resource,
+        at_once="" if largest == asked else say(" ({amount} of one flavor)", amount=largest),
+        parts=parts,
+        lent=say(", with what cohort {cohort} lends", cohort=place.cohort) if place.cohort else "",
+    )
 
 
-def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
-    """Return that the job ran before, and for which job it was stopped; "" if it was not evicted."""
+_PREEMPTED = {
+    "InClusterQueue": Template("it was preempted {duration} ago for {who}a job of higher priority"),
+    "InCohortReclamation": Template("it was preempted {duration} ago for {who}a job that takes back lent quota"),
+}
+
+
+def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> Iterator[Sentence]:
+    """Yield that the job ran before, and for which job it was stopped, if it was evicted."""
     evicted = condition(admission, "Evicted")
     if evicted is None:
-        return ""
+        return
     ago = evidence.since(evicted.get("lastTransitionTime"))
     preempted = condition(admission, "Preempted") or {}
     if evicted.get("reason") != "Preempted":
-        return f"it was stopped {ago} ago: {one_line(evicted.get('message'))}"
+        yield say("it was stopped {duration} ago: {text}", duration=ago, text=one_line(evicted.get("message")))
+        return
     match = _PREEMPTOR.search(preempted.get("message") or "")
     by = next((item for item in lists.workloads or [] if match and item["metadata"].get("uid") == match["uid"]), None)
-    reasons = {"InClusterQueue": "of higher priority", "InCohortReclamation": "that takes back lent quota"}
-    kind = reasons.get(preempted.get("reason") or "", "that takes precedence")
-    who = f"{_owner(by, evidence)}, " if by is not None else ""
-    return f"it was preempted {ago} ago for {who}a job {kind}"
+    template = _PREEMPTED.get(
+        preempted.get("reason") or "", Template("it was preempted {duration} ago for {who}a job that takes precedence")
+    )
+    yield say(template, duration=ago, who=f"{_owner(by, evidence)}, " if by is not None else "")
 
 
 def _owner(workload: Object, evidence: Evidence) -> str:
@@ -181,17 +211,25 @@ def _owner(workload: Object, evidence: Evidence) -> str:
     return in_namespace(claim.name, claim.namespace)
 
 
-def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
+def _fix(admission: Object, place: QueuePosition, namespace: str) -> Sentence:
     name = admission["metadata"]["name"]
     if admission_gates(admission):
-        return f"wait for the program or person that removes the annotation {ADMISSION_GATES} of the job"
-    look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
+        return say(
+            "wait for the program or person that removes the annotation {annotation} of the job",
+            annotation=ADMISSION_GATES,
+        )
+    look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}`"
     if place.holders and not place.ahead:
-        return f"{_wait_for_holders(place)}, or ask for less; {look}"
-    return f"wait for its turn, or ask the administrators of the queue {place.queue}; {look}"
+        wait = _wait_for_holders(place)
+        return say("{wait}, or ask for less; {command} shows more", wait=wait, command=look)
+    return say(
+        "wait for its turn, or ask the administrators of the queue {queue}; {command} shows more",
+        queue=place.queue,
+        command=look,
+    )
 
 
-def _wait_for_holders(place: QueuePosition) -> str:
+def _wait_for_holders(place: QueuePosition) -> Sentence:
     """Return which jobs have to end: any one of those that free enough alone, else several together."""
     lacking = {room.slot.resource: room.asked - (room.free or ZERO) for room in place.short}
     enough = [
@@ -201,11 +239,11 @@ def _wait_for_holders(place: QueuePosition) -> str:
     any_one = enough if len(lacking) == len(place.short) and not place.cohort else []
     alone = unique_names(in_namespace(claim.name, claim.namespace) for claim in any_one or place.holders)
     if any_one or len(alone) == 1:
-        return f"wait for {' or '.join(alone[:NAMED])} to end"
+        return say("wait for {names:or} to end", names=alone[:NAMED])
     names = unique_names(_holder(claim, lacking) for claim in place.holders)
     more = " ..." if len(names) > NAMED else ""
-    what = "this quota" if len(lacking) < len(place.short) else _amounts(lacking)
-    return f"wait until jobs that hold {what} have ended: {', '.join(names[:NAMED])}{more}"
+    what = say("this quota") if len(lacking) < len(place.short) else _amounts(lacking)
+    return say("wait until jobs that hold {what} have ended: {names}{more}", what=what, names=names[:NAMED], more=more)
 
 
 def _holder(claim: QueueClaim, lacking: Mapping[str, Fraction]) -> str:
@@ -215,8 +253,8 @@ def _holder(claim: QueueClaim, lacking: Mapping[str, Fraction]) -> str:
     return name if is_hidden(name) else f"{name} ({_amounts(held)})"
 
 
-def _amounts(amounts: Mapping[str, Fraction]) -> str:
-    return " and ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
+def _amounts(amounts: Mapping[str, Fraction]) -> Sentence:
+    return say("{amounts:and}", amounts=[f"{format_amount(name, amount)} {name}" for name, amount in amounts.items()])
 
 
 def _conditions(admission: Object) -> list[Proof | None]:

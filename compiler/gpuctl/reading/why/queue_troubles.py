@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import ZERO
 from gpuctl.capacity.snapshot.kueue_entries import REFUSED_CLAIM, RETRIED
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.quantities import format_amount
@@ -37,8 +38,8 @@ _UNMAPPED = re.compile(r"DeviceClass (\S+) is not mapped in DRA configuration")
 class QueueTrouble(NamedTuple):
     """The reason why a queue cannot admit the job without a change, and a fix."""
 
-    message: str
-    fix: str
+    message: Sentence
+    fix: Sentence
     source: Proof | None = None
 
 
@@ -65,11 +66,17 @@ def missing_queue(lists: KueueLists, namespace: str, queue: str) -> QueueTrouble
     here = sorted(item["metadata"]["name"] for item in lists.local_queues if item["metadata"]["namespace"] == namespace)
     if queue in here:
         return None
+    known = {"queue": queue, "namespace": namespace}
+    fix = say("ask the administrators to create the LocalQueue {queue} in {namespace}", **known)
+    if not here:
+        message = say("Kueue's queue {queue} does not exist in {namespace}: the namespace has none", **known)
+        return QueueTrouble(message, fix)
     names = f"{', '.join(here[:NAMED])}{' ...' if len(here) > NAMED else ''}"
-    has = f"the namespace has {names}" if here else "the namespace has none"
-    make = f"ask the administrators to create the LocalQueue {queue} in {namespace}"
-    fix = f"name one of these in `resources.queue`, or in `training.queue` of the platform; or {make}" if here else make
-    return QueueTrouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
+    message = say(
+        "Kueue's queue {queue} does not exist in {namespace}: the namespace has {names}", names=names, **known
+    )
+    fix = say("name one of these in `resources.queue`, or in `training.queue` of the platform; or {fix}", fix=fix)
+    return QueueTrouble(message, fix)
 
 
 def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTrouble | None:
@@ -79,27 +86,33 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
          (namespace, place.queue)), None,
     )  # fmt: skip
     policy = ((local or {}).get("spec") or {}).get("stopPolicy") or "None"
+    fix = say("ask the administrators why, and when it will be resumed")
     if local is not None and policy != "None":
-        fix = "ask the administrators why, and when it will be resumed"
         return QueueTrouble(
-            f"Kueue's queue {place.queue} is stopped (stopPolicy {policy}): it admits nothing", fix,
+            say("{queue} is stopped (stopPolicy {policy}): it admits nothing",
+                queue=say("Kueue's queue {name}", name=place.queue), policy=policy), fix,
             Proof("spec", object_title(local), f"stopPolicy: {policy}"),
         )  # fmt: skip
     if place.cluster_queue is None or lists.cluster_queues is None:
         return None
     found = next((item for item in lists.cluster_queues if item["metadata"]["name"] == place.cluster_queue), None)
     if found is None:
-        message = f"Kueue's queue {place.queue} refers to the ClusterQueue {place.cluster_queue}, which does not exist"
-        return QueueTrouble(message, "ask the administrators to create it, or to let the queue lead to another")
+        message = say(
+            "Kueue's queue {queue} refers to the ClusterQueue {cluster_queue}, which does not exist",
+            queue=place.queue,
+            cluster_queue=place.cluster_queue,
+        )
+        return QueueTrouble(message, say("ask the administrators to create it, or to let the queue lead to another"))
     policy = (found.get("spec") or {}).get("stopPolicy") or "None"
     if policy != "None":
-        message = f"{queue_title(place)} is stopped (stopPolicy {policy}): it admits nothing"
-        fix = "ask the administrators why, and when it will be resumed"
+        message = say(
+            "{queue} is stopped (stopPolicy {policy}): it admits nothing", queue=queue_title(place), policy=policy
+        )
         return QueueTrouble(message, fix, condition_proof(found, "Active"))
     active = find_condition(found, "Active")
     if active.get("status") == "False":
-        message = f"{queue_title(place)} is not active: {one_line(active.get('message'))}"
-        fix = "ask the administrators to repair the ClusterQueue"
+        message = say("{queue} is not active: {text}", queue=queue_title(place), text=one_line(active.get("message")))
+        fix = say("ask the administrators to repair the ClusterQueue")
         return QueueTrouble(message, fix, condition_proof(found, "Active"))
     return None
 
@@ -107,22 +120,31 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
 def _refused_claim(admission: Object, place: QueuePosition) -> QueueTrouble | None:
     """The job claims devices (DRA) in a way that Kueue does not count. Source: ``pkg/dra/claims.go``."""
     said = kueue_message(admission, "QuotaReserved")
-    never = f"{queue_title(place)} never admits it"
+    queue = queue_title(place)
     proof = condition_proof(admission, "QuotaReserved")
     if "FirstAvailable device selection is not supported" in said:
-        fix = "name one type in `resources.gpu-type`"
-        return QueueTrouble(f"{never}: Kueue does not support claims with alternatives of GPU types", fix, proof)
-    if (unmapped := _UNMAPPED.search(said)) is not None:
-        fix = (
-            f"ask the administrators to list {unmapped[1]} in `resources.deviceClassMappings` of Kueue's configuration"
+        fix = say("name one type in `resources.gpu-type`")
+        message = say(
+            "{queue} never admits it: Kueue does not support claims with alternatives of GPU types", queue=queue
         )
-        return QueueTrouble(f"{never}: Kueue's configuration does not list DeviceClass {unmapped[1]}", fix, proof)
+        return QueueTrouble(message, fix, proof)
+    if (unmapped := _UNMAPPED.search(said)) is not None:
+        named = {"queue": queue, "device_class": unmapped[1]}
+        fix = say(
+            "ask the administrators to list {device_class} in `resources.deviceClassMappings` of Kueue's configuration",
+            **named,
+        )
+        message = say(
+            "{queue} never admits it: Kueue's configuration does not list DeviceClass {device_class}", **named
+        )
+        return QueueTrouble(message, fix, proof)
     if said.startswith(REFUSED_CLAIM) and RETRIED in said:
-        fix = "if this lasts, apply its document again, or ask the administrators about what the message names"
-        return QueueTrouble(f"{queue_title(place)} could not count its devices, and tries again: {said}", fix, proof)
+        fix = say("if this lasts, apply its document again, or ask the administrators about what the message names")
+        message = say("{queue} could not count its devices, and tries again: {text}", queue=queue, text=said)
+        return QueueTrouble(message, fix, proof)
     if said.startswith(REFUSED_CLAIM):
-        fix = "ask the administrators which devices jobs of this queue can claim"
-        message = f"{queue_title(place)} does not admit it while Kueue cannot count its devices: {said}"
+        fix = say("ask the administrators which devices jobs of this queue can claim")
+        message = say("{queue} does not admit it while Kueue cannot count its devices: {text}", queue=queue, text=said)
         return QueueTrouble(message, fix, proof)
     return None
 
@@ -130,10 +152,15 @@ def _refused_claim(admission: Object, place: QueuePosition) -> QueueTrouble | No
 def _not_covered(place: QueuePosition) -> QueueTrouble | None:
     if not place.uncovered:
         return None
-    what = " and ".join(place.uncovered)
-    message = f"{queue_title(place)} has no quota for {what}, which the job asks for"
-    fix = f"ask the administrators to add {what} to a flavor of ClusterQueue {place.cluster_queue}"
-    return QueueTrouble(message, f"{fix}, or use a pool with another queue")
+    what = list(place.uncovered)
+    message = say("{queue} has no quota for {what:and}, which the job asks for", queue=queue_title(place), what=what)
+    fix = say(
+        "ask the administrators to add {what:and} to a flavor of ClusterQueue {cluster_queue}, or use a pool with "
+        "another queue",
+        what=what,
+        cluster_queue=place.cluster_queue,
+    )
+    return QueueTrouble(message, fix)
 
 
 def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
@@ -145,43 +172,64 @@ def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
     amounts, room = [item.most for item in rooms if item.most is not None], rooms[0]
     is_too_large = max(amounts) < room.largest
     has = format_amount(resource, max(amounts) if is_too_large else sum(amounts, ZERO))
-    lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
+    known = {"resource": resource, "has": has, "field": field(resource)}
+    known["lent"] = say(", with what cohort {cohort} lends", cohort=place.cohort) if place.cohort else ""
     if is_too_large and room.largest < room.asked:
-        wants = format_amount(resource, room.largest)
-        never = f"one of its pod sets asks for {wants} {resource}, and {has} is the most of one flavor{lent}"
-        fix = f"ask for less: {has} is the most for one pod set"
+        never = say(
+            "one of its pod sets asks for {amount} {resource}, and {has} is the most of one flavor{lent}",
+            amount=format_amount(resource, room.largest),
+            **known,
+        )
+        fix = say("ask for less: {has} is the most for one pod set", **known)
     else:
-        never = f"it asks for {format_amount(resource, room.asked)} {resource} in all, and {has} is the most{lent}"
-        number, pods = "`resources.nodes`", "all nodes together"
+        never = say(
+            "it asks for {amount} {resource} in all, and {has} is the most{lent}",
+            amount=format_amount(resource, room.asked),
+            **known,
+        )
         if is_array(workload):
-            number, pods = "`array.parallelism`", "all runs at a time"
+            fix = say(
+                "ask for less in `{field}` or `array.parallelism`: {has} is the most for all runs at a time", **known
+            )
         elif has_several_roles(workload):
-            number = "the `nodes` of its roles"
-        fix = f"ask for less in `{field(resource)}` or {number}: {has} is the most for {pods}"
-    message = f"it never fits into {queue_title(place)}: {never}"
-    return QueueTrouble(message, f"{fix}; or ask the administrators to raise the quota")
+            fix = say(
+                "ask for less in `{field}` or the `nodes` of its roles: {has} is the most for all nodes together",
+                **known,
+            )
+        else:
+            fix = say(
+                "ask for less in `{field}` or `resources.nodes`: {has} is the most for all nodes together", **known
+            )
+    message = say("it never fits into {queue}: {never}", queue=queue_title(place), never=never)
+    return QueueTrouble(message, say("{fix}; or ask the administrators to raise the quota", fix=fix))
 
 
 def _by_its_words(admission: Object, place: QueuePosition) -> QueueTrouble | None:
     """Judge Kueue's message, if its queues may not be read, and for causes that their numbers do not show."""
     said = kueue_message(admission, "QuotaReserved")
     if _UNUSABLE.search(said):
-        return QueueTrouble(f"{queue_title(place)} does not take it: {said}", "ask the administrators of the queue")
+        message = say("{queue} does not take it: {text}", queue=queue_title(place), text=said)
+        return QueueTrouble(message, say("ask the administrators of the queue"))
     if _NO_TOPOLOGY.search(said) and "insufficient" not in said:
-        fix = "remove `resources.topology`, or ask the administrators for flavors with a Topology that has its level"
+        fix = say(
+            "remove `resources.topology`, or ask the administrators for flavors with a Topology that has its level"
+        )
         proof = condition_proof(admission, "QuotaReserved")
-        return QueueTrouble(f"no flavor of {queue_title(place)} has the topology that the job asks for", fix, proof)
+        message = say("no flavor of {queue} has the topology that the job asks for", queue=queue_title(place))
+        return QueueTrouble(message, fix, proof)
     if _NO_FLAVOR.search(said) and "insufficient" not in said:
-        fix = "use another pool or GPU type, or ask the administrators which flavors the queue has"
-        return QueueTrouble(f"no flavor of {queue_title(place)} is for jobs like this: {said}", fix)
+        fix = say("use another pool or GPU type, or ask the administrators which flavors the queue has")
+        message = say("no flavor of {queue} is for jobs like this: {text}", queue=queue_title(place), text=said)
+        return QueueTrouble(message, fix)
     return None
 
 
-def queue_title(place: QueuePosition) -> str:
+def queue_title(place: QueuePosition) -> Sentence:
     """Return ``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
     behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
     behind += [f"cohort {place.cohort}"] if place.cohort else []
-    return f"Kueue's queue {place.queue}" + (f" ({', '.join(behind)})" if behind else "")
+    title = say("Kueue's queue {name}", name=place.queue)
+    return Sentence(f"{title} ({', '.join(behind)})") if behind else title
 
 
 def kueue_message(admission: Object, *kinds: str) -> str:

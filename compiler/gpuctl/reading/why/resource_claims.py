@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuctl.capacity.admission.quota_charges import parse_exceeded
 from gpuctl.capacity.fit.shortage import eligible_nodes
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.jobs.status import one_line
@@ -29,13 +29,19 @@ def unknown_room(pending: PendingPods) -> Finding | None:
     if not (lacks_room or (claims and pending.fitting_nodes)):
         return None
     assert pending.demand is not None
-    why = pending.unreported_room or "; ".join(
-        (f"its pods claim devices (resourceClaims: {', '.join(claims)})", *pending.demand.unknown_reasons)
-    )
+    claimed = say("its pods claim devices (resourceClaims: {claims})", claims=", ".join(claims))
+    why = pending.unreported_room or say("{parts:;}", parts=[claimed, *pending.demand.unknown_reasons])
     said = ", ".join(f"{number} {text}" if number else text for text, number in pending.reason_counts.items())
-    message = f"{pending.prefix}the scheduler found no node ({said or pending.message}); {why}"
-    namespace = pending.evidence.job.identity.namespace
-    fix = f"`kubectl get resourceslices,resourceclaims -n {namespace}` shows the devices and who has them"
+    message = say(
+        "{prefix}the scheduler found no node ({text}); {why}",
+        prefix=pending.prefix,
+        text=said or pending.message,
+        why=why,
+    )
+    fix = say(
+        "`kubectl get resourceslices,resourceclaims -n {namespace}` shows the devices and who has them",
+        namespace=pending.evidence.job.identity.namespace,
+    )
     return pending.finding("unknown", message, {"resourceClaims": claims, "nodes": dict(pending.reason_counts)}, fix)
 
 
@@ -47,9 +53,15 @@ def missing_claim(pending: PendingPods) -> Finding | None:
     ]
     if absent:
         kind, name = absent[0]
-        others = f" (nor {first_few(other for _, other in absent[1:])})" if len(absent) > 1 else ""
-        message = f"{pending.prefix}there is no {kind} {name} in {namespace}{others}, which its devices come from"
-        fix = f"create the {kind} {name} in {namespace}, or name another in `podPatch.resourceClaims`"
+        others = say(" (nor {names:few})", names=[other for _, other in absent[1:]]) if len(absent) > 1 else ""
+        known = {"kind": kind, "name": name, "namespace": namespace}
+        message = say(
+            "{prefix}there is no {kind} {name} in {namespace}{others}, which its devices come from",
+            prefix=pending.prefix,
+            others=others,
+            **known,
+        )
+        fix = say("create the {kind} {name} in {namespace}, or name another in `podPatch.resourceClaims`", **known)
         told = tuple(event_proof(event) for event in _failures(pending)[-1:])
         found = pending.finding("resource-claim-missing", message, {"kind": kind, "name": name}, fix)
         return replace(found, sources=(*found.sources, *told))
@@ -60,17 +72,37 @@ def missing_claim(pending: PendingPods) -> Finding | None:
         return None
     text = one_line(failed[-1].get("message"))
     why = text.partition(": ")[2] or text
-    message = f"{pending.prefix}a ResourceClaim of the pod {pending.name} cannot be created: {why}"
-    fix = "correct what the message names; the controller tries again by itself"
+    message = say(
+        "{prefix}a ResourceClaim of the pod {pod} cannot be created: {text}",
+        prefix=pending.prefix,
+        pod=pending.name,
+        text=why,
+    )
+    fix = say("correct what the message names; the controller tries again by itself")
     found = pending.finding("resource-claim-missing", message, {"kind": "ResourceClaim", "name": None}, fix)
     if short := parse_exceeded(why):
-        limits = ", ".join(
-            f"{format_amount(item.resource, item.total)} of {format_amount(item.resource, item.hard)} {item.resource}"
+        limits = [
+            say(
+                "{total} of {hard} {resource}",
+                total=format_amount(item.resource, item.total),
+                hard=format_amount(item.resource, item.hard),
+                resource=item.resource,
+            )
             for item in short
-        )
+        ]
         quota = short[0].quota
-        message = f"{pending.prefix}quota {quota} has no room for the devices of the pod {pending.name}: {limits}"
-        fix = f"wait until other jobs of {namespace} end, ask for less in `resources.gpu`, or raise quota {quota}"
+        message = say(
+            "{prefix}quota {quota} has no room for the devices of the pod {pod}: {limits}",
+            prefix=pending.prefix,
+            quota=quota,
+            pod=pending.name,
+            limits=limits,
+        )
+        fix = say(
+            "wait until other jobs of {namespace} end, ask for less in `resources.gpu`, or raise quota {quota}",
+            namespace=namespace,
+            quota=quota,
+        )
         found = pending.finding("quota-exceeded", message, {"quota": quota}, fix)
     return replace(found, sources=(*found.sources, event_proof(failed[-1])))
 

@@ -8,7 +8,7 @@ from collections.abc import Container
 from gpuctl.capacity.fit.verdicts import with_unit_names
 from gpuctl.capacity.scheduler.scheduler_model import units
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.pending_pods import PendingPods
@@ -21,18 +21,18 @@ _HAMI = r"NodeUnfitPod|node unregistered"
 
 # Source: ErrReason... in k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins. Before 1.33 the message named the
 # taint. HAMi's words: common.NodeUnfitPod in pkg/device/common, and pkg/scheduler/scheduler.go.
-_WORDS: tuple[tuple[str, str, str, str], ...] = (
+_WORDS: tuple[tuple[str, str, Template, Template], ...] = (
     (
         r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
         "claim-missing",
-        "there is no PersistentVolumeClaim {name}",
-        "create the claim {name}, or name another in `storage.workdirs[].pvc.claim`",
+        Template("there is no PersistentVolumeClaim {name}"),
+        Template("create the claim {name}, or name another in `storage.workdirs[].pvc.claim`"),
     ),
     (
         r"pod has unbound immediate PersistentVolumeClaims|node\(s\) didn't find available persistent volumes to bind",
         "claim-unbound",
-        "the PersistentVolumeClaim {which} has no volume",
-        "`kubectl describe pvc {claims} -n {namespace}` shows what it waits for",
+        Template("the PersistentVolumeClaim {which} has no volume"),
+        Template("`kubectl describe pvc {claims} -n {namespace}` shows what it waits for"),
     ),
     (
         (
@@ -42,49 +42,67 @@ _WORDS: tuple[tuple[str, str, str, str], ...] = (
             r"|node\(s\) did not have enough free storage|node\(s\) had no available disk"
         ),
         "volume-node",
-        "the volume of the PersistentVolumeClaim {which} cannot be used on the nodes that it may use ({text})",
-        "use a volume that more nodes can reach, or a pool whose nodes can reach it",
+        Template(
+            "the volume of the PersistentVolumeClaim {which} cannot be used on the nodes that it may use ({text})"
+        ),
+        Template("use a volume that more nodes can reach, or a pool whose nodes can reach it"),
     ),
-    (r"Too many pods", "too-many-pods", "{nodes} run as many pods as they can", "end other pods, or add nodes"),
+    (
+        r"Too many pods",
+        "too-many-pods",
+        Template("{nodes:node} run as many pods as they can"),
+        Template("end other pods, or add nodes"),
+    ),
     (
         r"node\(s\) had untolerated taint(?:\(s\)| \{(?P<name>.*)\})",
         "taint",
-        "{nodes} have taints that it does not tolerate",
-        "ask the administrators, who may read nodes, which they are, and whether they are meant for jobs like this",
+        Template("{nodes:node} have taints that it does not tolerate"),
+        Template(
+            "ask the administrators, who may read nodes, which they are, and whether they are meant for jobs like this"
+        ),
     ),
-    (r"node\(s\) were unschedulable", "cordoned", "{nodes} are cordoned", "ask the administrators to uncordon them"),
+    (
+        r"node\(s\) were unschedulable",
+        "cordoned",
+        Template("{nodes:node} are cordoned"),
+        Template("ask the administrators to uncordon them"),
+    ),
     (
         (
             r"node\(s\) didn't match pod anti-affinity rules|node\(s\) didn't match pod affinity rules"
             r"|node\(s\) didn't satisfy existing pods anti-affinity rules"
         ),
         "affinity",
-        "its pod affinity, or that of other pods, excludes {nodes} ({text})",
-        "change its pod affinity, or make it a preferred one",
+        Template("its pod affinity, or that of other pods, excludes {nodes:node} ({text})"),
+        Template("change its pod affinity, or make it a preferred one"),
     ),
     (
         r"node\(s\) didn't match pod topology spread constraints(?: \(missing required label\))?",
         "topology-spread",
-        "its topology spread constraint excludes {nodes}",
-        "raise maxSkew, or use `whenUnsatisfiable: ScheduleAnyway`",
+        Template("its topology spread constraint excludes {nodes:node}"),
+        Template("raise maxSkew, or use `whenUnsatisfiable: ScheduleAnyway`"),
     ),
     (
         r"node\(s\) didn't have free ports for the requested pod ports",
         "host-port",
-        "on {nodes} the host ports that it uses are taken",
-        "use other host ports, or none",
+        Template("on {nodes:node} the host ports that it uses are taken"),
+        Template("use other host ports, or none"),
     ),
     (
         _HAMI,
         "gpu-shortage",
-        "HAMi has no card with room for it on {nodes} ({text})",
-        "ask for a smaller `gpu-share`, or wait for other jobs; the pod's events FilteringFailed name what is short",
+        Template("HAMi has no card with room for it on {nodes:node} ({text})"),
+        Template(
+            "ask for a smaller `gpu-share`, or wait for other jobs; the pod's events FilteringFailed name what is short"
+        ),
     ),
     (
         r"node\(s\) didn't match Pod's node affinity/selector",
         "node-selector",
-        "no node has the labels that it selects ({selector})",
-        "use another `resources.pool` or `resources.gpu-type`; the administrators may read which labels nodes have",
+        Template("no node has the labels that it selects ({selector})"),
+        Template(
+            "use another `resources.pool` or `resources.gpu-type`; the administrators may read which labels nodes have"
+        ),
     ),
 )
 _SHORTAGES = {"cpu": "cpu-shortage", "memory": "memory-shortage"}
@@ -114,7 +132,7 @@ def cause_in_message(pending: PendingPods) -> Finding | None:
     """
     gpus = pending.evidence.settings.scarce_gpu_resources
     lacking = [text.removeprefix("Insufficient ") for text in pending.reason_counts if text.startswith("Insufficient ")]
-    for pattern, cause, message, fix in _WORDS:
+    for pattern, cause, template, remedy in _WORDS:
         if lacking and cause not in BEYOND_NODES:
             break
         for text, number in pending.reason_counts.items():
@@ -126,30 +144,39 @@ def cause_in_message(pending: PendingPods) -> Finding | None:
             values = {
                 "name": match.groupdict().get("name") or "",
                 "text": text,
-                "nodes": count_text(number, "node"),
+                "nodes": number,
                 "selector": ", ".join(f"{key}={value}" for key, value in selector.items())
                 or pending.affinity
-                or "by affinity",
+                or say("by affinity"),
                 "claims": " ".join(claims),
-                "which": " or ".join(claims) or "of one of its volumes",
+                "which": say("{claims:or}", claims=claims) if claims else say("of one of its volumes"),
                 "namespace": pending.evidence.job.identity.namespace,
             }
             numbers = {"waitingPods": pending.number, "nodes": dict(pending.reason_counts)}
-            said = f"{pending.prefix}{message.format(**values)}"
-            return Finding(cause, said, numbers, fix.format(**values), pending.sources, pending.name, pending.number)
+            said = Sentence(f"{pending.prefix}{say(template, **values)}")
+            return Finding(cause, said, numbers, say(remedy, **values), pending.sources, pending.name, pending.number)
     if not lacking:
         return None
     resource = min(lacking, key=lambda name: (name not in gpus, name != "cpu", name != "memory", name))
     need = units(pod_requests(pending.pod["spec"])).get(resource, 0)
     count = pending.reason_counts[f"Insufficient {resource}"]
-    have = f"{count_text(count, 'node')} {'has' if count == 1 else 'have'} too little of it"
-    message = f"{pending.prefix}needs {pending.amount(resource, need)} on one node of {pending.where}; {have}"
+    message = say(
+        "{prefix}needs {amount} on one node of {where}; {nodes:node} {nodes:has/have} too little of it",
+        prefix=pending.prefix,
+        amount=pending.amount(resource, need),
+        where=pending.where,
+        nodes=count,
+    )
     numbers = {
         "waitingPods": pending.number,
         "resource": resource,
         "needPerPod": with_unit_names({resource: need}),
         "nodes": dict(pending.reason_counts),
     }
-    whole = f"{command('why', pending.evidence)}, run by a user who may read nodes, shows who holds it"
-    fix = f"ask for less of {resource}, or wait for other jobs to end; {whole}"
+    fix = say(
+        "ask for less of {resource}, or wait for other jobs to end; {command}, run by a user who may read nodes, shows "
+        "who holds it",
+        resource=resource,
+        command=command("why", pending.evidence),
+    )
     return Finding(shortage_of(resource, gpus), message, numbers, fix, pending.sources, pending.name, pending.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.pod_templates import pod_templates
@@ -46,16 +46,24 @@ def _missing(evidence: Evidence) -> Finding | None:
         return None
     identity = evidence.job.identity
     name = workload["spec"].get("serviceName") or service_name(identity.name)
-    message = f"its {_pods(evidence)}, but there is no Service {name} in {identity.namespace} to reach them by"
-    fix = "apply its document again, which creates the Service"
+    message = say(
+        "{pods}, but there is no Service {name} in {namespace} to reach them by",
+        pods=_pods(evidence),
+        name=name,
+        namespace=identity.namespace,
+    )
+    fix = say("apply its document again, which creates the Service")
     told = (Proof("spec", object_title(workload), "its containers have ports, and no Service has the job's labels"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
 def _unnamed(evidence: Evidence, workload: Object, name: str) -> Finding:
-    namespace = evidence.job.identity.namespace
-    message = f"there is no Service {name} in {namespace}, by which its pods find each other (MASTER_ADDR)"
-    fix = "apply its document again, which creates the Service"
+    message = say(
+        "there is no Service {name} in {namespace}, by which its pods find each other (MASTER_ADDR)",
+        name=name,
+        namespace=evidence.job.identity.namespace,
+    )
+    fix = say("apply its document again, which creates the Service")
     told = (Proof("spec", object_title(workload), f"subdomain: {name}"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
@@ -68,33 +76,43 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
     wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
     matched = [pod for pod in ready if selector and selector.items() <= labels_of(pod).items()]
     shown = f"`kubectl get service {name} -n {evidence.job.identity.namespace} -o yaml`"
-    again = f"apply its document again, or correct the Service: {shown}"
+    again = say("apply its document again, or correct the Service: {command}", command=shown)
     numbers = {"service": name, "selector": dict(selector), "readyPods": len(ready)}
     if not matched:
-        what = f"selects none of them ({wanted})" if selector else "has no selector"
+        known = {"pods": _pods(evidence), "name": name, "selector": wanted}
+        message = say("{pods}, but the Service {name} has no selector", **known)
+        if selector:
+            message = say("{pods}, but the Service {name} selects none of them ({selector})", **known)
         told = (Proof("spec", object_title(service), f"selector: {wanted or 'none'}"),)
-        return Finding("service-empty", f"its {_pods(evidence)}, but the Service {name} {what}", numbers, again, told)
+        return Finding("service-empty", message, numbers, again, told)
     ports = {port.get("name") for pod in matched for port in _ports(pod)}
     for port in spec.get("ports") or []:
         target = port.get("targetPort")
         if isinstance(target, str) and target not in ports:
-            message = (
-                f"its {_pods(evidence)}, but port {port['port']} of the Service {name} leads to a port `{target}` that "
-                f"none of their containers has"
+            message = say(
+                "{pods}, but port {port} of the Service {name} leads to a port `{target}` that none of their "
+                "containers has",
+                pods=_pods(evidence),
+                port=port["port"],
+                name=name,
+                target=target,
             )
             spoken = Proof("spec", object_title(service), f"targetPort: {target}")
             return Finding("service-empty", message, {**numbers, "targetPort": target}, again, (spoken,))
     if _has_endpoints(evidence, name) or min(_ready_for(evidence, pod) for pod in matched) < YOUNG:
         return None
-    message = f"its {_pods(evidence)}, but the Service {name} has no endpoints, although it selects them"
-    fix = f"check that the controller manager runs; {_slices_of(evidence, name)} lists the endpoints"
+    message = say(
+        "{pods}, but the Service {name} has no endpoints, although it selects them", pods=_pods(evidence), name=name
+    )
+    fix = say(
+        "check that the controller manager runs; {command} lists the endpoints", command=_slices_of(evidence, name)
+    )
     told = (Proof("status", object_title(service), "no EndpointSlice of it has a ready endpoint"),)
     return Finding("service-empty", message, numbers, fix, told)
 
 
-def _pods(evidence: Evidence) -> str:
-    ready = sum(map(is_ready, evidence.pods))
-    return f"{count_text(ready, 'pod')} {'is' if ready == 1 else 'are'} ready"
+def _pods(evidence: Evidence) -> Sentence:
+    return say("its {pods:pod} {pods:is/are} ready", pods=sum(map(is_ready, evidence.pods)))
 
 
 def _slices_of(evidence: Evidence, name: str) -> str:
@@ -134,11 +152,17 @@ def failing_autoscaler(evidence: Evidence) -> Finding | None:
             if item.get("type") != kind or item.get("status") != "False" or (age or 0.0) < YOUNG:
                 continue
             reason = item.get("reason") or ""
-            message = (
-                f"its autoscaler {name} does not scale it, {count_text(evidence.wanted, 'pod')} stay"
-                f"{'s' if evidence.wanted == 1 else ''}: {reason}: {one_line(item.get('message'))}"
+            message = say(
+                "its autoscaler {name} does not scale it, {pods:pod} {pods:stays/stay}: {text}",
+                name=name,
+                pods=evidence.wanted,
+                text=f"{reason}: {one_line(item.get('message'))}",
             )
-            fix = f"check that its metric exists: `kubectl describe hpa {name} -n {namespace}` shows what it asks for"
+            fix = say(
+                "check that its metric exists: `kubectl describe hpa {name} -n {namespace}` shows what it asks for",
+                name=name,
+                namespace=namespace,
+            )
             numbers = {"autoscaler": name, "reason": reason, "pods": evidence.wanted}
             return Finding("autoscaler-failing", message, numbers, fix, known_proofs(condition_proof(scaler, kind)))
     return None
@@ -153,10 +177,12 @@ def paused_rollout(evidence: Evidence) -> Finding | None:
     updated = int(status.get("updatedReplicas") or 0)
     if updated >= evidence.wanted:
         return None
-    message = (
-        f"its rollout is paused (spec.paused), and its pods have been changed: {updated} of {evidence.wanted} are new"
+    message = say(
+        "its rollout is paused (spec.paused), and its pods have been changed: {updated} of {total} are new",
+        updated=updated,
+        total=evidence.wanted,
     )
-    fix = f"`kubectl rollout resume deployment/{name} -n {evidence.job.identity.namespace}`"
+    fix = Sentence(f"`kubectl rollout resume deployment/{name} -n {evidence.job.identity.namespace}`")
     told = known_proofs(Proof("spec", object_title(workload), "paused: true"), condition_proof(workload, "Progressing"))
     return Finding("rollout-paused", message, {"pods": evidence.wanted, "updatedPods": updated}, fix, told)
 

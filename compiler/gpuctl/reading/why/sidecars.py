@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
-from gpuctl.language.display_text import count_text, first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.reading.why.evidence import Evidence
@@ -28,17 +28,33 @@ def running_sidecar(evidence: Evidence) -> Finding | None:
     gpus = int(
         sum(amount for item, _, _ in found for key, amount in pod_requests(item["spec"]).items() if key in resources)
     )
-    held = f", and holds {count_text(gpus, 'GPU')}" if gpus else ""
     since = evidence.since(ended["state"]["terminated"].get("finishedAt"))
-    many = f"{count_text(len(found), 'pod')} of {evidence.wanted}: " if evidence.wanted > 1 else ""
-    message = (
-        f"{many}{ended['name']} of pod {name} has ended (exit code {code}, {since} ago); container {first_few(others)} "
-        f"still {'runs' if len(others) == 1 else 'run'}, so the pod keeps running{held}"
+    many = say("{pods:pod} of {total}: ", pods=len(found), total=evidence.wanted) if evidence.wanted > 1 else ""
+    message = say(
+        "{many}{container} of pod {pod} has ended (exit code {code}, {duration} ago); container {others:few} still "
+        "{number:runs/run}, so the pod keeps running{held}",
+        many=many,
+        container=ended["name"],
+        pod=name,
+        code=code,
+        duration=since,
+        others=others,
+        number=len(others),
+        held=say(", and holds {gpus:GPU}", gpus=gpus) if gpus else "",
     )
     own = {item["name"] for template, _ in pod_templates(workload) for item in template["spec"].get("containers") or []}
-    native = "a native sidecar (an init container with `restartPolicy: Always`), which ends with the program"
-    ways = "write it in `podPatch.initContainers` as" if set(others) <= own else "let its injector create it as"
-    fix = f"{ways} {native}; {command('delete job', evidence)} ends it now"
+    end = command("delete job", evidence)
+    fix = say(
+        "let its injector create it as a native sidecar (an init container with `restartPolicy: Always`), which ends "
+        "with the program; {command} ends it now",
+        command=end,
+    )
+    if set(others) <= own:
+        fix = say(
+            "write it in `podPatch.initContainers` as a native sidecar (an init container with `restartPolicy: "
+            "Always`), which ends with the program; {command} ends it now",
+            command=end,
+        )
     told = (
         Proof("status", f"pod/{name}", f"container {ended['name']} ended: exit code {code}"),
         *(Proof("status", f"pod/{name}", f"container {other} runs") for other in others),

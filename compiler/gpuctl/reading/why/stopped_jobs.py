@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.hints import JobHint
 from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
@@ -13,7 +14,7 @@ from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
 from gpuctl.objects.workload_state import condition, end_state
 from gpuctl.reading.jobs.event_rows import event_time
 from gpuctl.reading.jobs.schedule_status import run_times
-from gpuctl.reading.jobs.status import is_ready, job_status, one_line, pod_status
+from gpuctl.reading.jobs.status import is_ready, job_status, nodes_at_work, one_line, pod_status
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
@@ -22,26 +23,26 @@ from gpuctl.reading.why.finding import Finding, Proof
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
 
 
-def command(verb: str, evidence: Evidence, *flags: str) -> str:
+def command(verb: str, evidence: Evidence, *flags: str) -> Sentence:
     """Return a command about the job in backquotes."""
     identity = evidence.job.identity
-    return "`" + " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags)) + "`"
+    return Sentence("`" + " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags)) + "`")
 
 
-def how_to_run_again(evidence: Evidence) -> str:
+def how_to_run_again(evidence: Evidence) -> Sentence:
     """Return what makes the job's pods run again."""
     workload = evidence.job.workload
     if workload is None:
-        return "no controller creates its pods: apply its document"
+        return say("no controller creates its pods: apply its document")
     if end_state(workload) == "failed":
         return _rerun(evidence)
     progress = array_progress(workload)
     if progress is not None and progress.failed:
-        return f"{_rerun(evidence)} when the array has ended"
-    return "its controller replaces the pod"
+        return say("{command} when the array has ended", command=_rerun(evidence))
+    return say("its controller replaces the pod")
 
 
-def _rerun(evidence: Evidence) -> str:
+def _rerun(evidence: Evidence) -> Sentence:
     """Return the command that runs the job again; of an array only the indexes that have not succeeded."""
     workload = evidence.job.workload
     if workload is not None and is_run(workload):
@@ -55,14 +56,17 @@ def succeeded(evidence: Evidence) -> Finding | None:
     if workload is None:
         pods = evidence.pods
         through = bool(pods) and all((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
-        return Finding("succeeded", "nothing is wrong: its pods have finished") if through else None
+        return Finding("succeeded", say("nothing is wrong: its pods have finished")) if through else None
     if end_state(workload) != "finished":
         return None
     status = workload.get("status") or {}
     numbers = {"succeededPods": status.get("succeeded"), "failedPods": status.get("failed") or 0}
     said = condition_proof(workload, "Complete") or condition_proof(workload, "Completed")
-    ago = f" {evidence.since(status['completionTime'])} ago" if status.get("completionTime") else ""
-    return Finding("succeeded", f"nothing is wrong: it has finished{ago}", numbers, sources=known_proofs(said))
+    message = say("nothing is wrong: it has finished")
+    if status.get("completionTime"):
+        since = evidence.since(status["completionTime"])
+        message = say("nothing is wrong: it has finished {duration} ago", duration=since)
+    return Finding("succeeded", message, numbers, sources=known_proofs(said))
 
 
 def terminating(evidence: Evidence) -> Finding | None:
@@ -78,31 +82,40 @@ def terminating(evidence: Evidence) -> Finding | None:
     about = f"{gone['kind'].lower()}/{gone['metadata']['name']}"
     told = (Proof("status", about, f"deletionTimestamp {gone['metadata']['deletionTimestamp']}"),)
     if held:
-        named = " and ".join(held)
-        namespace = evidence.job.identity.namespace
-        shown = f"`kubectl get {about} -n {namespace} -o yaml` shows all"
-        fix = f"the controller that set the finalizer has to remove it; {shown}"
-        return Finding("terminating", f"it is being deleted, and the finalizer {named} holds it", numbers, fix, told)
+        fix = say(
+            "the controller that set the finalizer has to remove it; `kubectl get {about} -n {namespace} -o yaml` "
+            "shows all",
+            about=about,
+            namespace=evidence.job.identity.namespace,
+        )
+        message = say("it is being deleted, and the finalizer {names:and} holds it", names=held)
+        return Finding("terminating", message, numbers, fix, told)
     for pod in leaving:
         stuck = [name for name in pod["metadata"].get("finalizers") or [] if name not in _OWN_FINALIZERS]
         if stuck:
             name = pod["metadata"]["name"]
-            message = f"it is being deleted; the finalizer {' and '.join(stuck)} holds its pod {name}"
-            fix = "the controller that set the finalizer has to remove it"
+            message = say("it is being deleted; the finalizer {names:and} holds its pod {pod}", names=stuck, pod=name)
+            fix = say("the controller that set the finalizer has to remove it")
             return Finding("terminating", message, {**numbers, "finalizers": stuck}, fix, told, name)
     if leaving:
         last = str(leaving[0]["metadata"]["name"])
         node = (leaving[0].get("spec") or {}).get("nodeName")
         late = evidence.seconds_since(leaving[0]["metadata"]["deletionTimestamp"]) or 0
-        where = f" on {node}" if node else ""
-        waits = f", {rough_duration(late)} past its grace period" if late > 0 else ""
-        message = f"it is being deleted; {count_text(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
-        forced = (
-            f"{command('delete job', evidence, '--force')} deletes it without waiting (its processes may still run and "
-            "hold GPUs)"
+        where = say(" on {node}", node=node) if node else ""
+        waits = say(", {duration} past its grace period", duration=rough_duration(late)) if late > 0 else ""
+        message = say(
+            "it is being deleted; {pods:pod} still to stop ({pod}{where}{waits})",
+            pods=len(leaving),
+            pod=last,
+            where=where,
+            waits=waits,
+        )
+        forced = say(
+            "{command} deletes it without waiting (its processes may still run and hold GPUs)",
+            command=command("delete job", evidence, "--force"),
         )
         return Finding("terminating", message, numbers, forced if late > 0 else None, told, last)
-    return Finding("terminating", f"it is being deleted, since {since}", numbers, None, told)
+    return Finding("terminating", say("it is being deleted, since {duration}", duration=since), numbers, None, told)
 
 
 def paused(evidence: Evidence) -> Finding | None:
@@ -114,7 +127,7 @@ def paused(evidence: Evidence) -> Finding | None:
     replicas = annotations_of(workload).get(evidence.keys.paused, "")
     numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
     reason = one_line(annotations_of(workload).get(evidence.keys.pause_reason))
-    message = f"it was paused: {reason}" if reason else "it was stopped by gpuctl pause"
+    message = say("it was paused: {text}", text=reason) if reason else say("it was stopped by gpuctl pause")
     return Finding("paused", message, numbers, command("resume", evidence), (told,))
 
 
@@ -124,17 +137,20 @@ def scheduled(evidence: Evidence) -> Finding | None:
     if workload is None or not is_scheduled(workload) or workload["spec"].get("suspend"):
         return None
     times = run_times(workload, evidence.now)
-    parts = ["nothing is wrong"]
-    parts += [f"its last run was due {evidence.since(times.last)} ago"] if times.last is not None else []
-    parts += [f"the next run is at {times.next}"] if times.next is not None else []
+    parts = []
+    if times.last is not None:
+        parts.append(say("its last run was due {duration} ago", duration=evidence.since(times.last)))
+    if times.next is not None:
+        parts.append(say("the next run is at {time}", time=times.next))
     skipped = evidence.events_with("JobAlreadyActive", "MissSchedule")
     if skipped:
         why = one_line(skipped[-1].get("message"))
-        parts.append(f"a run was skipped {evidence.since(event_time(skipped[-1]))} ago ({why})")
+        ago = evidence.since(event_time(skipped[-1]))
+        parts.append(say("a run was skipped {duration} ago ({text})", duration=ago, text=why))
     about = f"cronjob/{workload['metadata']['name']}"
     stated = Proof("spec", about, f"schedule: {workload['spec']['schedule']}")
     told = known_proofs(*(event_proof(event) for event in skipped[-1:]), stated)
-    message = f"{parts[0]}: {'; '.join(parts[1:])}" if parts[1:] else parts[0]
+    message = say("nothing is wrong: {parts:;}", parts=parts) if parts else say("nothing is wrong")
     return Finding("scheduled", message, sources=told)
 
 
@@ -148,19 +164,26 @@ def suspended(evidence: Evidence) -> Finding | None:
     if word == "Suspended":
         said = condition_proof(workload, "Suspended")
         told = known_proofs(Proof("spec", about, "suspend: true"), said)
-        message = "spec.suspend is set, and not by gpuctl pause"
+        message = say("spec.suspend is set, and not by gpuctl pause")
         if is_held(workload):
-            message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl created it again after its end"
+            message = say(
+                "it is kept out of Kueue's queue {queue}: gpuctl created it again after its end",
+                queue=queue_of(workload),
+            )
         return Finding("suspended", message, fix=command("resume", evidence), sources=told)
     if word == "ScaledToZero" and evidence.keys.scales_to_zero in annotations_of(workload):
-        message = "its autoscaler has scaled it to 0, as `minReplicas: 0` in its document allows"
-        fix = "it starts when its metric asks for pods"
+        message = say("its autoscaler has scaled it to 0, as `minReplicas: 0` in its document allows")
+        fix = say("it starts when its metric asks for pods")
         return Finding("suspended", message, {"replicas": 0}, fix, (Proof("spec", about, "replicas: 0"),))
     if word == "ScaledToZero":
-        message = "spec.replicas is 0, and not by gpuctl pause"
+        message = say("spec.replicas is 0, and not by gpuctl pause")
         if evidence.scaler is not None:
-            message += "; its autoscaler does nothing at 0"
-        fix = f"`kubectl scale {about} -n {evidence.job.identity.namespace} --replicas=1`, or apply its document again"
+            message = say("spec.replicas is 0, and not by gpuctl pause; its autoscaler does nothing at 0")
+        fix = say(
+            "`kubectl scale {about} -n {namespace} --replicas=1`, or apply its document again",
+            about=about,
+            namespace=evidence.job.identity.namespace,
+        )
         return Finding("suspended", message, {"replicas": 0}, fix, (Proof("spec", about, "replicas: 0"),))
     return None
 
@@ -172,23 +195,26 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
     if workload is not None and failed and failed.get("reason") == "DeadlineExceeded":
         seconds = (workload.get("spec") or {}).get("activeDeadlineSeconds")
         limit = f" ({rough_duration(seconds)})" if seconds else ""
-        message = f"it ran for longer than its deadline{limit}, and was stopped"
+        message = say("it ran for longer than its deadline{limit}, and was stopped", limit=limit)
         told = known_proofs(condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"))
-        fix = "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
-        fix += f"to run it again unchanged: {_rerun(evidence)}"
+        fix = say(
+            "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
+            "to run it again unchanged: {command}",
+            command=_rerun(evidence),
+        )
         return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
     for pod in reversed(evidence.pods):
         if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):
             seconds, name = pod["spec"].get("activeDeadlineSeconds"), pod["metadata"]["name"]
-            limit = f" of {rough_duration(seconds)}" if seconds else ""
-            message = f"pod {name} ran for longer than its max_runtime{limit}, and was stopped"
-            told = (Proof("status", f"pod/{name}", f"DeadlineExceeded: {one_line(pod['status'].get('message'))}"),)
-            fix = "raise `job.max_runtime` and apply again"
-            fix += (
-                f", or run it again unchanged: {how_to_run_again(evidence)}"
-                if workload and end_state(workload) == "failed"
-                else ""
+            limit = say(" of {duration}", duration=rough_duration(seconds)) if seconds else ""
+            message = say(
+                "pod {pod} ran for longer than its max_runtime{limit}, and was stopped", pod=name, limit=limit
             )
+            told = (Proof("status", f"pod/{name}", f"DeadlineExceeded: {one_line(pod['status'].get('message'))}"),)
+            fix = say("raise `job.max_runtime` and apply again")
+            if workload and end_state(workload) == "failed":
+                again = how_to_run_again(evidence)
+                fix = say("raise `job.max_runtime` and apply again, or run it again unchanged: {again}", again=again)
             return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told, name)
     return None
 
@@ -207,17 +233,23 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
         return None
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
     limit, count = spec.get("backoffLimitPerIndex", spec.get("backoffLimit")), status.get("failed")
-    said = one_line(failed.get("message")) or failed.get("reason") or "it failed"
+    said = one_line(failed.get("message")) or failed.get("reason") or say("it failed")
     numbers = {"failedPods": count, "backoffLimit": limit}
     told = known_proofs(
         condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"),
         *(event_proof(event) for event in evidence.events_with("BackOff", "Failed", "Evicted", "Killing")[-2:]),
     )
-    left = f"; {count_text(count, 'pod')} failed, and its job.retries is {limit}" if count and limit is not None else ""
+    left = ""
+    if count and limit is not None:
+        left = say("; {pods:pod} failed, and its job.retries is {limit}", pods=count, limit=limit)
     if is_array(workload):
-        left = f"; indexes {status.get('failedIndexes')} failed, and its array.retries is {limit}"
+        left = say(
+            "; indexes {indexes} failed, and its array.retries is {limit}",
+            indexes=status.get("failedIndexes"),
+            limit=limit,
+        )
         numbers = {**numbers, "failedIndexes": status.get("failedIndexes")}
-    return Finding("backoff-limit", f"{said}{left}", numbers, _rerun(evidence), told)
+    return Finding("backoff-limit", Sentence(f"{said}{left}"), numbers, _rerun(evidence), told)
 
 
 def running(evidence: Evidence) -> Finding | None:
@@ -235,27 +267,33 @@ def running(evidence: Evidence) -> Finding | None:
     # Ended pods may stay beside the pods that replaced them.
     at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
     told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
-    message = f"nothing is wrong: {count_text(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
+    message = say("nothing is wrong: {pods:pod} {pods:runs/run}", pods=evidence.wanted)
     fix = None
     if workload is not None and (size := running_size(evidence)):
-        message, fix = f"nothing is wrong: it runs {size}", _growth(workload, evidence)
+        message, fix = say("nothing is wrong: it runs {size}", size=size), _growth(workload, evidence)
     if workload is not None and (workload.get("spec") or {}).get("paused"):
-        message += "; its rollout is paused (spec.paused), so changes of its pods wait until it is resumed"
+        message = say(
+            "{message}; its rollout is paused (spec.paused), so changes of its pods wait until it is resumed",
+            message=message,
+        )
     return Finding("running", message, numbers, fix, told)
 
 
-def running_size(evidence: Evidence) -> str:
+def running_size(evidence: Evidence) -> Sentence:
     """Return with how many nodes an elastic training runs, such as ``with 3 of 2-4 nodes``; "" if with all, and for
     other jobs.
     """
-    workload = evidence.job.workload
-    if workload is None or node_bounds(workload) is None or end_state(workload):
-        return ""
-    status = job_status(workload, evidence.job.pods, evidence.keys)
-    return status.reason if status.word == "Running" else ""
+    workload, pods = evidence.job.workload, evidence.job.pods
+    bounds = None if workload is None else node_bounds(workload)
+    if workload is None or bounds is None or end_state(workload):
+        return Sentence("")
+    status = job_status(workload, pods, evidence.keys)
+    if status.word != "Running" or not status.reason:
+        return Sentence("")
+    return say("with {up} of {bounds} nodes", up=nodes_at_work(pods), bounds=bounds)
 
 
-def _growth(workload: Object, evidence: Evidence) -> str:
+def _growth(workload: Object, evidence: Evidence) -> Sentence:
     """Return how a training that runs with fewer nodes than the document allows gets more; "" if its controller adds
     the missing ones.
     """
@@ -263,13 +301,16 @@ def _growth(workload: Object, evidence: Evidence) -> str:
     hints = {action: JobHint(action, identity.name, identity.namespace) for action in ("pause", "resume", "scale")}
     assert bounds is not None
     if node_count(workload) >= bounds.most:
-        return ""
+        return Sentence("")
     if queue_of(workload):
-        return (
-            f"Kueue adds no nodes while it runs: {hints['pause']} and then {hints['resume']} have it admitted with as "
-            "many as there is quota for"
+        return say(
+            "Kueue adds no nodes while it runs: {pause} and then {resume} have it admitted with as many as there is "
+            "quota for",
+            pause=hints["pause"],
+            resume=hints["resume"],
         )
-    return f"{hints['scale']._replace(options=(('nodes', str(bounds.most)),))} adds nodes"
+    scale = hints["scale"]._replace(options=(("nodes", str(bounds.most)),))
+    return say("{command} adds nodes", command=scale)
 
 
 def _how(pod: dict[str, object], evidence: Evidence) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.workload_state import find_condition, has_ended
@@ -30,26 +30,28 @@ def starting(evidence: Evidence) -> Finding | None:
         age = None if workload is None else evidence.seconds_since(workload["metadata"].get("creationTimestamp"))
         if age is None or age > YOUNG or _is_managed_elsewhere(evidence):
             return None
-        message = f"it was created {rough_duration(age)} ago; its controller has not created its pods yet"
-        return Finding(
-            "starting", message, {"pods": 0, "seconds": int(age)}, "wait a moment", known_proofs(*_told(evidence))
+        message = say(
+            "it was created {duration} ago; its controller has not created its pods yet", duration=rough_duration(age)
         )
+        proofs = known_proofs(*_told(evidence))
+        return Finding("starting", message, {"pods": 0, "seconds": int(age)}, say("wait a moment"), proofs)
     found = [(pod, how) for pod in pods for how in [_progress(evidence, pod)] if how]
     if not found:
         return None
     pod, how = found[0]
     up = sum(pod_status(item).phase == "running" for item in pods)
     numbers = {"pods": evidence.wanted, "runningPods": up, "startingPods": len(found)}
-    many = f"{count_text(len(found), 'pod')} of {evidence.wanted} starting: " if evidence.wanted > 1 else ""
+    many = say("{pods:pod} of {total} starting: ", pods=len(found), total=evidence.wanted)
     name = pod["metadata"]["name"]
     told = (
         Proof("status", f"pod/{name}", pod_status(pod).word),
         *(event_proof(event) for event in _events(evidence, pod)[-1:]),
     )
-    return Finding("starting", f"{many}pod {name} {how}", numbers, "wait a moment", told, name, len(found))
+    message = say("{many}pod {pod} {progress}", many=many if evidence.wanted > 1 else "", pod=name, progress=how)
+    return Finding("starting", message, numbers, say("wait a moment"), told, name, len(found))
 
 
-def _progress(evidence: Evidence, pod: Object) -> str | None:
+def _progress(evidence: Evidence, pod: Object) -> Sentence | None:
     """Return what a pod is doing; None if that takes too long."""
     status, name = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName")
     age = evidence.seconds_since(pod["metadata"].get("creationTimestamp")) or 0
@@ -58,23 +60,33 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
     if is_unscheduled(pod):
         if not _is_silent(pod) or age > YOUNG or scheduler_of(pod) != SCHEDULER:
             return None
-        return f"was created {rough_duration(age)} ago; the scheduler has not tried it yet"
+        return say("was created {duration} ago; the scheduler has not tried it yet", duration=rough_duration(age))
     if status.get("phase") == "Pending":
         pull = open_pull(evidence, pod)
         if pull is not None:
             images = one_line(pull.get("message")).split('"')
-            image = images[1] if len(images) > 1 else "its image"
-            return f"has been pulling {image} on {name} for {evidence.since(event_time(pull))}"
+            image = images[1] if len(images) > 1 else say("its image")
+            since = evidence.since(event_time(pull))
+            return say("has been pulling {image} on {node} for {duration}", image=image, node=name, duration=since)
         if age > LOADING or _warned(evidence, pod):
             return None
-        return f"has been in setup on {name} for {evidence.since(status.get('startTime'))} ({pod_status(pod).word})"
+        return say(
+            "has been in setup on {node} for {duration} ({status})",
+            node=name,
+            duration=evidence.since(status.get("startTime")),
+            status=pod_status(pod).word,
+        )
     containers = status.get("containerStatuses") or []
     if status.get("phase") == "Running" and any(not item.get("ready") for item in containers):
         begun = [(item.get("state") or {}).get("running", {}).get("startedAt") for item in containers]
         first = min((time for time in begun if time), default=None)
         seconds = evidence.seconds_since(first)
         if seconds is not None and seconds < _startup(pod) and not _warned(evidence, pod):
-            return f"has been running on {name} for {rough_duration(seconds)} and is not ready yet"
+            return say(
+                "has been running on {node} for {duration} and is not ready yet",
+                node=name,
+                duration=rough_duration(seconds),
+            )
     return None
 
 
@@ -101,34 +113,56 @@ def unknown(evidence: Evidence) -> Finding:
     workload, pods = evidence.job.workload, evidence.pods
     told = tuple(_told(evidence))
     numbers = {"pods": evidence.wanted, "presentPods": len(pods)}
-    fix = f"{command('describe job', evidence)} shows everything that can be seen"
+    fix = say("{command} shows everything that can be seen", command=command("describe job", evidence))
     silent = next((pod for pod in pods if is_unscheduled(pod) and _is_silent(pod)), None)
     if silent is not None and scheduler_of(silent) != SCHEDULER:
         name = scheduler_of(silent)
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
         pod = silent["metadata"]["name"]
-        message = f"pod {pod} waits for the scheduler {name}, which has reported nothing for {age}"
-        fix = f"check that {name} is installed and runs; without `schedulerName` the default scheduler places the pod"
+        message = say(
+            "pod {pod} waits for the scheduler {name}, which has reported nothing for {duration}",
+            pod=pod,
+            name=name,
+            duration=age,
+        )
+        fix = say(
+            "check that {name} is installed and runs; without `schedulerName` the default scheduler places the pod",
+            name=name,
+        )
         spec = Proof("spec", object_title(silent), f"schedulerName: {name}")
         return Finding("unknown", message, {**numbers, "schedulerName": name}, fix, (spec, *told))
     if silent is not None:
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
         pod = silent["metadata"]["name"]
-        message = f"the scheduler has reported nothing about the pod {pod} for {age}; check that it runs"
+        message = say(
+            "the scheduler has reported nothing about the pod {pod} for {duration}; check that it runs",
+            pod=pod,
+            duration=age,
+        )
         return Finding("unknown", message, numbers, fix, told)
     if not pods and workload is not None and _is_managed_elsewhere(evidence):
         who = workload["spec"]["managedBy"]
-        message = f"the controller {who} has to create its pods (spec.managedBy), and it has created none"
+        message = say(
+            "the controller {name} has to create its pods (spec.managedBy), and it has created none", name=who
+        )
         spec = Proof("spec", object_title(workload), f"managedBy: {who}")
-        return Finding("unknown", message, {**numbers, "managedBy": who}, f"does {who} run?", (spec, *told))
+        return Finding(
+            "unknown", message, {**numbers, "managedBy": who}, say("does {name} run?", name=who), (spec, *told)
+        )
     if not pods:
-        message = f"its pods have not been created ({evidence.wanted} are wanted), and nothing reports why"
-        if evidence.events is None:
-            message += "; events may not be read"
+        message = say(
+            "its pods have not been created ({pods} are wanted), and nothing reports why{unread}",
+            pods=evidence.wanted,
+            unread=say("; events may not be read") if evidence.events is None else "",
+        )
         return Finding("unknown", message, numbers, fix, told)
     status = job_status(workload, evidence.job.pods, evidence.keys) if workload is not None else pod_status(pods[-1])
-    reason = f": {status.reason}" if status.reason else ""
-    return Finding("unknown", f"its status is {status.word}{reason}; no known cause explains it", numbers, fix, told)
+    message = say(
+        "its status is {status}{reason}; no known cause explains it",
+        status=status.word,
+        reason=say(": {text}", text=status.reason) if status.reason else "",
+    )
+    return Finding("unknown", message, numbers, fix, told)
 
 
 def _is_silent(pod: Object) -> bool:
