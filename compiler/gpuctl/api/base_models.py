@@ -24,7 +24,9 @@ class ApiModel(BaseModel):
     ``model_validate`` takes JSON, or an object whose attributes have the names of the fields.
     """
 
-    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+    model_config = ConfigDict(
+        extra="ignore", alias_generator=to_camel, populate_by_name=True, from_attributes=True, defer_build=True
+    )
 
     def as_json(self) -> dict[str, Any]:
         """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""
@@ -52,4 +54,6 @@ class SharedModel(ApiModel):
 class Body(BaseModel):
     """A request body. Types are strict: a number is not accepted as a string, nor a string as a number."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
+    )

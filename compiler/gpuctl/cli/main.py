@@ -19,7 +19,7 @@ from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blank_values import reject_blanks
 from gpuctl.cli.options.option_hints import GroupWithOptionHints
-from gpuctl.cli.options.service_choice import server_option
+from gpuctl.cli.options.server_option import server_option
 from gpuctl.cli.overview import COMMAND_HINTS, COMMANDS, OVERVIEW
 from gpuctl.release import __version__
 

@@ -24,7 +24,8 @@ from gpuctl.cli.options.cluster_choice import (
 )
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.local_completion import complete_context
-from gpuctl.cli.options.service_choice import chosen_service, server_option
+from gpuctl.cli.options.server_option import server_option
+from gpuctl.cli.options.service_choice import chosen_service
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import columns_of
 from gpuctl.kube.api_errors import ClusterError

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
 
 import click
 
-from gpuctl.cli.command_target import note_server, note_service, stated_server
-from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.local_completion import complete_server
+from gpuctl.cli.command_target import note_service, stated_server
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.usecases.saved_logins import read_logins, server_url
-
-if TYPE_CHECKING:
-    from gpuctl.usecases.service_client import ServiceClient
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def server_option(function: Function) -> Function:
-    """Add ``--server``. Its value is stored for the connection and is not a parameter of the command."""
-    return click.option(
-        "--server",
-        cls=ConnectionOption,
-        metavar="URL",
-        help="Use this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
-        expose_value=False,
-        callback=note_server,
-        shell_complete=complete_server,
-    )(function)
+from gpuctl.usecases.service_client import ServiceClient
 
 
 def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
@@ -47,8 +27,6 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     stated = stated or os.environ.get("GPUCTL_SERVER")
     if of_cluster or (not stated and not _has_logged_in()):
         return None
-    from gpuctl.usecases.service_client import ServiceClient
-
     kept = read_logins()
     url = server_url(stated, plain=True) if stated else kept.current
     if not url:
@@ -62,7 +40,7 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
 
 
 def _has_logged_in() -> bool:
-    """Return True if the file of saved logins exists; checked here because its reader is slow to import."""
+    """Return True if the file of saved logins exists. There is none in a directory that may not be read."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     directory = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".config")
     return os.path.exists(os.path.join(directory, "gpuctl", "servers.json"))

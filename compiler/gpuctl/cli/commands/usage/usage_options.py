@@ -18,7 +18,8 @@ from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.commands.usage.database_options import database_options, stated_database
 from gpuctl.cli.options.connection_options import cluster_errors
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.service_choice import chosen_service, server_option
+from gpuctl.cli.options.server_option import server_option
+from gpuctl.cli.options.service_choice import chosen_service
 from gpuctl.cli.output.usage_amounts import gpu_hours, known_time_text
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.cluster_identity import kube_system_uid
