@@ -34,6 +34,9 @@ from gpuctl.language.settings import DEFAULT_PRIORITIES
 
 TOOL = "Arena"
 _LONGEST = 64 * 1024
+_ABOUT_SERVICES = frozenset(
+    ["attach", "delete", "get", "list", "logs", "traffic-router-split", "traffic-split", "update", "--help", "-h"]
+)
 _TENSORFLOW = frozenset({"tfjob", "tf"})
 _ANY_TEXT = frozenset({"annotation", "env", "label"})
 _PYTORCH = frozenset({"pytorchjob", "pytorch", "py"})
@@ -70,8 +73,7 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
         line, last = breaks.before(statement.start) + 1, breaks.before(statement.end - 1) + 1
         written = text[statement.start : statement.end]
         single = statement.single
-        names = [word.text for word in single.program[:2]] if single is not None else []
-        if single is not None and names in (["arena", "submit"], ["arena", "serve"]):
+        if single is not None and _is_job(single):
             job = _ArenaJob(text, breaks, single, values, source.name, given, ledger)
             drafts.append(job.draft)
             missing += job.take()
@@ -79,12 +81,19 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
             values[single.words[0].text.split("=", 1)[0]] = value
             ledger.mapped(line, written, None, "its value is in the documents", last=last)
         elif not (line == 1 and written.startswith("#!")):
-            ledger.dropped(line, written, "it is no `arena submit` or `arena serve`", last=last)
+            ledger.dropped(line, written, "it starts no job, as `arena submit` and `arena serve` do", last=last)
     if not drafts:
         raise Unreadable(1, "the file has no `arena submit` or `arena serve`", "name a script with one, without a pipe")
     if text.startswith("#!"):
         ledger.mapped(1, text.split("\n", 1)[0], None)
     return Imported(TOOL, drafts, ledger.entries(), missing)
+
+
+def _is_job(command: BodyCommand) -> bool:
+    """Return True for a command that starts a job or a service."""
+    words = [word.text for word in command.program[:3]]
+    is_arena = len(words) > 1 and words[0].rsplit("/", 1)[-1] == "arena" and words[1] in ("submit", "serve")
+    return is_arena and (words[1] == "submit" or words[2:] == [] or words[2] not in _ABOUT_SERVICES)
 
 
 class _ArenaJob:
@@ -175,13 +184,6 @@ class _ArenaJob:
         self.ledger.mapped(flag.line, flag.text, field)
         return True
 
-    def _note(self, flag: _Flag, field: str | None, note: str | None) -> None:
-        """Add a flag to the ledger, whose meaning differs if there is a note."""
-        if note is None:
-            self.ledger.mapped(flag.line, flag.text, field)
-        else:
-            self.ledger.changed(flag.line, flag.text, field, note)
-
     def _switch(self, flag: _Flag, field: str) -> bool:
         if flag.value == "true":
             return self._set(flag, field, True)
@@ -193,7 +195,8 @@ class _ArenaJob:
         if name is None:
             return False
         self.draft.set("job.name", name, flag.line)
-        self._note(flag, "job.name", None if name == flag.value else f"the name is `{name}`")
+        note = None if name == flag.value else f"the name is `{name}`"
+        self.ledger.taken(flag.line, flag.text, "job.name", note)
         return True
 
     def _gpus(self, flag: _Flag) -> bool:
@@ -222,7 +225,7 @@ class _ArenaJob:
         if not equals or value.startswith("$"):
             return False
         field, note = take_variable(self.draft, name, value, flag.line)
-        self._note(flag, field, note)
+        self.ledger.taken(flag.line, flag.text, field, note)
         return True
 
     def _pair(self, flag: _Flag, field: str) -> bool:
@@ -276,15 +279,12 @@ class _ArenaJob:
         text = " ".join(word for word, _ in rest)
         if not text:
             return
-        line = rest[0][1]
+        line, last = rest[0][1], rest[-1][1]
         found = arena_program(text, "sh", self.nodes, self.gpus, is_pytorch=self.type in _PYTORCH)
         if found.port is not None:
             self.draft.set("job.master_port", found.port, line)
         self.draft.set("environment.command", found.words, line)
-        if found.note is None:
-            self.ledger.mapped(line, text, "environment.command")
-        else:
-            self.ledger.changed(line, text, "environment.command", found.note)
+        self.ledger.taken(line, text, "environment.command", found.note, last=last)
 
 
 def _split(words: Sequence[tuple[str, int]]) -> tuple[list[_Flag], list[tuple[str, int]]]:

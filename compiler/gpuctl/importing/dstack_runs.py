@@ -189,10 +189,8 @@ def _others(tree: SourceTree, draft: Draft) -> None:
     replicas = whole_number((tree.text(("replicas",)) or "").split("..")[0])
     if replicas is not None:
         draft.set("service.replicas", replicas, tree.line(("replicas",)))
-        if ".." in (tree.text(("replicas",)) or ""):
-            tree.changed(("replicas",), "service.replicas", "a range needs `autoscaling`")
-        else:
-            tree.mapped(("replicas",), "service.replicas")
+        is_range = ".." in (tree.text(("replicas",)) or "")
+        tree.taken(("replicas",), "service.replicas", "a range needs `autoscaling`" if is_range else None)
 
 
 def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedger) -> None:

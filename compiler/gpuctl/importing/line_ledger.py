@@ -51,6 +51,10 @@ class LineLedger:
         """Add a line whose meaning differs."""
         self._add(line, text, Outcome.CHANGED, field, note, last)
 
+    def taken(self, line: int, text: str, field: str | None, note: str | None, *, last: int = 0) -> None:
+        """Add a line whose meaning differs if there is a note."""
+        self._add(line, text, Outcome.MAPPED if note is None else Outcome.CHANGED, field, note, last)
+
     def dropped(self, line: int, text: str, note: str, *, last: int = 0) -> None:
         """Add a line that is not in the documents."""
         self._add(line, text, Outcome.DROPPED, None, note, last)

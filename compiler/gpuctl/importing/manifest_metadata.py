@@ -27,10 +27,8 @@ def take_metadata(tree: SourceTree, draft: Draft, given: Given) -> list[Missing]
         missing.append(Missing("--name", "NAME", tree.line(base), "the manifest names no job"))
     else:
         draft.set("job.name", name, tree.line((*base, "name")) if written and not given.name else None)
-    if name == written:
-        tree.mapped((*base, "name"), "job.name")
-    else:
-        tree.changed((*base, "name"), "job.name", "--name replaces it" if given.name else f"the name is `{name}`")
+    note = "--name replaces it" if given.name else f"the name is `{name}`"
+    tree.taken((*base, "name"), "job.name", None if name == written else note)
     namespace = tree.text((*base, "namespace"))
     if namespace is not None:
         draft.set("job.namespace", namespace, tree.line((*base, "namespace")))

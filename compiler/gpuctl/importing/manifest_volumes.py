@@ -53,7 +53,7 @@ def _mount(tree: SourceTree, draft: Draft, mount: dict[str, str], volume: Path, 
         entry = {"path": target, "pvc": {"claim": claim, **({"subPath": sub} if sub else {})}, **extra}
     elif sub is not None:
         return None
-    elif isinstance(host, dict) and "path" in host:
+    elif isinstance(host, dict) and str(host.get("path", "")).strip("/"):
         entry = {"path": host["path"], **({"mountPath": target} if target != host["path"] else {}), **extra}
         if host.get("type") in ("Directory", "DirectoryOrCreate", "File", "FileOrCreate"):
             entry["type"] = host["type"]

@@ -103,10 +103,8 @@ class PodFields:
             path = (*self.container, name)
             if self.draft.get(f"environment.{name}") is None:
                 self.tree.dropped(path, "it is not a list")
-            elif note is not None:
-                self.tree.changed(path, f"environment.{name}", note)
             else:
-                self.tree.mapped(path, f"environment.{name}")
+                self.tree.taken(path, f"environment.{name}", note)
 
     def _variables(self) -> None:
         tree, base = self.tree, (*self.container, "env")

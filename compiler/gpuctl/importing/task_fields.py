@@ -40,10 +40,7 @@ class TaskFields:
         if name is None:
             return
         self.draft.set("job.name", name, self.tree.line(path) if written and not self.given.name else None)
-        if name == written:
-            self.tree.mapped(path, "job.name")
-        else:
-            self.tree.changed(path, "job.name", f"the name is `{name}`")
+        self.tree.taken(path, "job.name", None if name == written else f"the name is `{name}`")
 
     def nodes(self, path: Path) -> None:
         """Take the number of nodes."""
@@ -68,10 +65,7 @@ class TaskFields:
             self.draft.set("resources.gpu-type", kind, self.tree.line(path))
             if all(re.match(_AMD, name) for name in ([kind] if isinstance(kind, str) else kind)):
                 self.draft.set("resources.gpu-vendor", "amd", self.tree.line(path))
-        if note is not None:
-            self.tree.changed(path, "resources.gpu", note)
-        else:
-            self.tree.mapped(path, "resources.gpu")
+        self.tree.taken(path, "resources.gpu", note)
 
     def no_gpus(self, path: Path) -> None:
         """Drop accelerators that are no GPUs."""
@@ -98,10 +92,7 @@ class TaskFields:
         value, is_range = found
         number = whole_number(value)
         self.draft.set(f"resources.{name}", value if number is None else number, self.tree.line(path))
-        if is_range:
-            self.tree.changed(path, f"resources.{name}", f"requests are exact: `{value}`")
-        else:
-            self.tree.mapped(path, f"resources.{name}")
+        self.tree.taken(path, f"resources.{name}", f"requests are exact: `{value}`" if is_range else None)
 
     def variables(self, path: Path) -> None:
         """Take variables: a mapping, or a list of ``NAME=VALUE``."""

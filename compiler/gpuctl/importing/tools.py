@@ -34,7 +34,7 @@ def _has_kind(kind: str) -> Callable[[str], bool]:
 
 
 def _is_arena_job(text: str) -> bool:
-    return re.search(r"(?m)^[ \t]*arena[ \t]+(?:submit|serve)\b", text) is not None or is_arena_job(text)
+    return re.search(r"(?m)^[ \t]*(?:\S*/)?arena[ \t]+(?:submit|serve)\b", text) is not None or is_arena_job(text)
 
 
 def _import_arena(source: Source, given: Given) -> Imported:

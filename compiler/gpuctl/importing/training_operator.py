@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
@@ -13,12 +14,14 @@ from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields, is_same
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.task_fields import TaskFields
 from gpuctl.importing.torchrun_programs import BY_TORCHRUN, as_torchrun
 
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
 _POLICY: Path = ("spec", "runPolicy")
 _PATCHES: Path = ("spec", "runtimePatches")
+_OVERRIDES: Path = ("spec", "podTemplateOverrides")
 _NODE = "node"
 """The name of the Job with the nodes in the runtimes of Trainer."""
 _RENAMED = {"RANK": "NODE_RANK", "WORLD_SIZE": "NNODES"}
@@ -71,6 +74,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
             for path in is_same(tree, base, (*_REPLICAS, name, "template")):
                 tree.dropped(path, f"the {names[0]} has another value: programs that differ are `roles`")
     _policy(tree, draft, names)
+    _defaults(tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"})
     tree.drop_rest(_NOTES)
     return Imported(TOOL, [draft], ledger.entries(), missing)
 
@@ -85,23 +89,39 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     take_labels(tree, ("spec", "labels"), draft)
     tree.dropped(("spec", "annotations"), "write them into `job.annotations`")
     base: Path = ("spec", "trainer")
-    number = whole_number(tree.text((*base, "numNodes")))
-    nodes = given.nodes or number or 1
-    if nodes > 1:
-        draft.set("resources.nodes", nodes, None if given.nodes else tree.line((*base, "numNodes")))
+    task = TaskFields(tree, draft, given)
+    task.nodes((*base, "numNodes"))
     if given.nodes is not None:
-        tree.changed((*base, "numNodes"), "resources.nodes", "--nodes replaces it")
-    elif number is None:
-        tree.dropped((*base, "numNodes"), "it is not a number of nodes: add `--nodes`")
-    else:
-        tree.mapped((*base, "numNodes"), "resources.nodes")
+        ledger.replaced("resources.nodes", "--nodes replaces it")
     pod = PodFields(tree, base, draft, given)
     pod.take_trainer()
-    _program(tree, pod, draft, nodes, ("spec", "trainer", "numProcPerNode"))
+    _program(tree, pod, draft, task.node_count, ("spec", "trainer", "numProcPerNode"))
     for index in range(tree.items(_PATCHES)):
         _patch(tree, (*_PATCHES, index), draft, pod)
+    for index in range(tree.items(_OVERRIDES)):
+        _override(tree, (*_OVERRIDES, index), draft, pod)
+    _defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
     tree.drop_rest(_NOTES)
     return Imported("TrainJob", [draft], ledger.entries(), [*missing, *pod.missing])
+
+
+def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
+    """Take values that are the defaults of their fields."""
+    for name, value in values.items():
+        path = tuple(name.split("."))
+        if tree.text(path) == value:
+            tree.mapped(path, None, "it is the default")
+
+
+def _override(tree: SourceTree, override: Path, draft: Draft, pod: PodFields) -> None:
+    """Take the labels and the pod of an override of the runtime, if it is about the nodes of the training alone."""
+    jobs: Path = (*override, "targetJobs")
+    names = [tree.text((*jobs, index, "name")) for index in range(tree.items(jobs))]
+    if names != [_NODE]:
+        return
+    tree.mapped(jobs, None, "the pods of a document are the nodes")
+    take_labels(tree, (*override, "metadata", "labels"), draft)
+    pod.carry((*override, "spec"))
 
 
 def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:

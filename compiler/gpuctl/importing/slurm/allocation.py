@@ -67,10 +67,7 @@ class Allocation:
     def _note(self, name: str, field: str | None, note: str | None = None) -> None:
         option = self._option(name)
         if option is not None:
-            if note is None:
-                self.ledger.mapped(option.line, option.text, field)
-            else:
-                self.ledger.changed(option.line, option.text, field, note)
+            self.ledger.taken(option.line, option.text, field, note)
 
     def _set(self, field: str, value: object, name: str | None) -> None:
         option = self._option(name) if name is not None else None

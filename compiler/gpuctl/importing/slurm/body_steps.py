@@ -116,7 +116,8 @@ def _step_options(body: BodyState, words: Sequence[str], lines: tuple[int, int])
 
 def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
     """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
-    tasks = step.tasks_per_node or (step.tasks // body.facts.nodes if step.tasks else 0) or body.facts.tasks
+    on_each = step.tasks // (step.nodes or body.facts.nodes) if step.tasks else 0
+    tasks = step.tasks_per_node or on_each or body.facts.tasks
     if tasks <= 1 or _has_launcher(program):
         return
     found = python_script([word.text for word in program])

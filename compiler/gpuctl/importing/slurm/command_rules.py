@@ -64,7 +64,19 @@ _MOST_WORDS = 40
 _LET = r"\A[ \t]*([A-Za-z_]\w*)[ \t]*[-+*/%]?="
 _OF_SITES = frozenset(["aprun", "ibrun", "jsrun", "lrun"])
 _REMOTE = frozenset(
-    ["clush", "deepspeed", "horovodrun", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "pdsh", "prun", "ssh"]
+    [
+        "clush",
+        "deepspeed",
+        "horovodrun",
+        "likwid-mpirun",
+        "mpiexec",
+        "mpiexec.hydra",
+        "mpirun",
+        "orterun",
+        "pdsh",
+        "prun",
+        "ssh",
+    ]
 )
 _REMOTE_PARALLEL = frozenset(["-S", "--sshlogin", "--sshloginfile", "--slf"])
 

@@ -35,6 +35,8 @@ _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
 _SEVERAL_TASKS = r"\bsrun\b(?:[^\n\\]|\\\n){0,400}?--n?tasks-per-node[= ](?:[2-9]|[1-9]\d|\$)"
 """A step with several processes on a node, where the options of the job name none."""
+_OTHER_SHELLS = frozenset({"csh", "tcsh", "fish"})
+_CALLED = r"[ \t]*(?:time[ \t]+)?(srun|sbatch|scontrol|module|ml|conda|mpirun|mpiexec)\b"
 _VARIABLE = r"\bSLURMD?_\w+"
 
 
@@ -119,6 +121,10 @@ def _body(
         for number, text in enumerate(batch.body.split("\n"), batch.first_line):
             for name in dict.fromkeys(re.findall(_VARIABLE, text)):
                 ledger.dropped(number, name, "a pod does not have this variable of Slurm: write its value")
+            found = re.match(_CALLED, text) if batch.interpreter[0] in _OTHER_SHELLS else None
+            if found is not None:
+                note = f"a pod has no `{found[1]}`, and a script of {batch.interpreter[0]} stays as it is: use bash"
+                ledger.dropped(number, text, note)
         ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
         return
     partition = batch.options.get("partition")

@@ -173,10 +173,7 @@ class JobOptions:
             name, equals, text = item.partition("=")
             if equals and is_env_name(name):
                 field, note = take_variable(self.draft, name, text, option.line)
-                if note is None:
-                    self.ledger.mapped(option.line, f"--export={item}", field)
-                else:
-                    self.ledger.changed(option.line, f"--export={item}", field, note)
+                self.ledger.taken(option.line, f"--export={item}", field, note)
             elif item in ("NONE", "NIL"):
                 self.ledger.mapped(option.line, f"--export={item}", None)
             else:
