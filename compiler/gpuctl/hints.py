@@ -192,6 +192,7 @@ CREATE_NAMESPACE = Phrase(
     "`job.namespace` or a quota in the documents creates it",
 )
 STARTER = Phrase("the service or `gpuctl apply --wait` starts it", "the service starts it")
+RESUMER = Phrase("`gpuctl resume` continues it", "")
 CREATE_POOL = Phrase("`gpuctl create -f pool.yaml`", "`POST /pools`")
 IN_NAMESPACE = Phrase("with -n NAMESPACE", "with `namespace=NAMESPACE`")
 NAMED_NAMESPACE = Phrase("with -n", "with `namespace=NAMESPACE`")

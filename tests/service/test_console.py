@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from fault_tools.world import Api
 from support.browser import BLOCKED, PAGES, Visit, visiting
 from support.cluster_tools import Place, training
 from support.served import Served
+
+UNKNOWN = {"gpuUsed", "gpuFree", "gpuUnavailable", "cpuUsed", "memoryUsed", "runningJobs", "used"}
+"""Fields of answers about nodes and pools that are null without the right to read pods."""
 
 
 def test_login_shows_the_overview_and_logout_ends_it(visit: Visit) -> None:
@@ -187,6 +191,39 @@ def test_job_with_many_pods_is_shown_in_pages(visit: Visit, place: Place, served
     visit.see("train-199")
 
 
+def test_amounts_that_may_not_be_read_are_dashes(visit: Visit) -> None:
+    """Without the right to read pods, their use is null: a zero would say that nothing is used."""
+
+    def without_pods(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=_with(answer.json(), UNKNOWN, None))
+
+    page = visit.log_in().page
+    page.route(re.compile("/api/v1/(pools|nodes|gpu-types|quotas)"), without_pods)
+    visit.open("/overview")
+    assert visit.see("GPUs free", ".tiles").inner_text().startswith("–")
+    assert set(page.locator("td[data-head=Free]").all_inner_texts()) == {"–"}
+    for address in ("/pools/drill", "/nodes/drill-0"):
+        visit.open(address)
+        visit.see("– / ", ".facts")
+        assert "null" not in page.inner_text(".facts")
+    visit.see("not visible", ".empty")
+
+
+def test_overview_says_when_a_waiting_job_fits(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(BLOCKED, flags=("--no-probe",))
+    served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)
+    by = (datetime.now(timezone.utc) + timedelta(hours=3.5)).isoformat()
+
+    def opened(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=_with(answer.json(), {"opening"}, {"by": by, "takenAt": by, "after": []}))
+
+    visit.page.route("**/api/v1/fit?*", opened)
+    visit.log_in().open("/overview")
+    visit.see("room in 3 h at the latest")
+
+
 def test_job_of_another_namespace_is_not_shown(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training("mine"))
     served.until_running("mine", place.namespace)
@@ -296,3 +333,12 @@ def test_foreign_texts_are_shown_as_text_and_do_not_widen_the_page(
         page.locator(".finding.error").first.wait_for()
         assert page.locator("main img, main b").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def _with(value: Any, names: set[str], new: Any) -> Any:
+    """Return JSON with another value for the fields of some names."""
+    if isinstance(value, list):
+        return [_with(item, names, new) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: new if name in names else _with(item, names, new) for name, item in value.items()}

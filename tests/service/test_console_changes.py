@@ -62,6 +62,7 @@ def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place
     plan_of(page, "Pause")
     carry_out(page)
     page.get_by_role("button", name="Resume", exact=True).wait_for()
+    assert served.get("/jobs", namespace=place.namespace)["items"][0]["reason"] is None
     command = plan_of(page, "Resume")
     typed(place, command)
     served.until_running("train", place.namespace)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gpuctl.hints import STARTER, JobHint
+from gpuctl.hints import RESUMER, STARTER
 from gpuctl.language.display_text import first_few, visible
 from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
@@ -240,7 +240,7 @@ def _idle(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite]
     stopped = workload["kind"] in SERVICES and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
         why = one_line(annotations_of(workload).get(keys.pause_reason))
-        return Status("Paused", _PAUSED, f"{why}; " * bool(why) + f"{JobHint('resume')} continues it")
+        return Status("Paused", _PAUSED, "; ".join(filter(None, (why, str(RESUMER)))))
     if is_waiting(workload, keys):
         return _waits(workload, keys, prerequisites)
     if is_queued(workload, keys):

@@ -17,10 +17,15 @@ export const html = htm.bind(h);
 const COLOURS = {
   running: "good", succeeded: "good", active: "good", ok: "good", fits: "good", bound: "good", ready: "good",
   pending: "wait", queued: "wait", starting: "wait", terminating: "wait", maintaining: "wait", scheduled: "wait",
-  unknown: "wait", preempts: "wait", "fits-when-empty": "wait",
-  failed: "bad", faulty: "bad", never: "bad", error: "bad", oomkilled: "bad", crashloopbackoff: "bad",
-  imagepullbackoff: "bad", errimagepull: "bad", exceeded: "bad",
+  unknown: "wait", preempts: "wait", "fits-when-empty": "wait", full: "wait", waiting: "wait", unschedulable: "wait",
+  "partially running": "wait", containercreating: "wait", podinitializing: "wait", schedulinggated: "wait",
+  faulty: "bad", never: "bad", oomkilled: "bad", failedcreate: "bad", evicted: "bad", nodelost: "bad",
 };
+/** Ends of the other words for what has gone wrong, such as ImagePullBackOff and CreateContainerConfigError. */
+const FAILURES = /(failed|error|errimagepull|backoff|exceeded|neverpull|invalidimagename|cannotrun)$/;
+
+/** @param {string} word in lower case */
+const colourOf = (word) => COLOURS[word] || (FAILURES.test(word) ? "bad" : "plain");
 
 /** Seconds after which the page says that an answer takes long. */
 const SLOW = 5;
@@ -31,7 +36,22 @@ export const KINDS = ["training", "inference", "notebook", "compute"];
 /** A status word with its colour. @param {{word: string | null}} props */
 export function Status({ word }) {
   if (!word) return html`<span class="quiet">–</span>`;
-  return html`<span class="status ${COLOURS[word.toLowerCase()] || "plain"}">${word}</span>`;
+  return html`<span class="status ${colourOf(word.toLowerCase())}">${word}</span>`;
+}
+
+/** Words of `gpuctl fit` -> text. @type {Record<string, string>} */
+const VERDICTS = /* texts */ {
+  fits: "fits now",
+  preempts: "fits by eviction",
+  later: "not now",
+  never: "never",
+  unknown: "not known",
+};
+
+/** Whether a job fits, in its colour. @param {{word: string}} props */
+export function Verdict({ word }) {
+  const text = VERDICTS[word === "fits-when-empty" ? "later" : word];
+  return html`<span class="status ${colourOf(word)}" title=${word}>${text ? t(text) : word}</span>`;
 }
 
 /** Return the age of a time of the service, in seconds. @param {string} time */
@@ -48,9 +68,17 @@ export function Ago({ time }) {
   return html`<time datetime=${time} title=${moment(time)}>${t("{age} ago", { age: duration(ageOf(time)) })}</time>`;
 }
 
-/** A text with `code` in backquotes. @param {{text: string}} props */
+/** The latest time at which a job fits. @param {{opening: any}} props that of the API; null if unknown */
+export function Opening({ opening }) {
+  if (!opening) return null;
+  return html`<time datetime=${opening.by} title=${moment(opening.by)}>${t("room in {time} at the latest", { time: duration(-ageOf(opening.by)) })}</time>`;
+}
+
+const TIMES = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+
+/** A text with `code` in backquotes; times outside of code are those of the browser's time zone. @param {{text: string}} props */
 export function Rich({ text }) {
-  return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
+  return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part.replace(TIMES, moment)));
 }
 
 /** The heading of a page, and the age of its data. @param {{title: any, loaded?: Loaded, children?: any}} props */
@@ -158,16 +186,19 @@ export function Table({ label, columns, rows, rowKey, empty }) {
       <tbody>
         ${rows.map(
           (row) => html`<tr key=${rowKey(row)}>
-            ${shown.map(
-              (column) => html`<td data-head=${column.head} class=${["number", "wide", "name"].filter((name) => column[name]).join(" ")}>
-                <div>${column.cell(row)}</div>
-              </td>`,
-            )}
+            ${shown.map((column) => html`<${Cell} column=${column} value=${column.cell(row)} />`)}
           </tr>`,
         )}
       </tbody>
     </table>
   </div>`;
+}
+
+/** A cell; a dash without a value, which the card of a narrow screen leaves out. @param {{column: Column, value: any}} props */
+function Cell({ column, value }) {
+  const isNone = value == null || value === "";
+  const classes = [...["number", "wide", "name"].filter((name) => column[name]), isNone && "none"].filter(Boolean);
+  return html`<td data-head=${column.head} class=${classes.join(" ")}><div>${isNone ? html`<span class="quiet">–</span>` : value}</div></td>`;
 }
 
 /** Links to the pages of a list. @param {{total: number, page: number, size: number}} props */
@@ -254,12 +285,13 @@ export function Dialog({ title, onClose, children }) {
   </dialog>`;
 }
 
-/** A part of a total, as a bar and in numbers. @param {{used: number, total: number, label: string}} props */
-export function Bar({ used, total, label }) {
-  const share = total ? Math.min(100, (used / total) * 100) : 0;
+/** A part of a total, as a bar and in numbers; a dash without a total. @param {{used: number | null, total: number, label: string, format?: (value: number | null) => string}} props `used`: null if it is not known */
+export function Bar({ used, total, label, format = number }) {
+  if (!total && !used) return html`<span class="quiet">–</span>`;
+  const share = total ? Math.min(100, ((used ?? 0) / total) * 100) : 100;
   return html`<span class="bar-line">
-    <progress max="100" value=${share} aria-label=${label} class=${share >= 90 ? "full" : ""}></progress>
-    <span>${number(used)} / ${number(total)}</span>
+    ${used != null && html`<progress max="100" value=${share} aria-label=${label} class=${share >= 90 ? "full" : ""}></progress>`}
+    <span>${used == null ? "–" : format(used)} / ${format(total)}</span>
   </span>`;
 }
 
@@ -301,9 +333,6 @@ export function Notes({ notes }) {
 export function Absent({ reason }) {
   return html`<p class="empty">${t("Not shown:")} <${Rich} text=${reason} /></p>`;
 }
-
-/** @param {number} count */
-export const gpus = (count) => counted(count, "{count} GPU", "{count} GPUs");
 
 /** Changed fields. @param {{changes: any[]}} props */
 export function Changes({ changes }) {

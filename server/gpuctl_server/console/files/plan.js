@@ -1,5 +1,5 @@
 /** Changes: the plan is shown first, and only what it asks is confirmed. */
-import { Changes, Command, Dialog, Notes, Problem, Rich, Status, html } from "./parts.js";
+import { Changes, Command, Dialog, Notes, Problem, Rich, Verdict, html } from "./parts.js";
 import { counted, t } from "./texts.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
@@ -19,7 +19,7 @@ function Step({ step }) {
   return html`<div class="step">
     <p>
       <strong>${step.action}</strong> ${step.kind.toLowerCase()}/${step.name}${step.namespace ? html` <span class="quiet">${t("in {namespace}", { namespace: step.namespace })}</span>` : ""}
-      ${step.verdict && html` <${Status} word=${step.verdict} />`}
+      ${step.verdict && html` <${Verdict} word=${step.verdict} />`}
     </p>
     ${[step.reason, step.running, step.finished, step.error].filter(Boolean).map((text) => html`<p><${Rich} text=${text} /></p>`)}
     ${step.appliedBy && html`<p class="quiet">${t("Applied by {name}", { name: step.appliedBy })}</p>`}

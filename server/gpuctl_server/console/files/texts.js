@@ -23,6 +23,9 @@ export function number(value, digits = 1) {
   return value.toLocaleString(language.value === "zh" ? "zh-CN" : "en", { maximumFractionDigits: digits });
 }
 
+/** Return a percentage as text; null if it is not known. @param {number | null | undefined} value */
+export const percent = (value) => (value == null ? null : `${number(value)} %`);
+
 /** @param {string | null | undefined} time RFC 3339 */
 export function moment(time) {
   if (!time) return "";

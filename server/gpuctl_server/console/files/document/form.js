@@ -124,7 +124,7 @@ function Entry({ field, text, disabled, onChange }) {
   const [wrong, setWrong] = useState(false);
   useEffect(() => {
     // What is being typed stays as it is, such as other quotes, unless the document was changed beside the form.
-    if (withValue(text, field.path, draft) === text) return;
+    if (value !== undefined && withValue(text, field.path, draft) === text) return;
     setDraft(value ?? "");
     setWrong(false);
   }, [value]);
@@ -136,7 +136,7 @@ function Entry({ field, text, disabled, onChange }) {
     // A value that is being typed, such as an open quote, is written when it is complete.
     if (changed !== null) onChange(changed);
   };
-  const notes = value === undefined ? t("The document has this in a form of its own.") : wrong ? t("This cannot be written yet.") : field.help;
+  const notes = value === undefined ? t("Set in the document.") : wrong ? t("This cannot be written yet.") : field.help;
   const common = { id, name: field.path, value: draft, disabled: disabled || value === undefined, "aria-describedby": notes ? `${id}-help` : undefined, "aria-invalid": wrong || undefined };
   const known = field.known || [];
   return html`<div class="entry">

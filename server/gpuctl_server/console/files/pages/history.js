@@ -29,9 +29,9 @@ export default function History() {
           rowKey=${(row) => `${row.time}${row.requestId}${row.action}${row.result}`}
           columns=${[
             { head: t("Time"), cell: (row) => html`<time datetime=${row.time}>${moment(row.time)}</time>` },
-            { head: t("Caller"), cell: (row) => row.caller || "–" },
+            { head: t("Caller"), cell: (row) => row.caller },
             { head: t("Action"), cell: (row) => html`<code>${row.action}</code>`, wide: true },
-            { head: t("Objects"), cell: (row) => row.objects.join(", ") || "–", wide: true },
+            { head: t("Objects"), cell: (row) => row.objects.join(", "), wide: true },
             { head: t("Result"), cell: (row) => html`<span class=${/^[45]/.test(row.result) ? "warning" : ""}>${row.result}</span>` },
           ]}
         />

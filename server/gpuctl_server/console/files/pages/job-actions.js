@@ -7,7 +7,7 @@ import { address, go } from "../route.js";
 import { t } from "../texts.js";
 import { useState } from "../vendor/preact-hooks.js";
 
-const ENDED = ["succeeded", "failed"];
+export const ENDED = ["succeeded", "failed"];
 
 /** @typedef {{name: string, title: string, label: string, danger?: boolean, shown: (job: any) => boolean}} Action */
 

@@ -1,7 +1,7 @@
 /** The jobs that a job waits for: those ahead of it in its queue, and those that hold what it lacks. */
 import { JobLink, KINDS, PagedTable, html } from "../parts.js";
 import { address } from "../route.js";
-import { number, t } from "../texts.js";
+import { bytes, number, t } from "../texts.js";
 
 const SIZE = 10;
 const NAMES = ["job", "namespace", "pods", "priority", "createdAt", "resources", "amount"];
@@ -16,12 +16,12 @@ export function WaitsFor({ why, namespace }) {
   return html`${clusterQueue && html`<p>
       ${t("Queue:")} <a href=${address(["queues", clusterQueue])}>${clusterQueue}</a>${position ? ` · ${t("position {position} of {count}", { position: number(position), count: number(waitingJobs) })}` : ""}
     </p>`}
-    <${Others} title=${t("Jobs ahead of it")} jobs=${ahead} namespace=${namespace} />
-    <${Others} title=${t("Jobs that hold what it lacks")} jobs=${heldBy} namespace=${namespace} />`;
+    <${Others} title=${t("Jobs ahead of it")} head=${t("Asks for")} jobs=${ahead} namespace=${namespace} />
+    <${Others} title=${t("Jobs that hold what it lacks")} head=${t("Holds")} jobs=${heldBy} namespace=${namespace} />`;
 }
 
-/** @param {{title: string, jobs: any[] | null | undefined, namespace: string}} props */
-function Others({ title, jobs, namespace }) {
+/** @param {{title: string, head: string, jobs: any[] | null | undefined, namespace: string}} props */
+function Others({ title, head, jobs, namespace }) {
   if (!jobs?.length) return null;
   const amounts = jobs.map(amountsOf);
   return html`<h3>${title}</h3>
@@ -32,9 +32,9 @@ function Others({ title, jobs, namespace }) {
       rowKey=${(row) => String(row.place)}
       columns=${[
         { head: t("Job"), cell: (row) => html`<${Named} text=${row.job} namespace=${row.namespace || namespace} />`, wide: true },
-        { head: t("Holds or asks for"), cell: (row) => row.amounts || "–" },
-        jobs.some((job) => job.pods) && { head: t("Pods"), cell: (row) => (row.pods == null ? "–" : number(row.pods)), number: true },
-        jobs.some((job) => job.priority) && { head: t("Priority"), cell: (row) => (row.priority == null ? "–" : number(row.priority)), number: true },
+        { head, cell: (row) => row.amounts },
+        jobs.some((job) => job.pods) && { head: t("Pods"), cell: (row) => (row.pods == null ? null : number(row.pods)), number: true },
+        jobs.some((job) => job.priority) && { head: t("Priority"), cell: (row) => (row.priority == null ? null : number(row.priority)), number: true },
       ]}
     />`;
 }
@@ -53,5 +53,15 @@ function amountsOf(job) {
   // Merged jobs have the values that they have in common.
   const own = Object.entries(isHidden(job.job) ? {} : job.resources || {}).sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
   const direct = Object.entries(job).filter(([name]) => !NAMES.includes(name));
-  return [...own, ...direct].map(([name, value]) => `${typeof value === "number" ? number(value) : value} ${name}`).concat(job.amount ?? []).join(", ");
+  return [...own, ...direct].map(([name, value]) => amountOf(name, value)).concat(job.amount ?? []).join(", ");
+}
+
+/** Resource, or name of an amount with its unit -> what the user calls it. @type {Record<string, string>} */
+const RESOURCES = /* texts */ { gpu: "GPU", cpu: "CPU", cpuCores: "CPU", memory: "memory", memoryBytes: "memory" };
+
+/** @param {string} name @param {any} value */
+function amountOf(name, value) {
+  const text = typeof value !== "number" ? value : name.endsWith("Bytes") ? bytes(value) : number(value);
+  const known = RESOURCES[name.replace("nvidia.com/", "")];
+  return `${text} ${known ? t(known) : name}`;
 }

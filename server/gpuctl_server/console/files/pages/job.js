@@ -8,7 +8,7 @@ import { duration, moment, t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
 import { JobUse } from "./job-use.js";
 import { WaitsFor } from "./job-waits.js";
-import { JobActions, RollBack } from "./job-actions.js";
+import { ENDED, JobActions, RollBack } from "./job-actions.js";
 
 /** Age up to which lists of all pods that another request has read will do, seconds. */
 const SHARED = 30;
@@ -36,7 +36,7 @@ export function Job({ namespace, id }) {
     ${!job.error && html`<${Lacking} what=${t("Changes of its status")} loaded=${brief} />`}
     <${Data} loaded=${job}>
       ${(data) => html`
-        <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> ${data.ready && html`<span>${t("{ready} pods ready", { ready: data.ready })}</span>`}</p>
+        <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> ${data.ready && !ENDED.includes(data.phase) && html`<span>${t("{ready} pods ready", { ready: data.ready })}</span>`}</p>
         <${Why} job=${data} />
         <${Notes} notes=${data.notes} />
         <${Summary} job=${data} />
@@ -121,7 +121,7 @@ function Summary({ job }) {
     items=${[
       [t("Pool"), html`<${PoolLinks} names=${job.pool} />`],
       [t("GPUs per pod"), resources.gpu != null && `${resources.gpu}${resources.gpuType ? ` ${resources.gpuType}` : ""}`],
-      [t("CPU and memory per pod"), resources.cpu != null && `${resources.cpu}, ${resources.memory ?? "–"}`],
+      [t("CPU and memory per pod"), resources.cpu != null && `${resources.cpu} CPU, ${resources.memory ?? "–"}`],
       [t("Priority"), job.priority],
       [t("Applied by"), job.appliedBy],
       [t("Created"), html`<${Ago} time=${job.createdAt} />`],
@@ -146,14 +146,14 @@ function Pods({ job }) {
     rows=${job.pods}
     rowKey=${(row) => row.pod || row.name}
     columns=${[
-      { head: t("Pod"), cell: (row) => (row.pod ? html`<a href=${address(["jobs", job.namespace, job.jobId], { tab: "logs", pod: row.pod })}>${row.pod}</a>` : "–"), wide: true },
+      { head: t("Pod"), cell: (row) => row.pod && html`<a href=${address(["jobs", job.namespace, job.jobId], { tab: "logs", pod: row.pod })}>${row.pod}</a>`, wide: true },
       { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
       { head: t("Ready"), cell: (row) => row.ready },
       { head: t("Restarts"), cell: (row) => row.restarts, number: true },
-      { head: t("Node"), cell: (row) => row.node || html`<span class="quiet">–</span>` },
+      { head: t("Node"), cell: (row) => row.node && html`<a href=${address(["nodes", row.node])}>${row.node}</a>` },
       { head: t("GPUs"), cell: (row) => row.gpu, number: true },
       { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
-      { head: t("Reason"), cell: (row) => (row.reason ? html`<span class="reason">${row.reason}</span>` : html`<span class="quiet">–</span>`), wide: true },
+      { head: t("Reason"), cell: (row) => row.reason && html`<span class="reason"><${Rich} text=${row.reason} /></span>`, wide: true },
     ]}
   />`;
 }
@@ -221,14 +221,14 @@ function History({ job }) {
       <${Table}
         label=${t("Versions")}
         empty=${t("No earlier document is known.")}
-        rows=${[...data.items].reverse()}
+        rows=${[...data.items].sort((one, other) => other.revision - one.revision)}
         rowKey=${(row) => String(row.revision)}
         columns=${[
           { head: t("Revision"), cell: (row) => row.revision, number: true },
           { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
-          { head: t("By"), cell: (row) => row.who || "–" },
+          { head: t("By"), cell: (row) => row.who },
           { head: t("Cause"), cell: (row) => row.cause },
-          { head: t("Commit"), cell: (row) => (row.commit ? html`<code>${row.commit.id.slice(0, 10)}</code>${row.commit.dirty ? ` ${t("with changes")}` : ""}` : "–") },
+          { head: t("Commit"), cell: (row) => row.commit && html`<code>${row.commit.id.slice(0, 10)}</code>${row.commit.dirty ? ` ${t("with changes")}` : ""}` },
           { head: t("Changes"), cell: (row) => html`<${Changes} changes=${row.changes} />`, wide: true },
           updates?.allowed && { head: t("Action"), cell: (row) => (row === newest(data.items) ? html`<span class="quiet">${t("current")}</span>` : html`<button class="small" onClick=${() => setBack(row.revision)}>${t("Roll back")}</button>`) },
         ]}

@@ -3,7 +3,7 @@ import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
 import { Age, Choice, Command, Data, Heading, JobName, KINDS, Lacking, Pages, PoolLinks, Rich, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
-import { t } from "../texts.js";
+import { number, t } from "../texts.js";
 import { Job } from "./job.js";
 
 const SIZE = 50;
@@ -55,10 +55,10 @@ function List() {
             { head: t("Kind"), cell: (row) => row.kind },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.progress != null && row.status === "running" ? html` <span class="quiet">${row.progress}%</span>` : ""}` },
             { head: t("Pool"), cell: (row) => html`<${PoolLinks} names=${row.pool} />`, name: true },
-            { head: t("GPUs"), cell: (row) => html`${row.gpu}${row.gpuType ? html` <span class="quiet">${row.gpuType}</span>` : ""}`, number: true },
+            { head: t("GPUs"), cell: (row) => html`${number(row.gpu)}${row.gpuType ? html` <span class="quiet">${row.gpuType}</span>` : ""}`, number: true },
             { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
-            { head: t("Applied by"), cell: (row) => row.appliedBy || html`<span class="quiet">–</span>` },
-            { head: t("Reason"), cell: (row) => (row.reason ? html`<span class="reason"><${Rich} text=${row.reason} /></span>` : html`<span class="quiet">–</span>`), wide: true },
+            { head: t("Applied by"), cell: (row) => row.appliedBy, name: true },
+            { head: t("Reason"), cell: (row) => row.reason && html`<span class="reason"><${Rich} text=${row.reason} /></span>`, wide: true },
           ]}
         />
         <${Pages} total=${data.total} page=${page} size=${SIZE} />

@@ -6,7 +6,7 @@ import { DocumentForm } from "../document/form.js";
 import { isOne, read, scalar } from "../document/lines.js";
 import { rangesOf } from "../document/ranges.js";
 import { useLoaded, useRight } from "../load.js";
-import { Ago, Button, Heading, Lacking, Notes, Problem, Rich, Status, Withheld, html } from "../parts.js";
+import { Ago, Button, Heading, Lacking, Notes, Opening, Problem, Rich, Verdict, Withheld, html } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
 import { address, route } from "../route.js";
 import { t } from "../texts.js";
@@ -135,9 +135,10 @@ function filled(text, pool) {
 function Fit({ fit }) {
   return html`<${Notes} notes=${[...(fit.notes || []), ...(fit.messages || [])]} />
     ${fit.jobs.map((job) => html`<div class="finding">
-      <p><span class="quiet">${job.namespace}/</span>${job.name} <${Status} word=${job.verdict} /></p>
+      <p><span class="quiet">${job.namespace}/</span>${job.name} <${Verdict} word=${job.verdict} /></p>
       ${job.reason && html`<p class="lines"><${Rich} text=${job.reason} /></p>`}
       ${job.victims.length > 0 && html`<p>${t("evicts {names}", { names: [...new Set(job.victims.map((victim) => `${victim.namespace}/${victim.job}`))].join(", ") })}</p>`}
+      ${job.opening && html`<p><${Opening} opening=${job.opening} /></p>`}
       ${job.smallestChange && html`<p class="fix"><${Rich} text=${job.smallestChange} /></p>`}
     </div>`)}`;
 }

@@ -3,7 +3,7 @@ import { get } from "../api.js";
 import { useLoaded } from "../load.js";
 import { Age, Bar, Choice, Command, Data, Facts, Heading, Lacking, Pages, Status, Table, html, quoted } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
-import { t } from "../texts.js";
+import { number, percent, t } from "../texts.js";
 import { JobTable } from "./pools.js";
 
 const SIZE = 50;
@@ -49,10 +49,10 @@ function List() {
           columns=${[
             { head: t("Node"), cell: (row) => html`<a href=${address(["nodes", row.nodeName])}>${row.nodeName}</a>`, wide: true },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
-            { head: t("Free"), cell: (row) => row.gpuFree, number: true },
+            { head: t("Free"), cell: (row) => (row.gpuTotal ? number(row.gpuFree) : null), number: true },
             { head: t("GPUs used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.nodeName })} />` },
-            { head: t("GPU type"), cell: (row) => row.gpuType || "–" },
-            { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–", name: true },
+            { head: t("GPU type"), cell: (row) => row.gpuType },
+            { head: t("Pools"), cell: (row) => row.boundPools.join(", "), name: true },
             { head: "CPU", cell: (row) => row.cpu, number: true },
             { head: t("Memory"), cell: (row) => row.memory, number: true },
             { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
@@ -77,14 +77,14 @@ function Node({ name }) {
             [t("GPU type"), node.gpuType],
             [t("Pools"), node.boundPools.map((pool) => html`<a href=${address(["pools", pool])}>${pool}</a> `)],
             [t("CPU used"), html`<${Bar} used=${node.resources.cpuUsed} total=${node.resources.cpuTotal} label=${t("CPU used of {name}", { name })} />`],
-            [t("Memory used"), `${node.resources.memoryUsed} / ${node.resources.memoryTotal}`],
+            [t("Memory used"), `${node.resources.memoryUsed ?? "–"} / ${node.resources.memoryTotal}`],
             [t("Kubelet"), node.k8sStatus.kubeletVersion],
             [t("Taints"), node.k8sStatus.taints.map((taint) => `${taint.key}${taint.value ? `=${taint.value}` : ""}:${taint.effect}`).join(", ")],
             [t("Age"), html`<${Age} time=${node.createdAt} />`],
           ]}
         />
         <h2>${t("Jobs on this node")}</h2>
-        <${JobTable} jobs=${node.runningJobs} empty=${t("No job of gpuctl that you may see runs here.")} />
+        ${node.runningJobs ? html`<${JobTable} jobs=${node.runningJobs} empty=${t("No job of gpuctl that you may see runs here.")} />` : html`<p class="empty">${t("not visible")}</p>`}
         <h2>${t("GPUs")}</h2>
         <${Table}
           label=${t("GPUs")}
@@ -93,10 +93,10 @@ function Node({ name }) {
           rowKey=${(row) => row.gpuId}
           columns=${[
             { head: "GPU", cell: (row) => row.gpuId },
-            { head: t("Status"), cell: (row) => row.status },
+            { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
             { head: t("GPU type"), cell: (row) => row.type },
-            { head: t("Utilization"), cell: (row) => (row.utilization == null ? html`<span class="quiet">–</span>` : `${row.utilization} %`), number: true },
-            { head: t("Memory"), cell: (row) => row.memoryUsage || html`<span class="quiet">–</span>`, number: true },
+            { head: t("Utilization"), cell: (row) => percent(row.utilization), number: true },
+            { head: t("Memory"), cell: (row) => row.memoryUsage, number: true },
           ]}
         />
         <h2>${t("Conditions")}</h2>

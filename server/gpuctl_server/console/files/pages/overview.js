@@ -1,9 +1,9 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
 import { get, ifThere, session, withoutUsage } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, PagedTable, Rich, Status, Table, gpus, html } from "../parts.js";
+import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, Opening, PagedTable, Rich, Status, Table, Verdict, html } from "../parts.js";
 import { address } from "../route.js";
-import { moment, number, t } from "../texts.js";
+import { moment, number, percent, t } from "../texts.js";
 
 /** Rows of each list; the page of jobs has the rest. */
 const MOST = 20;
@@ -22,7 +22,7 @@ export default function Overview() {
     <${Data} loaded=${now}>
       ${([use, pools, types]) => html`
         <ul class="tiles">
-          <li><strong>${number(pools.items.reduce((sum, pool) => sum + pool.gpuFree, 0))}</strong> ${t("GPUs free")}</li>
+          <li><strong>${number(freeOf(pools.items))}</strong> ${t("GPUs free")}</li>
           <li><strong>${number(use.allocated)}</strong> ${own ? t("GPUs held in your namespaces, of {total}", { total: number(use.total) }) : t("GPUs held, of {total}", { total: number(use.total) })}</li>
           <li><strong>${number(use.waiting)}</strong> ${own ? t("GPUs that jobs in your namespaces wait for") : t("GPUs that jobs wait for")}</li>
         </ul>
@@ -38,6 +38,9 @@ export default function Overview() {
     <${Idle} />`;
 }
 
+/** Return the free GPUs of nodes that take pods; null if pods may not be read. @param {any[]} pools */
+const freeOf = (pools) => (pools.some((pool) => pool.gpuFree == null) ? null : pools.reduce((sum, pool) => sum + pool.gpuFree - pool.gpuUnavailable, 0));
+
 /** @param {{pools: any[]}} props */
 export function PoolTable({ pools }) {
   return html`<${Table}
@@ -46,10 +49,9 @@ export function PoolTable({ pools }) {
     rowKey=${(row) => row.name}
     columns=${[
       { head: t("Pool"), cell: (row) => html`<a href=${address(["pools", row.name])}>${row.name}</a>`, name: true },
-      { head: t("Free"), cell: (row) => number(row.gpuFree), number: true },
+      { head: t("Free"), cell: (row) => html`${number(row.gpuFree)}${row.gpuUnavailable > 0 && html`<span class="below">${t("{count} of them unavailable", { count: number(row.gpuUnavailable) })}</span>`}`, number: true },
       { head: t("Used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.name })} />` },
-      { head: t("Unavailable"), cell: (row) => row.gpuUnavailable || html`<span class="quiet">0</span>`, number: true },
-      { head: t("GPU types"), cell: (row) => row.gpuType.join(", ") || "–", name: true },
+      { head: t("GPU types"), cell: (row) => row.gpuType.join(", "), name: true },
     ]}
   />`;
 }
@@ -65,7 +67,7 @@ export function TypeTable({ types }) {
       { head: t("Free"), cell: (row) => number(row.gpuFree), number: true },
       { head: t("Used"), cell: (row) => html`<${Bar} used=${row.gpuUsed} total=${row.gpuTotal} label=${t("GPUs used of {name}", { name: row.gpuType })} />` },
       { head: t("Nodes"), cell: (row) => row.nodes.length, number: true },
-      { head: t("Pools"), cell: (row) => row.boundPools.join(", ") || "–", name: true },
+      { head: t("Pools"), cell: (row) => row.boundPools.join(", "), name: true },
     ]}
   />`;
 }
@@ -77,6 +79,8 @@ function Waiting() {
   const verdicts = new Map((fit.data?.jobs || []).map((job) => [`${job.namespace}/${job.name}`, job]));
   /** @param {any} job */
   const verdict = (job) => verdicts.get(`${job.namespace}/${job.objectName || job.name}`);
+  /** @param {any} job */
+  const reason = (job) => verdict(job)?.reason || job.reason;
   return html`<section aria-labelledby="waiting">
     <h2 id="waiting">${t("What waits, and why")}</h2>
     <${Data} loaded=${waiting}>
@@ -90,11 +94,11 @@ function Waiting() {
           columns=${[
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
-            { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
+            { head: t("GPUs"), cell: (row) => html`${number(row.gpu)} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
             { head: t("Waiting time"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
-            { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
-            { head: t("Would it fit?"), cell: (row) => html`<${Verdict} fit=${verdict(row)} busy=${fit.data === null && !fit.error} />` },
-            { head: t("Reason"), cell: (row) => html`<span class="reason"><${Rich} text=${verdict(row)?.reason || row.reason || "–"} /></span>`, wide: true },
+            { head: t("Applied by"), cell: (row) => row.appliedBy, name: true },
+            { head: t("Would it fit?"), cell: (row) => html`<${WouldFit} fit=${verdict(row)} busy=${fit.data === null && !fit.error} />` },
+            { head: t("Reason"), cell: (row) => reason(row) && html`<span class="reason"><${Rich} text=${reason(row)} /></span>`, wide: true },
           ]}
         />
         ${data.total > data.items.length && html`<p><a href=${address(["jobs"], { status: "pending", sort: "oldest" })}>${t("All {total} waiting jobs", { total: number(data.total) })}</a></p>`}`}
@@ -104,10 +108,10 @@ function Waiting() {
 }
 
 /** @param {{fit: any, busy: boolean}} props */
-function Verdict({ fit, busy }) {
+function WouldFit({ fit, busy }) {
   if (!fit) return html`<span class="quiet">${busy ? t("Checking …") : "–"}</span>`;
   const victims = [...new Set(fit.victims.map((victim) => `${victim.namespace}/${victim.job}`))];
-  return html`<${Status} word=${fit.verdict} />${victims.length > 0 && html`<span class="below">${t("evicts {names}", { names: victims.join(", ") })}</span>`}${fit.opening && html`<span class="below">${t("room by")} <${Age} time=${fit.opening.by} /></span>`}`;
+  return html`<${Verdict} word=${fit.verdict} />${victims.length > 0 && html`<span class="below">${t("evicts {names}", { names: victims.join(", ") })}</span>`}${fit.opening && html`<span class="below"><${Opening} opening=${fit.opening} /></span>`}`;
 }
 
 function Holding() {
@@ -137,11 +141,11 @@ function Holding() {
           columns=${[
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Kind"), cell: (row) => row.kind },
-            { head: t("GPUs"), cell: (row) => html`${row.gpu} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
+            { head: t("GPUs"), cell: (row) => html`${number(row.gpu)} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
             { head: t("Pool"), cell: (row) => row.pool, name: true },
-            { head: t("Applied by"), cell: (row) => row.appliedBy || "–" },
+            { head: t("Applied by"), cell: (row) => row.appliedBy, name: true },
             { head: t("Held for"), cell: (row) => html`<${Age} time=${row.startedAt || row.createdAt} />`, number: true },
-            { head: t("Utilization"), cell: (row) => (utilization(row) == null ? html`<span class="quiet">–</span>` : `${number(utilization(row) ?? 0)} %`), number: true },
+            { head: t("Utilization"), cell: (row) => percent(utilization(row)), number: true },
           ]}
         />
         ${data.more && html`<p><a href=${address(["jobs"], { status: "running", sort: "gpu" })}>${t("All {total} running jobs", { total: number(data.total) })}</a></p>`}`}
@@ -173,13 +177,13 @@ function IdleTable() {
           rowKey=${(row) => `${row.namespace}/${row.workload_type}/${row.workload_name}/${row.owner_uid}`}
           columns=${[
             { head: t("Job"), cell: (row) => html`<a href=${address(["jobs"], { namespace: row.namespace, name: row.workload_name })}><span class="quiet">${row.namespace}/</span>${row.workload_name}</a>`, wide: true },
-            { head: t("Owner"), cell: (row) => row.owner || "–" },
-            { head: t("GPUs"), cell: (row) => gpus(row.gpu_count), number: true },
+            { head: t("Owner"), cell: (row) => row.owner, name: true },
+            { head: t("GPUs"), cell: (row) => number(row.gpu_count), number: true },
             { head: t("Idle for"), cell: (row) => html`<${Age} time=${row.idle_since} />`, number: true },
-            { head: t("Utilization"), cell: (row) => (row.avg_utilization == null ? "–" : `${number(row.avg_utilization)} %`), number: true },
+            { head: t("Utilization"), cell: (row) => percent(row.avg_utilization), number: true },
             { head: t("Idle GPU-hours"), cell: (row) => number(row.idle_gpu_hours), number: true },
-            data.currency && { head: t("Cost"), cell: (row) => (row.idle_cost == null ? "–" : `${number(row.idle_cost, 2)} ${data.currency}`), number: true },
-            { head: t("To free them"), cell: (row) => (row.pause ? html`<code>${row.pause}</code>` : "–"), wide: true },
+            data.currency && { head: t("Cost"), cell: (row) => (row.idle_cost == null ? null : `${number(row.idle_cost, 2)} ${data.currency}`), number: true },
+            data.workloads.some((row) => row.pause) && { head: t("To free them"), cell: (row) => row.pause && html`<code>${row.pause}</code>`, wide: true },
           ]}
         />
       `}

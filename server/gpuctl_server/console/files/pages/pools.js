@@ -1,12 +1,14 @@
 /** Pools, and the page of one pool. */
 import { get } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Bar, Command, Data, Facts, Heading, JobName, PagedTable, Status, Table, html, quoted } from "../parts.js";
+import { Age, Bar, Command, Data, Facts, Heading, JobName, PagedTable, Status, Table, html, quoted } from "../parts.js";
 import { address, route } from "../route.js";
 import { number, t } from "../texts.js";
 import { PoolTable, TypeTable } from "./overview.js";
 
 const MOST = 20;
+/** Names of nodes that a page lists. */
+const MOST_NAMES = 60;
 
 export default function Pools() {
   const [, name] = route.value.parts;
@@ -36,8 +38,8 @@ function Pool({ name }) {
           items=${[
             [t("Status"), html`<${Status} word=${pool.status} />`],
             [t("GPUs used"), html`<${Bar} used=${pool.gpuUsed} total=${pool.gpuTotal} label=${t("GPUs used of {name}", { name })} />`],
-            [t("Free"), String(pool.gpuFree)],
-            [t("Unavailable"), pool.gpuUnavailable || null],
+            [t("Free"), number(pool.gpuFree)],
+            [t("Unavailable of the free ones"), pool.gpuUnavailable || null],
             [t("GPU types"), Object.entries(pool.gpuType || {}).map(([type, count]) => `${type}: ${typeof count === "object" ? JSON.stringify(count) : count}`).join(", ")],
             [t("GPUs per job at most"), pool.quota?.maxGpuPerJob],
             [t("Jobs at most"), pool.quota?.maxJobs],
@@ -49,8 +51,8 @@ function Pool({ name }) {
         <h2>${t("Waiting jobs")}</h2>
         <${JobsOfPool} pool=${name} status="pending" sort="oldest" empty=${t("No job waits.")} />
         <h2>${t("Nodes")}</h2>
-        <${PagedTable} label=${t("Nodes")} size=${MOST} rows=${pool.nodes} rowKey=${(row) => row} columns=${[{ head: t("Node"), cell: (row) => html`<a href=${address(["nodes", row])}>${row}</a>` }]} />
-        <p><a href=${address(["nodes"], { pool: name })}>${t("These nodes in detail")}</a></p>
+        ${pool.nodes.length ? html`<ul class="bare names">${pool.nodes.slice(0, MOST_NAMES).map((node) => html`<li key=${node}><a href=${address(["nodes", node])}>${node}</a></li>`)}</ul>` : html`<p class="empty">${t("None")}</p>`}
+        <p><a href=${address(["nodes"], { pool: name })}>${t("All {total} with their GPUs", { total: number(pool.nodes.length) })}</a></p>
         <${Command} text=${`gpuctl describe pool ${quoted(name)}`} />
       `}
     <//>`;
@@ -76,7 +78,9 @@ export function JobTable({ jobs, empty }) {
     columns=${[
       { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
       { head: t("Kind"), cell: (row) => row.kind },
-      { head: t("GPUs"), cell: (row) => row.gpu, number: true },
+      { head: t("GPUs"), cell: (row) => number(row.gpu), number: true },
+      jobs.some((job) => job.createdAt) && { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+      jobs.some((job) => job.appliedBy) && { head: t("Applied by"), cell: (row) => row.appliedBy, name: true },
     ]}
   />`;
 }

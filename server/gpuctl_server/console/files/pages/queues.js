@@ -28,7 +28,7 @@ function List() {
             { head: t("Waiting jobs"), cell: (row) => counted(row.waitingJobs), number: true },
             { head: t("Admitted jobs"), cell: (row) => counted(row.admittedJobs), number: true },
             { head: t("Used of the quota"), cell: (row) => html`<${Quota} queue=${row} />`, wide: true },
-            { head: t("Cohort"), cell: (row) => row.cohort || "–" },
+            { head: t("Cohort"), cell: (row) => row.cohort },
             { head: t("Names for jobs"), cell: (row) => html`<${Entrances} queue=${row} />`, wide: true },
           ]}
         />`}
@@ -46,7 +46,7 @@ function Quota({ queue }) {
   const rank = (/** @type {any} */ one) => (order.includes(one.name) ? order.indexOf(one.name) : order.length);
   return html`<ul class="bare amounts">
     ${[...queue.resources].sort((one, other) => rank(one) - rank(other)).map((one) => html`<li>
-      <span class="limit">${one.name}</span> ${isBytes(one) ? `${bytes(one.used)} / ${bytes(one.total)}` : html`<${Bar} used=${one.used} total=${one.total} label=${`${queue.name} ${one.name} ${one.flavor}`} />`}
+      <span class="limit">${one.name}</span> <${Bar} used=${one.used} total=${one.total} label=${`${queue.name} ${one.name} ${one.flavor}`} format=${isBytes(one) ? bytes : undefined} />
       ${one.borrowed > 0 && html` <span class="warning">${t("{amount} borrowed", { amount: amount(one, one.borrowed) })}</span>`}
     </li>`)}
   </ul>`;
@@ -61,7 +61,7 @@ const amount = (resource, value) => (value == null ? "–" : isBytes(resource) ?
 /** The LocalQueues of a queue, by name: `resources.queue` of a job in these namespaces. @param {{queue: any}} props */
 function Entrances({ queue }) {
   const names = [...new Set(queue.localQueues.map((place) => place.name))];
-  if (!names.length) return "–";
+  if (!names.length) return html`<span class="quiet">–</span>`;
   return html`<ul class="bare">
     ${names.map((name) => {
       const places = queue.localQueues.filter((place) => place.name === name).map((place) => place.namespace);
@@ -114,7 +114,7 @@ function Queue({ name }) {
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.reason && html`<span class="below">${row.reason}</span>`}` },
             { head: t("Waiting jobs"), cell: (row) => counted(row.pendingWorkloads), number: true },
             { head: t("Admitted jobs"), cell: (row) => counted(row.admittedWorkloads), number: true },
-            { head: t("Used"), cell: (row) => row.resources.map((one) => `${one.name} ${amount(one, one.used)}`).join(", ") || "–", wide: true },
+            { head: t("Used"), cell: (row) => row.resources.map((one) => `${one.name} ${amount(one, one.used)}`).join(", "), wide: true },
           ]}
         />
         <h2>${t("Waiting, in the order in which Kueue tries them")}</h2>

@@ -33,7 +33,7 @@ export default function Quotas() {
             { head: t("Jobs"), cell: (row) => number(row.jobs), number: true },
             { head: t("Pods"), cell: (row) => number(row.pods), number: true },
             { head: t("GPUs held"), cell: (row) => number(row.gpuUsed), number: true },
-            { head: t("Quotas"), cell: (row) => row.quotas.join(", ") || "–" },
+            { head: t("Quotas"), cell: (row) => row.quotas.join(", ") },
           ]}
         />
         <${Command} text="gpuctl get namespaces" />`}
@@ -43,10 +43,8 @@ export default function Quotas() {
 /** @param {{quota: any}} props */
 function Limits({ quota }) {
   return html`<ul class="bare amounts">
-    ${quota.resources.map((limit) =>
-      limit.unit === "bytes"
-        ? html`<li><span class="limit">${limit.name}</span> ${bytes(limit.used ?? 0)} / ${bytes(limit.total)}</li>`
-        : html`<li><span class="limit">${limit.name}</span> <${Bar} used=${limit.used ?? 0} total=${limit.total} label=${`${quota.namespace} ${limit.name}`} /></li>`,
+    ${quota.resources.map(
+      (limit) => html`<li><span class="limit">${limit.name}</span> <${Bar} used=${limit.used} total=${limit.total} label=${`${quota.namespace} ${limit.name}`} format=${limit.unit === "bytes" ? bytes : undefined} /></li>`,
     )}
   </ul>`;
 }

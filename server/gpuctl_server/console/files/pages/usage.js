@@ -4,7 +4,7 @@ import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
 import { Absent, Choice, Command, Data, Facts, Heading, Lacking, PagedTable, html, quoted } from "../parts.js";
 import { route, setQuery } from "../route.js";
-import { day, moment, number, t } from "../texts.js";
+import { day, moment, number, percent, t } from "../texts.js";
 import { CsvButton, hasCosts } from "../usage/csv.js";
 import { OWN, RANGES, ZONE, optionsOf, periodOf } from "../usage/periods.js";
 
@@ -162,8 +162,8 @@ function Groups({ rows, costs, total, unit, compare }) {
         { head: t("Busy"), cell: (row) => hours(row.busy_gpu_seconds), number: true },
         { head: t("Idle"), cell: (row) => hours(row.held_idle_gpu_seconds), number: true },
         { head: t("Unobserved"), cell: (row) => hours(row.held_unobserved_gpu_seconds), number: true },
-        { head: t("Utilization"), cell: (row) => (row.avg_utilization == null ? "–" : `${number(row.avg_utilization)} %`), number: true },
-        costs.size > 0 && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (costs.has(row.value) ? number(costs.get(row.value).cost, 0) : "–"), number: true },
+        { head: t("Utilization"), cell: (row) => percent(row.avg_utilization), number: true },
+        costs.size > 0 && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (costs.has(row.value) ? number(costs.get(row.value).cost, 0) : null), number: true },
       ]}
     />
     ${total > rows.length && html`<p class="quiet">${t(lacksCosts ? "The first {count} of {total}; the CSV has all, without costs." : "The first {count} of {total}; the CSV has all.", { count: number(rows.length), total: number(total) })}</p>`}`;
