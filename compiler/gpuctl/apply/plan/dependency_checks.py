@@ -19,6 +19,7 @@ from gpuctl.language.display_text import first_few
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_specs import containers_of, required_node_terms
 from gpuctl.objects.selectors import requirement_matches
 
 Labels = dict[str, str]
@@ -128,7 +129,7 @@ def _needs(pod: DryRunPod) -> Iterator[PodReference]:
     for item in pod.template["spec"].get("imagePullSecrets") or []:
         yield from need("Secret", "pull secret", item)
     spec = pod.own["spec"]
-    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+    for container in containers_of(spec):
         for source in container.get("envFrom") or []:
             yield from need("Secret", "secret", source.get("secretRef"))
             yield from need("ConfigMap", "config map", source.get("configMapRef"))
@@ -216,10 +217,7 @@ def _gpus(pod: DryRunPod, resources: Iterable[str]) -> dict[str, int]:
 
 def _is_in_terms(pod: DryRunPod, labels: Labels) -> bool:
     """Return True if one of the required node selector terms matches, by labels only (``matchFields`` is ignored)."""
-    affinity = ((pod.template["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    terms = (affinity or {}).get("nodeSelectorTerms")
+    terms = required_node_terms(pod.template["spec"])
     return not terms or any(
         all(requirement_matches(expression, labels) for expression in term.get("matchExpressions") or [])
         for term in terms

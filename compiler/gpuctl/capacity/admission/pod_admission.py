@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpuctl.capacity.admission.limit_ranges import add_defaults, limit_violations
 from gpuctl.capacity.admission.podsecurity import forbidden, level_of
-from gpuctl.capacity.scheduler.pod_claims import claims_of, find_claim
+from gpuctl.capacity.scheduler.pod_claims import find_claim
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import mounted_claims
 
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -62,7 +63,7 @@ def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapsh
     violations = forbidden(template, labels)
     if violations:
         yield f"namespace {namespace} ({level_of(labels)}) forbids: {'; '.join(violations)}"
-    for name in claims_of(spec):
+    for name in mounted_claims(spec):
         claim = find_claim(name, namespace, snapshot)
         if claim is not None and claim.get("deleting"):
             # Source: volumebinding/volume_binding.go, podHasPVCs.

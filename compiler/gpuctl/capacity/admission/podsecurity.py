@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import containers_of
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 _LATEST = 10**6
@@ -57,7 +58,7 @@ class _Pod(NamedTuple):
 
     @property
     def containers(self) -> list[Object]:
-        return [*(self.spec.get("initContainers") or []), *self.spec["containers"]]
+        return containers_of(self.spec)
 
     @property
     def own(self) -> Object:

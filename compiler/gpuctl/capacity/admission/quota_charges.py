@@ -28,6 +28,7 @@ from gpuctl.capacity.snapshot.pod_requests import (
     pod_requests,
 )
 from gpuctl.objects.api_resources import RESOURCES, Object
+from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.pod_templates import job_templates, pod_templates
 from gpuctl.objects.quantities import HUGE_PAGES, format_amount, quantity
 from gpuctl.objects.timestamps import parse_timestamp
@@ -218,7 +219,7 @@ def unspecified(quotas: Iterable[Object], added: Iterable[ChargedObjects]) -> li
         for pod in pods:
             if has_pod_resources(pod["spec"]) or not applies_to(quota, pod):
                 continue
-            for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]:
+            for container in containers_of(pod["spec"]):
                 for resource in demanded - _charged(container_requests(container), container_limits(container)).keys():
                     missing.setdefault(resource, set()).add(container["name"])
         for resource in sorted(missing):

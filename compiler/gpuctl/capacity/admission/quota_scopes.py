@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.capacity.snapshot.pod_requests import is_best_effort
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import REQUIRED
 
 
 def applies_to(quota: Object, obj: Object) -> bool:
@@ -48,7 +49,7 @@ def _affinity_terms(spec: Object) -> Iterator[Object]:
     affinity = spec.get("affinity") or {}
     for side in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(side) or {}
-        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+        yield from rules.get(REQUIRED) or []
         for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
             yield weighted["podAffinityTerm"]
 

@@ -46,10 +46,7 @@ class ComponentInput:
     @cached_property
     def daemon_state(self) -> ClusterState:
         """The nodes with only the pods that stay on them (DaemonSets, static pods)."""
-        node_infos = [
-            NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays_on_node))
-            for node_info in self.cluster.node_infos
-        ]
+        node_infos = [node_info.when_empty() for node_info in self.cluster.node_infos]
         return initial_state(node_infos, self.cluster.names_hosts)
 
     def balance(self, demand: Demand, node_infos: Sequence[NodeInfo], *, first: bool = False) -> ResourceBalance:

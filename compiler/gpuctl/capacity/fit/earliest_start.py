@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from gpuctl.capacity.fit.component_input import ComponentInput
 from gpuctl.capacity.fit.verdicts import EndingWorkload, Fit, Opening
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.placement import place_pods
-from gpuctl.capacity.scheduler.scheduler_model import NodeInfo, PlacedPod
 
 _TRIED = 16
-
-
-class _Work(NamedTuple):
-    """A workload with a known end. ``at``: the latest time at which its last pod has ended."""
-
-    at: str
-    namespace: str
-    owner: str
+_Work = tuple[str, str]
+"""The namespace and the owner of pods with a known end."""
 
 
 def with_earliest_start(component: ComponentInput, answers: Sequence[Fit], now: str) -> list[Fit]:
@@ -43,9 +35,12 @@ def with_earliest_start(component: ComponentInput, answers: Sequence[Fit], now: 
 
 
 def _opening(component: ComponentInput, now: str) -> Opening | None:
-    every = sorted(
-        _Work(max(pod.ends for pod in pods), *key) for key, pods in _by_owner(component.cluster.node_infos).items()
-    )
+    ends: dict[_Work, str] = {}
+    for node_info in component.cluster.node_infos:
+        for pod in node_info.pods:
+            if pod.ends:
+                ends[pod.namespace, pod.owner] = max(pod.ends, ends.get((pod.namespace, pod.owner), ""))
+    every = sorted(ends, key=lambda work: (ends[work], work))
     if not every or not _fits_without(component, every):
         return None
     # More ended work never hurts: search for the smallest number of endings that suffices.
@@ -55,25 +50,15 @@ def _opening(component: ComponentInput, now: str) -> Opening | None:
         least, most = (least, middle) if _fits_without(component, every[:middle]) else (middle + 1, most)
     needed = every[:most]
     for work in needed[:-1][-_TRIED:]:
-        fewer = [item for item in needed if item is not work]
+        fewer = [item for item in needed if item != work]
         if _fits_without(component, fewer):
             needed = fewer
-    return Opening(now, needed[-1].at, [EndingWorkload(work.namespace, work.owner, work.at) for work in needed])
+    return Opening(now, ends[needed[-1]], [EndingWorkload(*work, ends[work]) for work in needed])
 
 
-def _by_owner(node_infos: Sequence[NodeInfo]) -> dict[tuple[str, str], list[PlacedPod]]:
-    """Return the pods with a known end, by workload."""
-    result: dict[tuple[str, str], list[PlacedPod]] = {}
-    for node_info in node_infos:
-        for pod in node_info.pods:
-            if pod.ends:
-                result.setdefault((pod.namespace, pod.owner), []).append(pod)
-    return result
-
-
-def _fits_without(component: ComponentInput, ended: Collection[_Work]) -> bool:
+def _fits_without(component: ComponentInput, ended: Iterable[_Work]) -> bool:
     """Return True if all jobs of a component fit in every case after some work has ended."""
-    gone = {(work.namespace, work.owner) for work in ended}
+    gone = set(ended)
     node_infos = [
         node_info.without(pod for pod in node_info.pods if pod.ends and (pod.namespace, pod.owner) in gone)
         for node_info in component.cluster.node_infos
@@ -82,7 +67,4 @@ def _fits_without(component: ComponentInput, ended: Collection[_Work]) -> bool:
     outcome = place_pods(
         initial_state(node_infos, component.cluster.names_hosts), groups, component.cluster.budgets, final=True
     )
-    wanted = sum(number for _, number in groups)
-    if not (outcome.exhaustive or outcome.is_uniform):
-        return False
-    return all(sum(end.placed.values()) == wanted and not end.evicted for end in outcome.states)
+    return outcome.surely_places(groups)

@@ -22,7 +22,13 @@ from gpuctl.capacity.pods.quota_admission import QuotaAdmission
 from gpuctl.capacity.scheduler.cluster_state import ClusterState, Placements, initial_state
 from gpuctl.capacity.scheduler.placement import place_pods
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo, PlacedPod
-from gpuctl.capacity.scheduler.scheduling import NO_NEIGHBOURS, count_neighbours, failing_rule, node_rules
+from gpuctl.capacity.scheduler.scheduling import (
+    NO_NEIGHBOURS,
+    count_neighbours,
+    failing_rule,
+    node_rules,
+    nodes_that_pass,
+)
 from gpuctl.capacity.scheduler.suitable_nodes import scheduling_key
 
 _FOLLOWED = 4096
@@ -284,11 +290,9 @@ def _cached_verdict_when_empty(component: ComponentInput, demand: Demand) -> tup
 
 
 def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
-    outcome = place_pods(component.daemon_state, demand.groups, (), final=True)
-    placed = {sum(end.placed.values()) for end in outcome.states}
-    if len(placed) > 1 or not (outcome.exhaustive or outcome.is_uniform):
+    number = place_pods(component.daemon_state, demand.groups, (), final=True).number
+    if number is None:
         return "unknown", "even in an empty cluster it depends on which nodes the scheduler chooses first"
-    number = placed.pop()
     if number == demand.pods:
         return "fits-when-empty", ""
     late = _once_ready(component, demand)
@@ -299,10 +303,7 @@ def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verd
         return "never", "; ".join(
             filter(None, (why, describe_port_shortage(demand, number, list(component.daemon_state.node_infos))))
         )
-    empty = [
-        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays_on_node))
-        for node_info in component.all_nodes
-    ]
+    empty = [node_info.when_empty() for node_info in component.all_nodes]
     return "never", describe_exclusions(demand.groups[0][0].incoming, empty)
 
 
@@ -315,21 +316,15 @@ def _once_ready(component: ComponentInput, demand: Demand) -> list[NodeInfo]:
     ]
     if not tainted:
         return []
-    node_infos = [
-        NodeInfo(node_info.node, tuple(pod for pod in node_info.pods if pod.stays_on_node))
-        for node_info in when_ready(component.selectable_nodes)
-    ]
+    node_infos = [node_info.when_empty() for node_info in when_ready(component.selectable_nodes)]
     outcome = place_pods(initial_state(node_infos, component.cluster.names_hosts), demand.groups, (), final=True)
-    fits = all(sum(end.placed.values()) == demand.pods for end in outcome.states)
-    return tainted if fits and (outcome.exhaustive or outcome.is_uniform) else []
+    return tainted if outcome.number == demand.pods else []
 
 
 def _would_open(node_info: NodeInfo, demand: Demand) -> bool:
     """Return True if an empty node passes the node rules for any of a job's pods."""
     rules = node_rules()
-    return any(
-        all(rule.holds(group.incoming, node_info, NO_NEIGHBOURS) for rule in rules) for group, _ in demand.groups
-    )
+    return any(nodes_that_pass(rules, group.incoming, [node_info], NO_NEIGHBOURS) for group, _ in demand.groups)
 
 
 def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: str) -> str:

@@ -10,13 +10,19 @@ from typing import NamedTuple
 
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, Units, format_units
-from gpuctl.capacity.scheduler.scheduling import RULES, count_neighbours
+from gpuctl.capacity.scheduler.scheduling import (
+    NO_NEIGHBOURS,
+    ROOM,
+    count_neighbours,
+    failing_rule,
+    nodes_that_pass,
+    rules_named,
+)
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import TRAININGS
 
 PODS = "pods"
 """The number of pods that a node runs: a resource in its ``allocatable``."""
-_OF_NODES = ("cordon", "taints", "node-selector", "node-affinity", "volumes")
 
 
 class ResourceHolder(NamedTuple):
@@ -44,9 +50,8 @@ class ResourceBalance(NamedTuple):
 
 def eligible_nodes(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
     """Return the nodes that pass the node rules for a pod: cordon, taints, node selector, node affinity, volumes."""
-    counted = count_neighbours(incoming, ())
-    rules = [rule for rule in RULES if rule.name in _OF_NODES]
-    return [node_info for node_info in node_infos if all(rule.holds(incoming, node_info, counted) for rule in rules)]
+    rules = rules_named("cordon", "taints", "node-selector", "node-affinity", "volumes")
+    return nodes_that_pass(rules, incoming, node_infos, NO_NEIGHBOURS)
 
 
 def resource_balance(
@@ -192,13 +197,8 @@ def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[Nod
         return ""
     incoming = demand.groups[0][0].incoming
     counted = count_neighbours(incoming, node_infos)
-    rules = {rule.name: rule for rule in RULES}
-    roomy = [
-        node_info
-        for node_info in eligible_nodes(incoming, node_infos)
-        if all(rules[name].holds(incoming, node_info, counted) for name in ("pods", "resources"))
-    ]
-    free = [node_info for node_info in roomy if rules["host-ports"].holds(incoming, node_info, counted)]
+    roomy = nodes_that_pass(ROOM, incoming, eligible_nodes(incoming, node_infos), counted)
+    free = nodes_that_pass(rules_named("host-ports"), incoming, roomy, counted)
     own = {**incoming.pod.requests, PODS: 1}
     rooms = sum(min(node_info.free(name) // amount for name, amount in own.items() if amount) for node_info in roomy)
     if len(free) >= demand.pods or rooms < demand.pods:
@@ -216,7 +216,7 @@ def describe_exclusions(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -
     counted = count_neighbours(incoming, node_infos)
     excluded: dict[str, list[NodeInfo]] = {}
     for node_info in node_infos:
-        rule = next((rule for rule in RULES if not rule.holds(incoming, node_info, counted)), None)
+        rule = failing_rule(incoming, node_info, counted)
         if rule is not None:
             excluded.setdefault(rule.name, []).append(node_info)
     if not excluded:

@@ -62,11 +62,7 @@ def smallest_change(
 
 
 def _fits(node_infos: Sequence[NodeInfo], groups: Groups, names_hosts: bool) -> bool:
-    outcome = place_pods(initial_state(node_infos, names_hosts), groups, (), final=True)
-    wanted = sum(number for _, number in groups)
-    if not (outcome.exhaustive or outcome.is_uniform):
-        return False
-    return all(sum(end.placed.values()) == wanted and not end.evicted for end in outcome.states)
+    return place_pods(initial_state(node_infos, names_hosts), groups, (), final=True).surely_places(groups)
 
 
 def _changes(
@@ -82,7 +78,7 @@ def _changes(
         change = SmallestChange(say("uncordon node {node}", node=node), uncordoned=node)
         yield change, [*node_infos[:index], opened, *node_infos[index + 1 :]], groups
     for taint in _taints(groups, node_infos)[:_TRIED]:
-        change = SmallestChange(say("tolerate the taint {taint}", taint=_title(taint)))
+        change = SmallestChange(say("tolerate the taint {taint}", taint=taint_text(taint)))
         yield change, node_infos, [(_tolerant(group, taint), n) for group, n in groups]
     if len(groups) != 1:
         return
@@ -114,7 +110,8 @@ def is_maintenance_taint(taint: dict[str, str]) -> bool:
     return bool(_UPKEEP.search(f"{taint.get('key')}={taint.get('value') or ''}"))
 
 
-def _title(taint: dict[str, str]) -> str:
+def taint_text(taint: dict[str, str]) -> str:
+    """Return ``key=value:NoSchedule``."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint['key']}{value}:{taint['effect']}"
 

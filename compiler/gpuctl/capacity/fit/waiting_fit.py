@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.kueue.kueue_requests import NamespaceDefaults
@@ -15,7 +15,7 @@ from gpuctl.capacity.kueue.queued_objects import queued_objects
 from gpuctl.capacity.pods.incoming_pods import waiting_spec
 from gpuctl.capacity.pods.pod_deadlines import group_of
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.label_names import SET_NAME
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 
@@ -29,21 +29,13 @@ _STAND_INS = {"JobSet": "Job", "LeaderWorkerSet": "StatefulSet"}
 """Kinds with several pod templates, and the kinds that stand for them."""
 
 
-class _WorkloadId(NamedTuple):
-    """The workload of pods; a pod of an unknown kind of workload stands for itself."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
 def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
     """Judge the pending pods by workload, sorted by descending priority.
 
     :param namespace: return the answers of this namespace only; pods of other namespaces still compete.
     """
     waiting = [pod for pod in snapshot.pods if "node" not in pod]
-    groups: dict[tuple[_WorkloadId, Hashable], list[Object]] = {}
+    groups: dict[tuple[Key, Hashable], list[Object]] = {}
     for pod in waiting:
         groups.setdefault((_workload_of(pod), _placement_key(pod)), []).append(pod)
     objects = [_workload(workload, pods) for (workload, _), pods in groups.items()]
@@ -58,17 +50,18 @@ def fit_waiting(snapshot: Snapshot, namespace: str | None = None) -> list[Fit]:
     return [answer for answer in answers if namespace in (None, answer.demand.namespace)]
 
 
-def _workload_of(pod: Object) -> _WorkloadId:
+def _workload_of(pod: Object) -> Key:
+    """Return the workload of a pod; a pod of an unknown kind of workload stands for itself."""
     owner = pod.get("owner") or {}
     jobset = (pod.get("labels") or {}).get(JOBSET_LABEL)
     if jobset and owner.get("kind") == "Job":
-        return _WorkloadId("JobSet", pod["namespace"], jobset)
+        return Key("JobSet", pod["namespace"], jobset)
     group = group_of(pod)
     if group is not None:
-        return _WorkloadId("LeaderWorkerSet", *group[:2])
+        return Key("LeaderWorkerSet", *group[:2])
     if owner.get("kind") in _KINDS:
-        return _WorkloadId(owner["kind"], pod["namespace"], owner["name"])
-    return _WorkloadId("Pod", pod["namespace"], pod["name"])
+        return Key(owner["kind"], pod["namespace"], owner["name"])
+    return Key("Pod", pod["namespace"], pod["name"])
 
 
 def _placement_key(pod: Object) -> Hashable:
@@ -87,7 +80,7 @@ def _hashable(value: Any) -> Hashable:
     return found
 
 
-def _workload(workload: _WorkloadId, pods: list[Object]) -> Object:
+def _workload(workload: Key, pods: list[Object]) -> Object:
     """Return an object that creates such pods. A JobSet is represented by a Job, a LeaderWorkerSet by a StatefulSet."""
     first = pods[0]
     spec = {**waiting_spec(first), "priorityClassName": _class_of(first)}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import FlavorResource
 from gpuctl.capacity.kueue.flavor_assignment import FlavorAssignment, FlavorMode, assign_flavors
-from gpuctl.capacity.kueue.queue_preemption import QuotaHolders, QuotaVictim, release_quota, reserve_quota
+from gpuctl.capacity.kueue.queue_preemption import QuotaHolders, release_quota, reserve_quota
 from gpuctl.capacity.kueue.queue_quota import QuotaNode, quota_trees
 from gpuctl.capacity.kueue.queue_state import QueuedJob, QueueState
 
@@ -24,7 +24,7 @@ _LATER = 1 << 40
 class _Entry(NamedTuple):
     job: QueuedJob
     choice: FlavorAssignment
-    victims: list[QuotaVictim]
+    victims: list[QueuedJob]
 
 
 class AdmissionRun:
@@ -44,8 +44,8 @@ class AdmissionRun:
         self._preempting: dict[str, QueuedJob] = {}
         self._leaving: list[QueuedJob] = []
         self.admitted: dict[int, list[dict[str, str]]] = {}
-        self.stopped: dict[int, list[QuotaVictim]] = {}
-        self.preempted: dict[int, QuotaVictim] = {}
+        self.stopped: dict[int, list[QueuedJob]] = {}
+        self.preempted: dict[int, QueuedJob] = {}
         for job in state.holding:
             own = replace(job)
             self._holders.add(own)
@@ -79,7 +79,7 @@ class AdmissionRun:
         found: dict[int, None] = {}
         left = [number]
         while left:
-            new = [item.job.number for item in self.stopped.get(left.pop(), ()) if item.job.number not in found]
+            new = [item.number for item in self.stopped.get(left.pop(), ()) if item.number not in found]
             found.update(dict.fromkeys(new))
             left += new
         return list(found)
@@ -119,14 +119,14 @@ class AdmissionRun:
         entries = [self._nominate(job) for job in self._heads()]
         entries.sort(key=lambda item: (item.choice.borrows, -item.job.priority, item.job.created))
         reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]] = []
-        gone: list[QuotaVictim] = []
+        gone: list[QueuedJob] = []
         changed = [self._handle(entry, reserved, gone) for entry in entries]
         for node, usage in reversed(reserved):
             release_quota(node, usage)
         return any(changed)
 
     def _handle(
-        self, entry: _Entry, reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]], gone: list[QuotaVictim]
+        self, entry: _Entry, reserved: list[tuple[QuotaNode, dict[FlavorResource, int]]], gone: list[QueuedJob]
     ) -> bool:
         """Admit a job, preempt jobs for it, or requeue it; return True if that can change what comes next."""
         job, choice, victims = entry
@@ -139,7 +139,7 @@ class AdmissionRun:
             self._park(job)
             # Another job of its ClusterQueue may come first now.
             return not rules.is_strict
-        if any(victim.job is other.job for victim in victims for other in gone) or not self._still_fits(
+        if any(victim is other for victim in victims for other in gone) or not self._still_fits(
             node, choice, [*gone, *victims]
         ):
             self._push(job)
@@ -163,14 +163,14 @@ class AdmissionRun:
                 far = node.borrowing_distance(slot, amount)[0]
             if not victims:
                 return FlavorMode.NO_CANDIDATES, far
-            own = any(victim.job.queue == job.queue for victim in victims)
+            own = any(victim.queue == job.queue for victim in victims)
             return FlavorMode.PREEMPT if own else FlavorMode.RECLAIM, far
 
         choice = assign_flavors(job, self._state.rules[job.queue], node, oracle)
         victims = self._holders.victims(job, choice.preempts, choice.usage) if choice.preempts else []
         return _Entry(job, choice, victims)
 
-    def _still_fits(self, node: QuotaNode, choice: FlavorAssignment, victims: Sequence[QuotaVictim]) -> bool:
+    def _still_fits(self, node: QuotaNode, choice: FlavorAssignment, victims: Sequence[QueuedJob]) -> bool:
         with self._holders.without(victims):
             return all(amount <= max(0, node.available(slot)) for slot, amount in choice.usage.items())
 
@@ -197,17 +197,17 @@ class AdmissionRun:
         self.preempted.pop(job.number, None)
         self.admitted[job.number] = choice.flavors
 
-    def _preempt(self, job: QueuedJob, victims: Sequence[QuotaVictim]) -> bool:
+    def _preempt(self, job: QueuedJob, victims: Sequence[QueuedJob]) -> bool:
         """Preempt jobs and wait for their end; return True if any of them is a new victim."""
         self._push(job)
         if not self._state.rules[job.queue].is_strict:
             self._preempting[job.queue] = job
-        new = [victim for victim in victims if not victim.job.evicted]
+        new = [victim for victim in victims if not victim.evicted]
         self.stopped.setdefault(job.number, []).extend(new)
         for victim in new:
-            victim.job.evicted = True
-            self._leaving.append(victim.job)
-            self.preempted[victim.job.number] = victim
+            victim.evicted = True
+            self._leaving.append(victim)
+            self.preempted[victim.number] = victim
         return bool(new)
 
     def _release_ended(self) -> bool:

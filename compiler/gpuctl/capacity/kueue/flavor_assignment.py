@@ -41,11 +41,6 @@ class FlavorAssignment(NamedTuple):
     preempts: frozenset[FlavorResource]
     fits: bool
 
-    @property
-    def is_possible(self) -> bool:
-        """True if the job can be admitted, now or after preemption."""
-        return self.fits or bool(self.preempts)
-
 
 class _Best(NamedTuple):
     mode: FlavorMode

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.devices.device_requests import lacking_lists
 from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_device
+from gpuctl.capacity.devices.shared_counters import DeviceKey
 from gpuctl.capacity.kueue.kueue_configuration import CLAIMS, EXTENDED_RESOURCES, REJECTION, KueueConfiguration
 from gpuctl.capacity.scheduler.scheduler_model import Units, units
 from gpuctl.capacity.snapshot.device_entries import ADMIN_ACCESS
@@ -20,8 +21,6 @@ from gpuctl.objects.api_resources import Object
 
 _MAPPINGS = "resources.deviceClassMappings"
 _WHERE = "ConfigMap kueue-manager-config"
-_Device = tuple[str, str, str]
-"""Driver, pool and name."""
 
 
 class CountedDevices(NamedTuple):
@@ -59,7 +58,7 @@ class KueueDevices:
         self._snapshot = snapshot
         self._configuration = configuration
         self._classes = {item["name"]: item for item in snapshot.device_classes}
-        self._matching: dict[tuple[str, ...], frozenset[_Device]] = {}
+        self._matching: dict[tuple[str, ...], frozenset[DeviceKey]] = {}
 
     def of(self, spec: Object, namespace: str) -> CountedDevices:
         """Return the devices of a pod."""
@@ -159,7 +158,7 @@ class KueueDevices:
             if len(devices) < option["count"] + sum(rivals):
                 raise _Unknown("the requests of a claim of its pods compete for the same devices")
 
-    def _devices(self, option: Object) -> frozenset[_Device]:
+    def _devices(self, option: Object) -> frozenset[DeviceKey]:
         """Return the devices that match a request, also those that are in use or tainted."""
         known = self._classes.get(option["class"])
         if known is None:
@@ -172,7 +171,7 @@ class KueueDevices:
                 raise _Unknown(f"a selector of a claim of its pods has no known result: {error}") from None
         return self._matching[selectors]
 
-    def _selected(self, selectors: Sequence[str]) -> Iterator[_Device]:
+    def _selected(self, selectors: Sequence[str]) -> Iterator[DeviceKey]:
         for item in self._snapshot.resource_slices:
             for device in item["devices"]:
                 if all(selector_of_device(selector, item["driver"], device) for selector in selectors):

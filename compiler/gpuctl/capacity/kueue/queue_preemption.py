@@ -15,20 +15,13 @@ from gpuctl.capacity.kueue.queue_quota import QuotaNode
 from gpuctl.capacity.kueue.queue_state import ClusterQueueRules, QueuedJob, QueueState
 
 
-class QuotaVictim(NamedTuple):
-    """A job that loses its quota. ``reclaimed``: because its ClusterQueue had borrowed it."""
-
-    job: QueuedJob
-    reclaimed: bool
-
-
 class _Candidate(NamedTuple):
     """A possible victim. ``top``: the lowest cohort that both ClusterQueues share.
 
     Not ``also_borrowing``: it may only be preempted by a job that does not borrow.
     """
 
-    victim: QuotaVictim
+    victim: QueuedJob
     top: QuotaNode | None
     also_borrowing: bool
 
@@ -60,14 +53,14 @@ class QuotaHolders:
         release_quota(self._nodes[job.queue], job.held or {})
 
     @contextmanager
-    def without(self, victims: Iterable[QuotaVictim]) -> Iterator[None]:
+    def without(self, victims: Iterable[QueuedJob]) -> Iterator[None]:
         """Count the quota of some jobs as free for a block."""
         gone = list(victims)
         for victim in gone:
-            self.free(victim.job)
+            self.free(victim)
         yield
         for victim in gone:
-            self.use(victim.job)
+            self.use(victim)
 
     def of(self, queue: str) -> list[QueuedJob]:
         """Return the jobs of a ClusterQueue that may be preempted."""
@@ -75,7 +68,7 @@ class QuotaHolders:
 
     def victims(
         self, job: QueuedJob, needed: frozenset[FlavorResource], usage: Mapping[FlavorResource, int]
-    ) -> list[QuotaVictim]:
+    ) -> list[QueuedJob]:
         """Return the jobs to preempt for a usage of which the flavor resources ``needed`` are short; empty if
         preemption does not help.
         """
@@ -86,7 +79,7 @@ class QuotaHolders:
         above, others = (_ordered(found) for found in self._others(job, rules, node, needed, usage))
         every = [*above, *others, *same]
         # Jobs that are being preempted already come first.
-        every.sort(key=lambda item: not item.victim.job.evicted)
+        every.sort(key=lambda item: not item.victim.evicted)
         under = all(node.used.get(slot, 0) < node.subtree.get(slot, 0) for slot in needed)
         if not (above or others) or (not rules.borrows and not under):
             attempts = [True]
@@ -108,8 +101,8 @@ class QuotaHolders:
         usage: Mapping[FlavorResource, int],
         *,
         borrowing: bool,
-    ) -> list[QuotaVictim]:
-        node, found = self._nodes[job.queue], list[QuotaVictim]()
+    ) -> list[QueuedJob]:
+        node, found = self._nodes[job.queue], list[QueuedJob]()
 
         def fits() -> bool:
             return all(
@@ -121,7 +114,7 @@ class QuotaHolders:
             for candidate in candidates:
                 if not self._is_valid(job, candidate, needed, borrowing=borrowing):
                     continue
-                self.free(candidate.victim.job)
+                self.free(candidate.victim)
                 found.append(candidate.victim)
                 if fits():
                     self._fill_back(found, fits)
@@ -129,23 +122,23 @@ class QuotaHolders:
             return []
         finally:
             for victim in found:
-                self.use(victim.job)
+                self.use(victim)
 
-    def _fill_back(self, found: list[QuotaVictim], fits: Callable[[], bool]) -> None:
+    def _fill_back(self, found: list[QueuedJob], fits: Callable[[], bool]) -> None:
         """Spare the victims that are not needed. Source: fillBackWorkloads."""
         for index in range(len(found) - 2, -1, -1):
-            self.use(found[index].job)
+            self.use(found[index])
             if fits():
                 found[index] = found[-1]
                 found.pop()
             else:
-                self.free(found[index].job)
+                self.free(found[index])
 
     def _is_valid(
         self, job: QueuedJob, candidate: _Candidate, needed: frozenset[FlavorResource], *, borrowing: bool
     ) -> bool:
         """Return True if preempting a job of another ClusterQueue still reclaims quota. Source: candidateIsValid."""
-        victim = candidate.victim.job
+        victim = candidate.victim
         if victim.queue == job.queue:
             return True
         if borrowing and not candidate.also_borrowing:
@@ -165,7 +158,7 @@ class QuotaHolders:
     ) -> Iterator[_Candidate]:
         for other in self.of(job.queue):
             if _uses(other, needed) and may_preempt(job, other, rules.preemption_policy):
-                yield _Candidate(QuotaVictim(other, False), None, True)
+                yield _Candidate(other, None, True)
 
     def _others(
         self,
@@ -193,11 +186,10 @@ class QuotaHolders:
                 for other in self.of(queue.name):
                     if not _uses(other, needed) or not may_preempt(job, other, rules.reclaim_policy):
                         continue
-                    victim = QuotaVictim(other, True)
                     if precedes:
-                        above.append(_Candidate(victim, top, True))
+                        above.append(_Candidate(other, top, True))
                     else:
-                        others.append(_Candidate(victim, top, _is_below(job, other, rules)))
+                        others.append(_Candidate(other, top, _is_below(job, other, rules)))
             fits, rest = top.fits_quota(rest)
             precedes, before = precedes or fits, top
         return above, others
@@ -227,7 +219,7 @@ def _borrowing_queues(
 
 def _ordered(found: Iterable[_Candidate]) -> list[_Candidate]:
     """Sort by ascending priority, then the latest admission first. Source: CandidatesOrdering."""
-    return sorted(found, key=lambda item: item.victim.job.importance)
+    return sorted(found, key=lambda item: item.victim.importance)
 
 
 def _uses(job: QueuedJob, needed: frozenset[FlavorResource]) -> bool:

@@ -14,6 +14,7 @@ from gpuctl.capacity.kueue.kueue_configuration import OWN_LABELS, KueueConfigura
 from gpuctl.capacity.kueue.queue_quota import is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler.scheduler_model import Units
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import required_node_terms
 from gpuctl.objects.selectors import requirement_matches, tolerates
 
 NOT_CREATED = "~"
@@ -261,9 +262,7 @@ def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
 
 def _in_terms(spec: Object, labels: Mapping[str, str], keys: set[str]) -> bool:
     """Source: flavorSelector. A term without any of these keys matches every flavor."""
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    terms = (required or {}).get("nodeSelectorTerms") or []
+    terms = required_node_terms(spec)
     kept = [[item for item in term.get("matchExpressions") or [] if item["key"] in keys] for term in terms]
     return (
         not kept

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from gpuctl.capacity.devices.device_counts import DeviceCounts
 from gpuctl.capacity.pods.pod_deadlines import latest_end
-from gpuctl.capacity.scheduler.pod_claims import claims_of, csi_volumes, single_pod_claims, volume_terms
+from gpuctl.capacity.scheduler.pod_claims import csi_volumes, single_pod_claims, volume_terms
 from gpuctl.capacity.scheduler.scheduler_model import (
     CLUSTER_TOPOLOGY,
     AffinityTerm,
@@ -26,9 +26,8 @@ from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot.snapshot_entries import NODE_BOUND_OWNERS, PREFERRED, anti_affinity, host_ports
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
+from gpuctl.objects.pod_specs import REQUIRED, mounted_claims
 from gpuctl.objects.selectors import Labels, selector_matches
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def incoming_pod(
@@ -44,9 +43,9 @@ def incoming_pod(
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     ranked = classes.get(spec.get("priorityClassName") or "", {})
     affinity = spec.get("affinity") or {}
-    nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
+    nodes = (affinity.get("nodeAffinity") or {}).get(REQUIRED)
     terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
-    claims = claims_of(spec)
+    claims = mounted_claims(spec)
     sole = single_pod_claims(claims, namespace, snapshot)
     labels = {**labels, **dict.fromkeys(sole, "")}
     ports = tuple(HostPort(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
@@ -62,7 +61,7 @@ def incoming_pod(
         volumes=csi_volumes(claims, namespace, snapshot),
         scored=_cpu_and_memory(scored_requests(spec)),
     )
-    near = _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces)
+    near = _terms((affinity.get("podAffinity") or {}).get(REQUIRED) or (), namespace, labels, namespaces)
     return IncomingPod(
         own,
         spec["tolerations"],
@@ -94,11 +93,11 @@ def waiting_pod(
 def waiting_spec(item: Object) -> Object:
     """Return the spec of a pending pod of a snapshot, with the fields that the scheduler uses."""
     wants = item.get("wants") or {}
-    affinity: Object = {"podAffinity": {_REQUIRED: wants.get("affinity") or []}}
-    affinity["podAntiAffinity"] = {_REQUIRED: item.get("antiAffinity") or []}
+    affinity: Object = {"podAffinity": {REQUIRED: wants.get("affinity") or []}}
+    affinity["podAntiAffinity"] = {REQUIRED: item.get("antiAffinity") or []}
     affinity["nodeAffinity"] = {PREFERRED: wants.get("preferredNodes") or []}
     if "nodeTerms" in wants:
-        affinity["nodeAffinity"][_REQUIRED] = {"nodeSelectorTerms": wants["nodeTerms"]}
+        affinity["nodeAffinity"][REQUIRED] = {"nodeSelectorTerms": wants["nodeTerms"]}
     ports = [
         {"hostPort": port["port"], "protocol": port["protocol"], "hostIP": port["ip"]}
         for port in item.get("hostPorts") or ()
@@ -193,7 +192,7 @@ def _alone(sole: Iterable[str], namespace: str) -> Iterator[AffinityTerm]:
 
 def _with_label_keys(spec: Object) -> list[Object]:
     rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    full = rules.get(_REQUIRED) or []
+    full = rules.get(REQUIRED) or []
     return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
 
 

@@ -113,7 +113,7 @@ class _Work:
 
     def _share(self, late: DelayedClaim, volumes_by_node: _VolumesByNode, *, affine: bool) -> None:
         name, key = late.claim["name"], late.key
-        made = [node for node, found in volumes_by_node.items() if found.volumes[name] is None]
+        made = [node for node, found in volumes_by_node.items() if found[name] is None]
         if made and self._binder.provisioner(late.claim) in self._free_of_place and len(made) == len(self._nodes):
             return
         if affine:
@@ -131,7 +131,7 @@ class _Work:
                 return
         domains = {}
         for node, found in volumes_by_node.items():
-            volume = found.volumes[name]
+            volume = found[name]
             domains[node] = f"on {node}" if volume is None else f"volume {volume}"
         if not self._is_partition(late, volumes_by_node):
             self.unclear[key] = "several pods share it, and its possible volumes are reachable from common nodes"
@@ -141,7 +141,7 @@ class _Work:
         """Return True if every node that reaches a chosen volume would choose the same one."""
         chosen: dict[str, set[str]] = {}
         for node, found in volumes_by_node.items():
-            volume = found.volumes[late.claim["name"]]
+            volume = found[late.claim["name"]]
             if volume is not None:
                 chosen.setdefault(volume, set()).add(node)
         for name, nodes in chosen.items():
@@ -262,7 +262,7 @@ class _Work:
         for item in incoming.delayed_claims:
             if _key(item, incoming) in self.domains:
                 yield f"pods that share claim {item.claim['name']} must run where its volume is"
-            if any(found.volumes[item.claim["name"]] is None for found in volumes_by_node.values()):
+            if any(found[item.claim["name"]] is None for found in volumes_by_node.values()):
                 driver = self._binder.provisioner(item.claim)
                 yield f"the volume of {_title(item)} is still to be provisioned by {driver}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuctl.capacity.admission.pod_admission import runtime_of
-from gpuctl.capacity.scheduler.pod_claims import claims_of, find_claim, volume_of
+from gpuctl.capacity.scheduler.pod_claims import find_claim, volume_of
 from gpuctl.capacity.scheduler.scheduler_model import units
 from gpuctl.capacity.scheduler.volume_binding import NEEDED_LISTS, ephemeral_claim, is_binding_delayed, storage_class_of
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
@@ -13,6 +13,7 @@ from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER
 from gpuctl.language.gpu_cards import TITLES, every_share
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import mounted_claims
 
 _SYSTEMS = {
     name: TITLES[system]
@@ -51,7 +52,7 @@ def _handed_out(resource: str) -> str:
 
 
 def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[str]:
-    for name in claims_of(spec):
+    for name in mounted_claims(spec):
         claim = find_claim(name, namespace, snapshot)
         if claim is None:
             is_known = "claims" not in snapshot.unreadable

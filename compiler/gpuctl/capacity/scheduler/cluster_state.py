@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
@@ -142,6 +142,16 @@ class Placements(NamedTuple):
     states: list[ClusterState]
     exhaustive: bool
     is_uniform: bool
+
+    @property
+    def number(self) -> int | None:
+        """The number of placed pods if it is the same in all possible states, else None."""
+        placed = {sum(state.placed.values()) for state in self.states}
+        return placed.pop() if len(placed) == 1 and (self.exhaustive or self.is_uniform) else None
+
+    def surely_places(self, groups: Iterable[tuple[PodGroup, int]]) -> bool:
+        """Return True if all pods are placed without evictions in all possible states."""
+        return self.number == sum(number for _, number in groups) and not any(state.evicted for state in self.states)
 
 
 def initial_state(node_infos: Sequence[NodeInfo], named_hosts: bool) -> ClusterState:

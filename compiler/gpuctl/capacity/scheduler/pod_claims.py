@@ -21,12 +21,6 @@ _GENERAL = dict(zip(_ZONES[2:], _ZONES[:2], strict=True))
 _ONE_POD = "ReadWriteOncePod"
 
 
-def claims_of(spec: Object) -> list[str]:
-    """Return the names of the claims that a pod mounts."""
-    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
-    return [source["claimName"] for source in sources if source]
-
-
 def with_planned_claims(snapshot: Snapshot, objects: Iterable[Object]) -> Snapshot:
     """Return the snapshot with the claims among ``objects`` that the cluster does not have yet."""
     planned = [

@@ -239,6 +239,10 @@ class NodeInfo:
             fewer.__dict__["used"] = used
         return fewer
 
+    def when_empty(self) -> NodeInfo:
+        """Return the node with only the pods that stay on it (DaemonSets, static pods)."""
+        return NodeInfo(self.node, tuple(pod for pod in self.pods if pod.stays_on_node))
+
     @cached_property
     def _below(self) -> dict[int, Units | None]:
         return {}

@@ -7,7 +7,7 @@ nodes are in :mod:`gpuctl.capacity.scheduler.scoring`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.scheduler.scheduler_model import (
@@ -253,7 +253,14 @@ RULES: list[SchedulingRule] = [
 """
 
 
-_OF_NODES = ("node-selector", "node-affinity", "volumes", "cordon", "taints", "pods", "resources")
+def rules_named(*names: str) -> list[SchedulingRule]:
+    """Return some rules, in this order."""
+    rules = {rule.name: rule for rule in RULES}
+    return [rules[name] for name in names if name in rules]
+
+
+ROOM = rules_named("pods", "resources")
+"""The rules about the amounts that pods leave free."""
 
 
 def node_rules() -> list[SchedulingRule]:
@@ -261,8 +268,14 @@ def node_rules() -> list[SchedulingRule]:
 
     A node that fails one of them stays closed to the pod, whichever pods leave.
     """
-    rules = {rule.name: rule for rule in RULES}
-    return [rules[name] for name in _OF_NODES if name in rules]
+    return rules_named("node-selector", "node-affinity", "volumes", "cordon", "taints", "pods", "resources")
+
+
+def nodes_that_pass(
+    rules: Sequence[SchedulingRule], incoming: IncomingPod, node_infos: Iterable[NodeInfo], counted: NeighbourCounts
+) -> list[NodeInfo]:
+    """Return the nodes on which all of some rules hold."""
+    return [node_info for node_info in node_infos if all(rule.holds(incoming, node_info, counted) for rule in rules)]
 
 
 def failing_rule(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> SchedulingRule | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 from gpuctl.capacity.scheduler.scheduler_model import HOST_NAME, DelayedClaim, SchedulableNode
 from gpuctl.capacity.scheduler.scheduling import matches_node_term
@@ -25,10 +24,8 @@ NEEDED_LISTS = ("volumes", "storageClasses", "csiDrivers", "storageCapacities")
 """The lists of a snapshot that volume binding needs."""
 
 
-class NodeVolumes(NamedTuple):
-    """The volumes that a pod's claims get on a node: claim name -> volume name, None for a new one."""
-
-    volumes: Mapping[str, str | None]
+NodeVolumes = Mapping[str, str | None]
+"""The volumes that a pod's claims get on a node: claim name -> volume name, None for a new one."""
 
 
 def storage_class_of(claim: Object, snapshot: Snapshot) -> Object | None:
@@ -103,7 +100,7 @@ class VolumeBinder:
             if volume is None and not self.can_provision(claim, node):
                 return None
             found[claim["name"]] = None if volume is None else volume["name"]
-        return NodeVolumes(found)
+        return found
 
     def _smallest(self, claim: Object, node: SchedulableNode, taken: set[str | None]) -> Object | None:
         known = self.open_to(claim)

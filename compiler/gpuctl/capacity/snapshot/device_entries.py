@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpuctl.capacity.snapshot.snapshot_entries import pick, without_empty
 from gpuctl.objects.api_resources import Object
 
 _UNCOUNTED = {
@@ -22,7 +23,7 @@ def device_class_entry(obj: Object) -> Object:
     """Return the selectors of a DeviceClass, and the extended resource that it offers (KEP-5004)."""
     spec = obj["spec"]
     rest = {"extendedResource": spec.get("extendedResourceName"), "selectors": _expressions(spec)}
-    return {"name": obj["metadata"]["name"], **_without_empty(rest)}
+    return {"name": obj["metadata"]["name"], **without_empty(rest)}
 
 
 def resource_slice_entry(obj: Object) -> Object:
@@ -35,7 +36,7 @@ def resource_slice_entry(obj: Object) -> Object:
     }
     devices = [_device(item, spec) for item in spec.get("devices") or []]
     rest = {"node": spec.get("nodeName"), "counters": counters_of_sets(spec.get("sharedCounters") or [], "name")}
-    return {"driver": spec["driver"], "pool": pool, **_without_empty(rest), "devices": devices}
+    return {"driver": spec["driver"], "pool": pool, **without_empty(rest), "devices": devices}
 
 
 def _device(device: Object, spec: Object) -> Object:
@@ -44,12 +45,12 @@ def _device(device: Object, spec: Object) -> Object:
     rest = {
         "attributes": attributes,
         "capacity": {name: value["value"] for name, value in (device.get("capacity") or {}).items()},
-        "taints": [_pick(taint, _TAINT) for taint in device.get("taints") or []],
+        "taints": [pick(taint, *_TAINT) for taint in device.get("taints") or []],
         "consumes": counters_of_sets(device.get("consumesCounters") or [], "counterSet"),
         "node": device.get("nodeName") if spec.get("perDeviceNodeSelection") else None,
         "uncounted": kinds[0] if kinds else None,
     }
-    return {"name": device["name"], **_without_empty(rest)}
+    return {"name": device["name"], **without_empty(rest)}
 
 
 def counters_of_sets(sets: Iterable[Object], name: str) -> dict[str, dict[str, str]]:
@@ -72,7 +73,7 @@ def resource_claim_entry(obj: Object) -> Object:
         "devices": [{key: item[key] for key in ("driver", "pool", "device")} for item in results if _is_held(item)],
         "pods": [item["name"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"],
     }
-    return {"namespace": metadata["namespace"], "name": metadata["name"], **_without_empty(rest)}
+    return {"namespace": metadata["namespace"], "name": metadata["name"], **without_empty(rest)}
 
 
 def _is_held(result: Object) -> bool:
@@ -87,7 +88,7 @@ def resource_claim_template_entry(obj: Object) -> Object:
     uncounted = {item["uncounted"]: None for options in requests for item in options if "uncounted" in item}
     if devices.get("constraints"):
         uncounted["constraints between devices"] = None
-    rest = _without_empty({"uncounted": ", ".join(uncounted)})
+    rest = without_empty({"uncounted": ", ".join(uncounted)})
     return {"namespace": metadata["namespace"], "name": metadata["name"], "requests": requests, **rest}
 
 
@@ -101,20 +102,12 @@ def _request(request: Object) -> list[Object]:
 def _option(item: Object) -> Object:
     rest = {
         "selectors": _expressions(item),
-        "tolerations": [_pick(toleration, _TOLERATION) for toleration in item.get("tolerations") or []],
+        "tolerations": [pick(toleration, *_TOLERATION) for toleration in item.get("tolerations") or []],
         "all": item.get("allocationMode") == "All",
         "uncounted": ADMIN_ACCESS if item.get("adminAccess") else "capacity" if item.get("capacity") else None,
     }
-    return {"class": item["deviceClassName"], "count": item.get("count") or 1, **_without_empty(rest)}
+    return {"class": item["deviceClassName"], "count": item.get("count") or 1, **without_empty(rest)}
 
 
 def _expressions(spec: Object) -> list[str]:
     return [(item.get("cel") or {}).get("expression") or "" for item in spec.get("selectors") or []]
-
-
-def _pick(value: Object, names: tuple[str, ...]) -> Object:
-    return _without_empty({name: value.get(name) for name in names})
-
-
-def _without_empty(value: Object) -> Object:
-    return {name: item for name, item in value.items() if item not in (None, {}, [], False, "")}

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.quantities import HUGE_PAGES, quantity
 
 Amounts = dict[str, Fraction]
@@ -134,8 +135,9 @@ def is_best_effort(spec: Object) -> bool:
     if spec.get("resources") is not None:
         lists = list(_pod_resources(spec))
     else:
-        containers = [*_list(spec, "containers"), *_list(spec, "initContainers")]
-        lists = [amount(container) for container in containers for amount in (container_requests, container_limits)]
+        lists = [
+            amount(container) for container in containers_of(spec) for amount in (container_requests, container_limits)
+        ]
     return not any(amount > 0 for resources in lists for name, amount in resources.items() if name in _POD_LEVEL)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from gpuctl.capacity.snapshot.eviction_tolerance import eviction_tolerance, restarts_on_failure
 from gpuctl.capacity.snapshot.pod_requests import pod_requests, scored_requests
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.pod_specs import REQUIRED, containers_of, required_node_terms, sidecars_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.objects.workload_state import has_ended
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The affinity field that only ranks nodes."""
 NODE_BOUND_OWNERS = ("DaemonSet", "Node")
@@ -35,8 +35,8 @@ SCHEDULER = "default-scheduler"
 
 def node_entry(node: Object) -> Object:
     spec = node.get("spec") or {}
-    taints = [_pick(taint, "key", "value", "effect") for taint in spec.get("taints") or []]
-    rest = _without_empty({"taints": taints, "unschedulable": spec.get("unschedulable")})
+    taints = [pick(taint, "key", "value", "effect") for taint in spec.get("taints") or []]
+    rest = without_empty({"taints": taints, "unschedulable": spec.get("unschedulable")})
     return {**_labelled(node), "allocatable": (node.get("status") or {}).get("allocatable") or {}, **rest}
 
 
@@ -67,13 +67,13 @@ def pod_entry(pod: Object) -> Object:
         "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
         "endsBy": _end(spec, status.get("startTime"), spec),
         "claims": _claims(pod),
-        "deviceClaims": [_pick(item, *_DEVICE_CLAIM) for item in spec.get("resourceClaims") or []],
+        "deviceClaims": [pick(item, *_DEVICE_CLAIM) for item in spec.get("resourceClaims") or []],
         "owner": owner,
         "wants": _wants(spec) if _wants_room(node, owner) else None,
         "scored": _scored(spec, status),
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
-    return {**own, "requests": requests, **_without_empty(rest)}
+    return {**own, "requests": requests, **without_empty(rest)}
 
 
 def _wants_room(node: str | None, owner: Object | None) -> bool:
@@ -108,7 +108,7 @@ def job_entry(job: Object) -> Object | None:
     if QUEUE_LABEL not in labels_of(job):
         end = _end(spec, status.get("startTime"), spec["template"]["spec"])
         found.update(endsBy=end, final=eviction_tolerance(spec, status, evicted=False).fails(1))
-    return {**_named(job, namespaced=True), **_without_empty(found)}
+    return {**_named(job, namespaced=True), **without_empty(found)}
 
 
 def job_set_entry(obj: Object) -> Object | None:
@@ -119,7 +119,7 @@ def job_set_entry(obj: Object) -> Object | None:
         return None
     again = restarts_on_failure(obj)
     found = {"restarts": again, "unsure": again is None, "queued": QUEUE_LABEL in labels_of(obj)}
-    return {**_named(obj, namespaced=True), **_without_empty(found)}
+    return {**_named(obj, namespaced=True), **without_empty(found)}
 
 
 def finished_entry(obj: Object) -> Object | None:
@@ -136,7 +136,7 @@ def finished_entry(obj: Object) -> Object | None:
     if end is None:
         return None
     found = {"kind": obj["kind"], "condition": end["type"], "since": end.get("lastTransitionTime")}
-    return {**_named(obj, namespaced=True), **_without_empty({**found, "app": labels_of(obj).get("app")})}
+    return {**_named(obj, namespaced=True), **without_empty({**found, "app": labels_of(obj).get("app")})}
 
 
 def _has_condition(status: Object, types: Iterable[str]) -> bool:
@@ -158,14 +158,13 @@ def _claims(pod: Object) -> list[str]:
 
 def host_ports(spec: Object) -> list[Object]:
     """Return the host ports that a pod binds. Source: ``pkg/scheduler/util/utils.go``, GetHostPorts."""
-    sidecars = [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
     return [
         {
             "ip": port.get("hostIP") or "0.0.0.0",  # noqa: S104 - compared, not bound
             "protocol": port.get("protocol") or "TCP",
             "port": port["hostPort"] if port.get("hostPort") else port["containerPort"],
         }
-        for container in [*sidecars, *spec["containers"]]
+        for container in [*sidecars_of(spec), *spec["containers"]]
         for port in container.get("ports") or []
         if port.get("hostPort") or spec.get("hostNetwork")
     ]
@@ -173,16 +172,13 @@ def host_ports(spec: Object) -> list[Object]:
 
 def _wants(spec: Object) -> Object:
     """Return a pod's node selection and placement rules."""
-    affinity = spec.get("affinity") or {}
-    nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
-    near = (affinity.get("podAffinity") or {}).get(_REQUIRED) or []
-    preferred = (affinity.get("nodeAffinity") or {}).get(PREFERRED)
-    return _without_empty(
+    preferred = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(PREFERRED)
+    return without_empty(
         {
             "nodeSelector": spec.get("nodeSelector"),
             "tolerations": spec.get("tolerations"),
-            "nodeTerms": nodes.get("nodeSelectorTerms"),
-            "affinity": [_term(term) for term in near],
+            "nodeTerms": required_node_terms(spec),
+            "affinity": _terms(spec, "podAffinity"),
             "spread": spec.get("topologySpreadConstraints"),
             "preferredNodes": preferred,
         }
@@ -195,7 +191,7 @@ def anti_affinity(spec: Object) -> list[Object]:
 
 
 def _terms(spec: Object, side: str) -> list[Object]:
-    return [_term(term) for term in ((spec.get("affinity") or {}).get(side) or {}).get(_REQUIRED) or []]
+    return [_term(term) for term in ((spec.get("affinity") or {}).get(side) or {}).get(REQUIRED) or []]
 
 
 def _term(term: Object) -> Object:
@@ -204,8 +200,7 @@ def _term(term: Object) -> Object:
 
 def _scored(spec: Object, status: Object) -> Object | None:
     """Return the cpu and memory used to score nodes, or None if they equal the requests."""
-    containers = [*spec["containers"], *(spec.get("initContainers") or [])]
-    if all(((item.get("resources") or {}).get("requests") or {}).keys() >= _POD_LEVEL for item in containers):
+    if all(((item.get("resources") or {}).get("requests") or {}).keys() >= _POD_LEVEL for item in containers_of(spec)):
         return None
     found = scored_requests(spec, status)
     return {name: format_amount(name, found[name]) for name in sorted(_POD_LEVEL)}
@@ -224,16 +219,16 @@ def _owner(metadata: Object) -> Object | None:
 
 
 def priority_class_entry(obj: Object) -> Object:
-    return {**_named(obj), "value": obj["value"], **_pick(obj, "preemptionPolicy", "globalDefault")}
+    return {**_named(obj), "value": obj["value"], **pick(obj, "preemptionPolicy", "globalDefault")}
 
 
 def runtime_class_entry(obj: Object) -> Object:
     overhead = (obj.get("overhead") or {}).get("podFixed")
-    return {**_named(obj), **_without_empty({"overhead": overhead}), **_scheduling(obj.get("scheduling"))}
+    return {**_named(obj), **without_empty({"overhead": overhead}), **_scheduling(obj.get("scheduling"))}
 
 
 def _scheduling(scheduling: Object | None) -> Object:
-    return _pick(scheduling, "nodeSelector", "tolerations")
+    return pick(scheduling, "nodeSelector", "tolerations")
 
 
 def quota_entry(quota: Object) -> Object:
@@ -247,7 +242,7 @@ def limit_range_entry(obj: Object) -> Object:
 
 
 def namespace_entry(obj: Object) -> Object:
-    return {**_labelled(obj), **_without_empty({"deleting": bool(obj["metadata"].get("deletionTimestamp"))})}
+    return {**_labelled(obj), **without_empty({"deleting": bool(obj["metadata"].get("deletionTimestamp"))})}
 
 
 def storage_class_entry(obj: Object) -> Object:
@@ -257,7 +252,7 @@ def storage_class_entry(obj: Object) -> Object:
     ]
     rest = {"topologies": terms, "default": _annotations(obj).get(_DEFAULT_CLASS) == "true"}
     mode = obj.get("volumeBindingMode", "Immediate")
-    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **_without_empty(rest)}
+    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **without_empty(rest)}
 
 
 def csi_node_entry(obj: Object) -> Object:
@@ -271,7 +266,7 @@ def _driver_entry(driver: Object) -> Object:
 
 
 def csi_driver_entry(obj: Object) -> Object:
-    return {**_named(obj), **_pick(obj["spec"], "storageCapacity")}
+    return {**_named(obj), **pick(obj["spec"], "storageCapacity")}
 
 
 def storage_capacity_entry(obj: Object) -> Object:
@@ -295,7 +290,7 @@ def budget_entry(obj: Object) -> Object:
     status = obj.get("status") or {}
     own = {**_named(obj, namespaced=True), "disruptionsAllowed": status.get("disruptionsAllowed") or 0}
     disrupted: Iterable[str] = status.get("disruptedPods") or {}
-    return {**own, **_pick(obj.get("spec"), "selector"), **_without_empty({"disruptedPods": sorted(disrupted)})}
+    return {**own, **pick(obj.get("spec"), "selector"), **without_empty({"disruptedPods": sorted(disrupted)})}
 
 
 def claim_entry(obj: Object) -> Object:
@@ -311,7 +306,7 @@ def claim_entry(obj: Object) -> Object:
         "phase": None if phase == "Bound" else phase,
         "deleting": bool(obj["metadata"].get("deletionTimestamp")),
     }
-    return {**_named(obj, namespaced=True), **_without_empty(rest), **_pick(spec, "accessModes")}
+    return {**_named(obj, namespaced=True), **without_empty(rest), **pick(spec, "accessModes")}
 
 
 def volume_request(spec: Object) -> Object:
@@ -320,7 +315,7 @@ def volume_request(spec: Object) -> Object:
     rest = {"block": block, "attributesClass": spec.get("volumeAttributesClassName")}
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     selector = {} if spec.get("selector") is None else {"selector": spec["selector"]}
-    return {**_without_empty({**rest, "size": size}), **selector}
+    return {**without_empty({**rest, "size": size}), **selector}
 
 
 def volume_entry(obj: Object) -> Object:
@@ -329,7 +324,7 @@ def volume_entry(obj: Object) -> Object:
     rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
     phase = (obj.get("status") or {}).get("phase")
     # Bound is the default; a bound volume is available to no other claim.
-    return {**_labelled(obj), **_without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
+    return {**_labelled(obj), **without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
 
 
 def _offered(volume: Object, phase: str | None) -> Object:
@@ -352,7 +347,7 @@ def _claim_of(reference: Object) -> Object:
     With a ``uid`` in its ``claimRef`` it belonged to one certain claim, which a new claim of that name is not: the name
     is left out.
     """
-    return _pick(reference, "namespace") if reference.get("uid") else _pick(reference, "namespace", "name")
+    return pick(reference, "namespace") if reference.get("uid") else pick(reference, "namespace", "name")
 
 
 def _class_of(obj: Object) -> str | None:
@@ -369,12 +364,14 @@ def custom_resource_entry(obj: Object) -> Object:
     return {**_named(obj), "kind": obj["spec"]["names"]["kind"], "versions": versions}
 
 
-def _without_empty(value: Mapping[str, Any]) -> Object:
+def without_empty(value: Mapping[str, Any]) -> Object:
+    """Return an entry without empty values, which are the defaults."""
     return {key: item for key, item in value.items() if item not in (None, {}, [], False, "")}
 
 
-def _pick(value: Mapping[str, Any] | None, *keys: str) -> Object:
-    return _without_empty({key: (value or {}).get(key) for key in keys})
+def pick(value: Mapping[str, Any] | None, *keys: str) -> Object:
+    """Return some fields of an object that are not empty."""
+    return without_empty({key: (value or {}).get(key) for key in keys})
 
 
 def _named(obj: Object, *, namespaced: bool = False) -> Object:

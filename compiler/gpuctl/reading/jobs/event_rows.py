@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.objects.workload_state import intermediate_owners, possible_owners, without_generated_suffix
 
@@ -29,7 +30,7 @@ def of_job(
     events = list(events)
     pods = {pod["metadata"]["name"]: pod for pod in members}
     makers = _makers(events, pods.values())
-    claims = {name for pod in pods.values() for name in _claims(pod)}
+    claims = {name for pod in pods.values() for name in mounted_claims(pod.get("spec") or {})}
     born = workload["metadata"].get("creationTimestamp") or "" if workload is not None else ""
     for event in events:
         about = event.get("involvedObject") or {}
@@ -47,12 +48,6 @@ def of_job(
             # Both event APIs write RFC 3339 times in UTC; only the fraction differs.
             if same and event_time(event)[:19] >= born[:19]:
                 yield event
-
-
-def _claims(pod: Object) -> Iterator[str]:
-    for volume in (pod.get("spec") or {}).get("volumes") or []:
-        if volume.get("persistentVolumeClaim"):
-            yield volume["persistentVolumeClaim"]["claimName"]
 
 
 def _makers(events: Iterable[Object], pods: Iterable[Object]) -> set[tuple[str, str]]:

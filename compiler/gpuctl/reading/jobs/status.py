@@ -17,6 +17,7 @@ from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotation
 from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_specs import containers_of, sidecars_of
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
@@ -119,8 +120,7 @@ def _before_deletion(pod: Object) -> Status:
 
 def _initialising(pod: Object) -> Status | None:
     """Return the status of init containers that have not completed; None if all have."""
-    spec = pod.get("spec") or {}
-    restarting = {item["name"] for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"}
+    restarting = {item["name"] for item in sidecars_of(pod.get("spec") or {})}
     found = (pod.get("status") or {}).get("initContainerStatuses") or []
     for number, item in enumerate(found):
         state = item.get("state") or {}
@@ -161,8 +161,7 @@ def _held(pod: Object, item: Object, waiting: Object) -> str:
         return one_line(waiting.get("message"))
     if last.get("reason") != "OOMKilled":
         return _exit(last)
-    spec = pod.get("spec") or {}
-    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    every = containers_of(pod.get("spec") or {})
     limits = next((one.get("resources") or {} for one in every if one["name"] == item["name"]), {}).get("limits") or {}
     return f"out of memory (limit {limits['memory']})" if "memory" in limits else "out of memory"
 
@@ -186,7 +185,7 @@ def _exit(ended: Object) -> str:
 def ready_containers(pod: Object) -> str:
     """Return ``ready/total`` of a pod's containers, including sidecars, as kubectl counts."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    sidecars = {item["name"] for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"}
+    sidecars = {item["name"] for item in sidecars_of(spec)}
     states = list(status.get("containerStatuses") or [])
     states += [item for item in status.get("initContainerStatuses") or [] if item["name"] in sidecars]
     return f"{sum(bool(item.get('ready')) for item in states)}/{len(spec.get('containers') or []) + len(sidecars)}"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from gpuctl.capacity.devices.shared_counters import SharedCounters
+from gpuctl.capacity.devices.device_requests import CLASS_PREFIX
+from gpuctl.capacity.devices.shared_counters import CounterSet, DeviceKey, SharedCounters
 from gpuctl.capacity.snapshot.device_entries import counters_of_sets
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
@@ -17,19 +18,13 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.device_drivers import WHOLE_CARDS
 from gpuctl.language.mig_profiles import is_profile, profile_of, resource_of
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
+from gpuctl.objects.pod_specs import containers_of
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 # GPU drivers, for clusters in which no DeviceClass names the extended resource.
 _DRIVERS = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu", "gpu.intel.com": "gpu.intel.com/i915"}
 # k8s.io/api/resource/v1: annotation of claims that the scheduler creates for pods that request an extended resource.
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-# k8s.io/api/resource/v1: prefix of a resource name that requests devices of a DeviceClass.
-_OF_A_CLASS = "deviceclass.resource.kubernetes.io/"
-
-_Key = tuple[str, str, str]
-"""Driver, pool and name of a device."""
-_Counters = tuple[str, str, str]
-"""Driver, pool and name of a set of counters, from which the slices of a card are taken."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,10 @@ def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Ob
 
     GPUs of a claim that several pods share are counted for one of them.
     """
-    if not any(pod["spec"].get("resourceClaims") or any(map(_is_class, _requested(pod))) for pod in pods):
+    if not any(
+        pod["spec"].get("resourceClaims") or any(name.startswith(CLASS_PREFIX) for name in _requested(pod))
+        for pod in pods
+    ):
         return {}
     return read_devices(scope, resources).gpus_of(pods, resources)
 
@@ -137,16 +135,16 @@ def count_gpu_devices(
 
 
 def _places(
-    specs: Iterable[Object], drivers: Mapping[str, str], allocated: Collection[_Key], resources: Container[str]
-) -> dict[_Key, tuple[str, str]]:
+    specs: Iterable[Object], drivers: Mapping[str, str], allocated: Collection[DeviceKey], resources: Container[str]
+) -> dict[DeviceKey, tuple[str, str]]:
     """Return device -> node and resource, for whole GPUs and MIG slices.
 
     A driver that creates slices on demand lists all possible slices of a card beside it (``consumesCounters``). Those
     that are allocated count, in place of their card.
     """
-    found: dict[_Key, tuple[str, str]] = {}
-    cards: dict[_Key, set[_Counters]] = {}
-    divided: set[_Counters] = set()
+    found: dict[DeviceKey, tuple[str, str]] = {}
+    cards: dict[DeviceKey, set[CounterSet]] = {}
+    divided: set[CounterSet] = set()
     for spec in specs:
         whole = drivers.get(spec["driver"])
         for device in (spec.get("devices") or []) if whole is not None else []:
@@ -167,11 +165,11 @@ def _places(
 
 
 def _free_slices(
-    specs: Iterable[Object], drivers: Container[str], allocated: Collection[_Key]
+    specs: Iterable[Object], drivers: Container[str], allocated: Collection[DeviceKey]
 ) -> dict[str, dict[str, int]]:
     """Return the slices of :attr:`Devices.free_slices`, those of cards that no pod holds among them."""
     counters = SharedCounters(allocated)
-    possible: dict[tuple[str, str], set[_Key]] = {}
+    possible: dict[tuple[str, str], set[DeviceKey]] = {}
     for spec in specs:
         driver, pool = spec["driver"], spec["pool"]["name"]
         if driver not in drivers:
@@ -210,7 +208,7 @@ def _allocated(claim: Object) -> Iterator[Object]:
     return (result for result in results if not result.get("adminAccess"))
 
 
-def _key_of(result: Object) -> _Key:
+def _key_of(result: Object) -> DeviceKey:
     return str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
 
 
@@ -220,14 +218,8 @@ def _is_pod(user: Object) -> bool:
 
 def _requested(pod: Object) -> Iterator[str]:
     """Yield the names of the resources that the containers of a pod request."""
-    spec = pod["spec"]
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+    for container in containers_of(pod["spec"]):
         yield from (container.get("resources") or {}).get("requests") or ()
-
-
-def _is_class(resource: str) -> bool:
-    """Return True for a resource name that stands for the devices of a DeviceClass."""
-    return resource.startswith(_OF_A_CLASS)
 
 
 def _newest(slices: Iterable[Object]) -> list[Object]:

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.pod_specs import required_node_terms
 
 _NAMES = frozenset({"gpu-type", "gpuType", "gpu_type", "gpu-model", "gpu-product"})
 UNKNOWN = "unknown"
 """The type of GPUs on nodes without a type label."""
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def selected_gpu_type(spec: Object, key: str) -> str | None:
@@ -24,8 +24,7 @@ def selected_gpu_type(spec: Object, key: str) -> str | None:
     value = (spec.get("nodeSelector") or {}).get(key)
     if value is not None:
         return str(value)
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
-    terms = [term.get("matchExpressions") or [] for term in required.get("nodeSelectorTerms") or []]
+    terms = [term.get("matchExpressions") or [] for term in required_node_terms(spec)]
     named = [[item for item in term if (item.get("key"), item.get("operator")) == (key, "In")] for term in terms]
     if not all(named):
         return None

@@ -10,6 +10,7 @@ from gpuctl.capacity.snapshot.pod_requests import container_limits
 from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.jobs.event_rows import event_time
 from gpuctl.reading.jobs.status import one_line
@@ -71,16 +72,12 @@ def waiting_containers(evidence: Evidence) -> Iterator[WaitingContainer]:
         status, spec = pod.get("status") or {}, pod["spec"]
         if has_ended(pod) or not spec.get("nodeName"):
             continue
-        images = {item["name"]: item.get("image") or "" for item in _containers(spec)}
+        images = {item["name"]: item.get("image") or "" for item in containers_of(spec)}
         for item in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
             state = (item.get("state") or {}).get("waiting")
             if state is not None:
                 image = images.get(item["name"], "")
                 yield WaitingContainer(pod, item["name"], image, state.get("reason") or "", state.get("message") or "")
-
-
-def _containers(spec: Object) -> list[Object]:
-    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
 
 
 def failed_image(evidence: Evidence) -> Finding | None:
@@ -254,7 +251,7 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
 def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[Proof, ...], again: str = "") -> Finding:
     """The program or the container runtime finds no GPU driver, or one that is too old for it."""
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
-    asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
+    asked = [key for item in containers_of(pod["spec"]) for key in container_limits(item) if "/" in key]
     message = say(
         "the GPU driver on {node} does not serve the pod {pod}: {line}{again}",
         node=node,
@@ -279,7 +276,7 @@ def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[P
 def _keys(pod: Object, kind: str, name: str) -> list[str]:
     """Return the keys of a Secret or ConfigMap that the pod's variables need."""
     field = {"Secret": "secretKeyRef", "ConfigMap": "configMapKeyRef"}[kind]
-    variables = (variable for item in _containers(pod["spec"]) for variable in item.get("env") or [])
+    variables = (variable for item in containers_of(pod["spec"]) for variable in item.get("env") or [])
     references = ((variable.get("valueFrom") or {}).get(field) or {} for variable in variables)
     needed = (item["key"] for item in references if item.get("name") == name and not item.get("optional"))
     return list(dict.fromkeys(needed))
@@ -287,7 +284,7 @@ def _keys(pod: Object, kind: str, name: str) -> list[str]:
 
 def _variables(held: WaitingContainer, name: str) -> list[str]:
     found = []
-    for container in _containers(held.pod["spec"]):
+    for container in containers_of(held.pod["spec"]):
         for variable in container.get("env") or []:
             taken = variable.get("valueFrom") or {}
             if name in ((taken.get(key) or {}).get("name") for key in ("secretKeyRef", "configMapKeyRef")):
@@ -298,7 +295,7 @@ def _variables(held: WaitingContainer, name: str) -> list[str]:
 def _is_source(held: WaitingContainer, kind: str, name: str) -> bool:
     """Return True if all keys of a Secret or ConfigMap become variables of the container."""
     field = {"Secret": "secretRef", "ConfigMap": "configMapRef"}[kind]
-    container = next((item for item in _containers(held.pod["spec"]) if item["name"] == held.container), {})
+    container = next((item for item in containers_of(held.pod["spec"]) if item["name"] == held.container), {})
     return any((item.get(field) or {}).get("name") == name for item in container.get("envFrom") or [])
 
 

@@ -10,6 +10,7 @@ from gpuctl.capacity.snapshot.pod_requests import container_limits
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
+from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import find_condition
 from gpuctl.reading.jobs.job_objects import INDEX
@@ -85,9 +86,7 @@ class _Crash:
     @property
     def container(self) -> Object:
         """Return the container's spec; empty if the pod has none of its name."""
-        spec = self.pod["spec"]
-        every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-        return next((item for item in every if item["name"] == self.end.container), {})
+        return next((item for item in containers_of(self.pod["spec"]) if item["name"] == self.end.container), {})
 
     @property
     def volumes(self) -> list[Object]:

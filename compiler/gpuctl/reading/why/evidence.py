@@ -21,6 +21,7 @@ from gpuctl.objects.api_resources import RESOURCES, SERVICES, Key, Object, Resou
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.hidden_names import in_namespace, prefixed
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.timestamps import parse_timestamp
@@ -245,12 +246,6 @@ def named_device_claims(spec: Object) -> Iterator[tuple[str, str]]:
             yield "ResourceClaim", item["resourceClaimName"]
         elif item.get("resourceClaimTemplateName"):
             yield "ResourceClaimTemplate", item["resourceClaimTemplateName"]
-
-
-def mounted_claims(spec: Object) -> list[str]:
-    """Return the PersistentVolumeClaims that a pod's volumes name."""
-    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
-    return [source["claimName"] for source in sources if source]
 
 
 def _runs(pod: Object) -> bool:

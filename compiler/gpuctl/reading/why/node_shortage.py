@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuctl.capacity.devices.device_requests import class_of, is_device_class
 from gpuctl.capacity.fit.shortage import PODS, resource_balance, resource_holders
@@ -13,7 +12,7 @@ from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
-from gpuctl.capacity.scheduler.scheduling import RULES
+from gpuctl.capacity.scheduler.scheduling import ROOM, nodes_that_pass
 from gpuctl.language.display_text import count_text
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.language.sentences import Sentence, say
@@ -27,12 +26,6 @@ from gpuctl.reading.why.scheduler_message import shortage_of
 
 _HOLDERS = 3
 _HASH = "pod-template-hash"
-
-
-def taint_text(taint: dict[str, Any]) -> str:
-    """Return ``key=value:NoSchedule``."""
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
 def shortage(pending: PendingPods) -> Finding | None:
@@ -240,11 +233,10 @@ def rollout(pending: PendingPods) -> Finding | None:
         if labels_of(pod).get(_HASH) != revision and pod_status(pod).phase not in ("succeeded", "failed")
     }
     namespace = pending.evidence.job.identity.namespace
-    rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
     for node_info in pending.usable_nodes:
         old = [pod for pod in node_info.pods if pod.namespace == namespace and pod.name in own]
         without = node_info.without(old)
-        if not old or not all(rule.holds(pending.incoming, without, pending.neighbour_counts) for rule in rules):
+        if not old or not nodes_that_pass(ROOM, pending.incoming, [without], pending.neighbour_counts):
             continue
         short = next(
             name

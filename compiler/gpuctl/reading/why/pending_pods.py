@@ -15,11 +15,20 @@ from gpuctl.capacity.fit.shortage import PODS, eligible_nodes
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand, model_demands
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, format_units
-from gpuctl.capacity.scheduler.scheduling import RULES, NeighbourCounts, count_neighbours
+from gpuctl.capacity.scheduler.scheduling import (
+    ROOM,
+    RULES,
+    NeighbourCounts,
+    SchedulingRule,
+    count_neighbours,
+    nodes_that_pass,
+    rules_named,
+)
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.pod_specs import required_node_terms
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import find_condition
 from gpuctl.reading.jobs.status import one_line
@@ -111,10 +120,7 @@ class PendingPods:
         spec = self.pod["spec"]
         if key in (spec.get("nodeSelector") or {}):
             return str(spec["nodeSelector"][key])
-        rules = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution"
-        ) or {}
-        used = (item for term in rules.get("nodeSelectorTerms") or [] for item in term.get("matchExpressions") or [])
+        used = (item for term in required_node_terms(spec) for item in term.get("matchExpressions") or [])
         return DEFAULT_POOL if any(item.get("key") == key for item in used) else None
 
     def pool_of(self, node_info: NodeInfo) -> str:
@@ -129,12 +135,7 @@ class PendingPods:
     @cached_property
     def selected_nodes(self) -> list[NodeInfo]:
         """Return the nodes that match the pod's selectors and from which its volumes can be used."""
-        rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity", "volumes")]
-        return [
-            node_info
-            for node_info in self.node_infos
-            if all(rule.holds(self.incoming, node_info, self.neighbour_counts) for rule in rules)
-        ]
+        return self._passing(rules_named("node-selector", "node-affinity", "volumes"), self.node_infos)
 
     @cached_property
     def large_nodes(self) -> list[NodeInfo]:
@@ -160,21 +161,15 @@ class PendingPods:
     @cached_property
     def nodes_with_room(self) -> list[NodeInfo]:
         """Return the usable nodes with enough free resources."""
-        rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
-        return [
-            node_info
-            for node_info in self.usable_nodes
-            if all(rule.holds(self.incoming, node_info, self.neighbour_counts) for rule in rules)
-        ]
+        return self._passing(ROOM, self.usable_nodes)
 
     @cached_property
     def fitting_nodes(self) -> list[NodeInfo]:
         """Return the nodes with room that no rule of the scheduler model excludes."""
-        return [
-            node_info
-            for node_info in self.nodes_with_room
-            if all(rule.holds(self.incoming, node_info, self.neighbour_counts) for rule in RULES)
-        ]
+        return self._passing(RULES, self.nodes_with_room)
+
+    def _passing(self, rules: Sequence[SchedulingRule], node_infos: Iterable[NodeInfo]) -> list[NodeInfo]:
+        return nodes_that_pass(rules, self.incoming, node_infos, self.neighbour_counts)
 
     @property
     def gpu_type(self) -> str | None:
@@ -184,11 +179,8 @@ class PendingPods:
     @property
     def affinity(self) -> str:
         """Return the pod's required node affinity except for the pool: ``disk In ssd, nvme``."""
-        rules = ((self.pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution"
-        ) or {}
         terms = []
-        for term in rules.get("nodeSelectorTerms") or []:
+        for term in required_node_terms(self.pod["spec"]):
             every = [*(term.get("matchExpressions") or []), *(term.get("matchFields") or [])]
             asked = [item for item in every if item.get("key") != self.evidence.keys.pool]
             terms.append(" and ".join(_expression(item) for item in asked))

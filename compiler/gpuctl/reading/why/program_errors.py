@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import containers_of
 from gpuctl.reading.why.container_exits import ContainerExit
 
 _QUOTED = re.compile(r"[\"'\u2018](/[^\"'\u2019]+)[\"'\u2019]")
@@ -215,8 +216,9 @@ def _first(pattern: re.Pattern[str], line: str) -> str | None:
 def _mounts(pod: Object, container: str) -> Iterator[Mount]:
     spec = pod["spec"]
     volumes = {item["name"]: item for item in spec.get("volumes") or []}
-    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    for mount in next((item.get("volumeMounts") or [] for item in every if item["name"] == container), []):
+    for mount in next(
+        (item.get("volumeMounts") or [] for item in containers_of(spec) if item["name"] == container), []
+    ):
         volume = volumes.get(mount["name"]) or {}
         source = next((key for key in volume if key != "name"), "emptyDir")
         yield Mount(mount["mountPath"], mount["name"], source, volume.get(source) or {})

@@ -9,7 +9,7 @@ from gpuctl.capacity.fit.verdicts import with_unit_names
 from gpuctl.capacity.scheduler.scheduler_model import units
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.reading.why.evidence import mounted_claims
+from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.pending_pods import PendingPods
 from gpuctl.reading.why.stopped_jobs import command

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.capacity.fit.smallest_change import is_maintenance_taint
+from gpuctl.capacity.fit.smallest_change import is_maintenance_taint, taint_text
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
-from gpuctl.capacity.scheduler.scheduling import RULES, untolerated_taint
+from gpuctl.capacity.scheduler.scheduling import ROOM, failing_rule, nodes_that_pass, untolerated_taint
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import TRAININGS
+from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message, volume_claims
-from gpuctl.reading.why.evidence import Evidence, mounted_claims
+from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, most_urgent
 from gpuctl.reading.why.pending_pods import PendingPods, is_not_ready, pending_pods
 
@@ -112,7 +113,8 @@ def _node_states(pending: PendingPods) -> Finding | None:
 
     # Report the state whose removal frees most room, then the state of most nodes.
     def worth(state: str) -> tuple[int, int]:
-        return sum(_has_room(pending, node_info) for node_info in states[state]), len(states[state])
+        roomy = nodes_that_pass(ROOM, pending.incoming, states[state], pending.neighbour_counts)
+        return len(roomy), len(states[state])
 
     cause = max(states, key=worth)
     nodes = [node_info.node.name for node_info in states[cause]]
@@ -123,9 +125,9 @@ def _node_states(pending: PendingPods) -> Finding | None:
     numbers["out"] = {state: len(node_infos) for state, node_infos in states.items()}
     key = taint.get("key", "KEY")
     if cause == "taint":
-        numbers["taint"] = node_shortage.taint_text(taint)
+        numbers["taint"] = taint_text(taint)
         alike = [node_info.node.name for node_info in states[cause] if taint in node_info.node.taints]
-        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {node_shortage.taint_text(taint)}-`"
+        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {taint_text(taint)}-`"
         tolerations = f"podPatch: {{tolerations: [{{key: {key}, operator: Exists}}]}}"
         fix = say(
             "if the nodes are meant for jobs like this, tolerate it (`{tolerations}`); otherwise {command} removes it",
@@ -154,7 +156,7 @@ def _node_states(pending: PendingPods) -> Finding | None:
         "{prefix}{who} {state} ({nodes:few}){rest}",
         prefix=pending.prefix,
         who=who,
-        state=say(_ARE[cause], number=len(nodes), taint=node_shortage.taint_text(taint) if taint else ""),
+        state=say(_ARE[cause], number=len(nodes), taint=taint_text(taint) if taint else ""),
         nodes=nodes,
         rest=say("; {others:;}", others=others) if others else "",
     )
@@ -188,7 +190,7 @@ def _state(pending: PendingPods, node_info: NodeInfo) -> str:
 
 
 def _of_node(pending: PendingPods, node_info: NodeInfo) -> Proof:
-    taints = ", ".join(node_shortage.taint_text(taint) for taint in node_info.node.taints)
+    taints = ", ".join(taint_text(taint) for taint in node_info.node.taints)
     said = [
         *(["unschedulable: true"] if node_info.node.unschedulable else []),
         *([f"taints {taints}"] if taints else []),
@@ -196,20 +198,14 @@ def _of_node(pending: PendingPods, node_info: NodeInfo) -> Proof:
     return Proof("spec", f"node/{node_info.node.name}", "; ".join(said))
 
 
-def _has_room(pending: PendingPods, node_info: NodeInfo) -> bool:
-    rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
-    return all(rule.holds(pending.incoming, node_info, pending.neighbour_counts) for rule in rules)
-
-
 def _neighbours(pending: PendingPods) -> Finding | None:
     """Nodes have room, but other pods, host ports or volume limits exclude them."""
     if not pending.nodes_with_room or pending.fitting_nodes:
         return None
-    counts: Counter[str] = Counter()
-    for node_info in pending.nodes_with_room:
-        counts[
-            next(rule.name for rule in RULES if not rule.holds(pending.incoming, node_info, pending.neighbour_counts))
-        ] += 1
+    failing = (
+        failing_rule(pending.incoming, node_info, pending.neighbour_counts) for node_info in pending.nodes_with_room
+    )
+    counts = Counter(rule.name for rule in failing if rule is not None)
     rule = counts.most_common(1)[0][0]
     cause, why, remedy = _NEIGHBOURS[rule]
     number = len(pending.nodes_with_room)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
+from gpuctl.objects.pod_specs import sidecars_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import find_condition, gets_requests
 from gpuctl.reading.jobs.status import is_ready, one_line
@@ -121,8 +122,7 @@ def _slices_of(evidence: Evidence, name: str) -> str:
 
 def _ports(pod: Object) -> Iterator[Object]:
     spec = pod["spec"]
-    sidecars = [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
-    for container in [*spec.get("containers", []), *sidecars]:
+    for container in [*spec.get("containers", []), *sidecars_of(spec)]:
         yield from container.get("ports") or []
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import annotations_of
+from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.event_proofs import event_proof, known_proofs
-from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.pending_pods import PendingPods
 

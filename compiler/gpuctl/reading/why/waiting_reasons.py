@@ -15,11 +15,12 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.reading.jobs.event_rows import event_order, of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job, missing_pods, name_prefixes
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
-from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, mounted_claims, utc_now
+from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, utc_now
 from gpuctl.reading.why.finding import most_urgent
 from gpuctl.reading.why.pending_pods import group_identical, scheduling_inputs
 
