@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import Field
 
 from gpuctl.api.base_models import Amount, SharedModel
+from gpuctl.capacity.kueue.queue_quota import QueueQuota
 from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
-from gpuctl.reading.queues.queue_position import QueueClaim, QueueQuota
+from gpuctl.reading.queues.queue_position import QueueClaim
 from gpuctl.reading.queues.queue_rows import LocalQueue, Queue, QueueRow
 
 

@@ -6,9 +6,12 @@ Source: Kueue 0.19, ``pkg/cache/scheduler/resource_node.go``, ``pkg/scheduler/pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 
 from gpuctl.capacity.kueue.cohorts import (
+    ZERO,
     FlavorQuota,
     FlavorResource,
     cohort_of,
@@ -16,10 +19,44 @@ from gpuctl.capacity.kueue.cohorts import (
     parent_of,
     reserved_quota,
 )
+from gpuctl.capacity.scheduler.scheduler_model import amount_of
 from gpuctl.capacity.snapshot.kueue_entries import cluster_queue_entry, cohort_entry
 from gpuctl.objects.api_resources import Object
 
 _NOTHING = FlavorQuota(0)
+
+
+@dataclass(frozen=True)
+class QueueQuota:
+    """The quota of a ClusterQueue for one resource in one flavor, in cores, bytes or counts.
+
+    :param free: amount that is available without preemption, with what the cohort lends; None if it may not be read.
+    :param most: amount that is available if nothing else runs, as ``free``.
+    """
+
+    slot: FlavorResource
+    nominal: Fraction
+    borrowing_limit: Fraction | None
+    used: Fraction
+    free: Fraction | None
+    most: Fraction | None
+
+    @property
+    def borrowed(self) -> Fraction:
+        """Return the used amount above the own quota."""
+        return max(ZERO, self.used - self.nominal)
+
+
+@dataclass(frozen=True)
+class QueueHeadroom(QueueQuota):
+    """The quota for a resource that a job requests.
+
+    :param asked: the job's total request.
+    :param largest: the largest request of one pod set; all pods of a set get the resource from one flavor.
+    """
+
+    asked: Fraction
+    largest: Fraction
 
 
 class QuotaNode:
@@ -173,4 +210,29 @@ def live_quota_trees(cluster_queues: Iterable[Object], cohorts: Iterable[Object]
     for item in queues:
         for slot, amount in reserved_quota(item).items():
             found[item["metadata"]["name"]].add(slot, amount)
+    return found
+
+
+def queue_quota(node: QuotaNode, slot: FlavorResource) -> QueueQuota:
+    """Return one of a ClusterQueue's own quotas, with its current use."""
+    quota, resource = node.own[slot], slot.resource
+    limit = None if quota.borrowing_limit is None else amount_of(resource, quota.borrowing_limit)
+    values = (node.used.get(slot, 0), max(0, node.available(slot)), node.potential(slot))
+    return QueueQuota(
+        slot, amount_of(resource, quota.nominal), limit, *(amount_of(resource, value) for value in values)
+    )
+
+
+def lacking(rooms: Iterable[QueueHeadroom], amount: Callable[[QueueHeadroom], Fraction | None]) -> list[QueueHeadroom]:
+    """Return the quota of resources of which an amount is known and less than a job requests."""
+    by_resource: dict[str, list[QueueHeadroom]] = {}
+    for room in rooms:
+        by_resource.setdefault(room.slot.resource, []).append(room)
+    found: list[QueueHeadroom] = []
+    for own in by_resource.values():
+        known = [has for has in map(amount, own) if has is not None]
+        if len(known) == len(own) and (
+            all(has < room.largest for has, room in zip(known, own, strict=True)) or sum(known) < own[0].asked
+        ):
+            found += own
     return found

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import (
     ZERO,
-    FlavorResource,
     ancestor_cohorts,
     cohort_of,
     flavor_quotas,
     has_recorded_requests,
     requested_amounts,
     requested_by_pod_sets,
-    reserved_quota,
 )
-from gpuctl.capacity.kueue.queue_quota import live_quota_trees
-from gpuctl.capacity.scheduler.scheduler_model import amount_of
+from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QueueQuota, lacking, live_quota_trees, queue_quota
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.kueue import kueue_resources
@@ -75,38 +71,6 @@ class QueueClaim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QueueQuota:
-    """The quota of a ClusterQueue for one resource in one flavor, in cores, bytes or counts.
-
-    :param free: amount that is available without preemption, with what the cohort lends; None if it may not be read.
-    :param most: amount that is available if nothing else runs, as ``free``.
-    """
-
-    slot: FlavorResource
-    nominal: Fraction
-    borrowing_limit: Fraction | None
-    used: Fraction
-    free: Fraction | None
-    most: Fraction | None
-
-    @property
-    def borrowed(self) -> Fraction:
-        """Return the used amount above the own quota."""
-        return max(ZERO, self.used - self.nominal)
-
-
-@dataclass(frozen=True)
-class QueueHeadroom(QueueQuota):
-    """The quota for a resource that a job requests.
-
-    :param largest: the largest request of one pod set; all pods of a set get the resource from one flavor.
-    """
-
-    asked: Fraction
-    largest: Fraction
-
-
-@dataclass(frozen=True)
 class QueuePosition:
     """The position of a job in its queue.
 
@@ -136,21 +100,12 @@ class QueuePosition:
     @property
     def short(self) -> list[QueueHeadroom]:
         """Return the quota of resources of which less is free than the job requests."""
-        return self._lacking(lambda room: room.free)
+        return lacking(self.rooms, lambda room: room.free)
 
     @property
     def too_small(self) -> list[QueueHeadroom]:
         """Return the quota of resources that can never satisfy the job; [] before Kueue has recorded its requests."""
-        return self._lacking(lambda room: room.most) if self.has_recorded_requests else []
-
-    def _lacking(self, amount: Callable[[QueueHeadroom], Fraction | None]) -> list[QueueHeadroom]:
-        found = []
-        for resource in dict.fromkeys(room.slot.resource for room in self.rooms):
-            rooms = [room for room in self.rooms if room.slot.resource == resource]
-            known = [has for has in map(amount, rooms) if has is not None]
-            short = max(known, default=ZERO) < rooms[0].largest or sum(known) < rooms[0].asked
-            found += rooms if short and len(known) == len(rooms) else []
-        return found
+        return lacking(self.rooms, lambda room: room.most) if self.has_recorded_requests else []
 
 
 def read_kueue(scope: Scope, limits: ReaderLimits = NO_LIMITS) -> KueueLists:
@@ -238,20 +193,9 @@ def queue_quotas(obj: Object, lists: KueueLists) -> Iterator[QueueQuota]:
     # Without the cohorts, their own quota and their parents are unknown.
     known = not cohort_of(obj) or lists.cohorts is not None
     node = live_quota_trees(lists.cluster_queues or [], lists.cohorts or [])[obj["metadata"]["name"]]
-    used = reserved_quota(obj)
-    for slot, quota in flavor_quotas(obj).items():
-
-        def amount(value: int, resource: str = slot.resource) -> Fraction:
-            return amount_of(resource, value)
-
-        yield QueueQuota(
-            slot,
-            amount(quota.nominal),
-            None if quota.borrowing_limit is None else amount(quota.borrowing_limit),
-            amount(used.get(slot, 0)),
-            amount(max(0, node.available(slot))) if known else None,
-            amount(node.potential(slot)) if known else None,
-        )
+    for slot in flavor_quotas(obj):
+        found = queue_quota(node, slot)
+        yield found if known else replace(found, free=None, most=None)
 
 
 def _rooms(obj: Object, workload: Object, lists: KueueLists) -> Iterator[QueueHeadroom]:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import FlavorResource, cohort_of, reserved_quota
+from gpuctl.capacity.kueue.queue_quota import QueueQuota
 from gpuctl.capacity.scheduler.scheduler_model import amount_of
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import is_hidden
@@ -18,7 +19,6 @@ from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.queues.queue_position import (
     KueueLists,
     QueueClaim,
-    QueueQuota,
     claim_of,
     is_stopped,
     is_waiting,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.capacity.kueue.cohorts import ZERO
+from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
@@ -19,7 +20,6 @@ from gpuctl.reading.jobs.status import job_status, one_line
 from gpuctl.reading.queues.queue_position import (
     KueueLists,
     QueueClaim,
-    QueueHeadroom,
     QueuePosition,
     admission_gates,
     claim_of,
