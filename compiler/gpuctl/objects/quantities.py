@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeVar
 
+Key = TypeVar("Key", bound=Hashable)
+Number = TypeVar("Number", int, Fraction)
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII)
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -126,3 +130,12 @@ def format_amount(resource: str, amount: Fraction) -> str:
             *(f"{value // 10**power}{unit}" for unit, power in _DECIMAL if value % 10**power == 0),
         ]
     return min(texts, key=len) if value else "0"
+
+
+def sum_by_key(parts: Iterable[Mapping[Key, Number]]) -> dict[Key, Number]:
+    """Return the sum of amounts for each key."""
+    total: dict[Key, Number] = {}
+    for part in parts:
+        for key, amount in part.items():
+            total[key] = total[key] + amount if key in total else amount
+    return total

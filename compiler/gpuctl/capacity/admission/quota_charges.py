@@ -30,7 +30,7 @@ from gpuctl.capacity.snapshot.pod_requests import (
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.pod_templates import job_templates, pod_templates
-from gpuctl.objects.quantities import HUGE_PAGES, format_amount, quantity
+from gpuctl.objects.quantities import HUGE_PAGES, format_amount, quantity, sum_by_key
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import has_ended
 
@@ -167,7 +167,7 @@ def shortfalls(
     added, freed = list(added), list(freed)
     result = []
     for quota in quotas:
-        needed = _total(_increase(quota, usage, now) for usage in added)
+        needed = sum_by_key(_increase(quota, usage, now) for usage in added)
         found = (
             item._replace(needed=needed.get(item.resource, item.needed)) for item in quota_headroom(quota, freed, now)
         )
@@ -179,7 +179,10 @@ def quota_headroom(
     quota: Object, freed: Iterable[ChargedObjects] = (), now: datetime | None = None
 ) -> Iterator[Shortfall]:
     """Yield every limit of a quota with its used and freed amounts, and nothing needed."""
-    used, given = amounts((quota.get("status") or {}).get("used")), _total(_increase(quota, one, now) for one in freed)
+    used, given = (
+        amounts((quota.get("status") or {}).get("used")),
+        sum_by_key(_increase(quota, one, now) for one in freed),
+    )
     for resource, hard in sorted(_hard(quota).items()):
         in_use = used.get(resource, Fraction(0))
         # Freed objects that were never counted, such as by a quota created just now, give nothing back.
@@ -197,7 +200,7 @@ def charges_in_quota(quota: Object, usage: ChargedObjects) -> Amounts:
 def with_charges(quota: Object, added: Iterable[ChargedObjects], freed: Iterable[ChargedObjects] = ()) -> Object:
     """Return the quota after ``added`` objects are created and ``freed`` ones are deleted."""
     status = quota.get("status") or {}
-    needed, given = (_total(_increase(quota, usage, None) for usage in usages) for usages in (added, freed))
+    needed, given = (sum_by_key(_increase(quota, usage, None) for usage in usages) for usages in (added, freed))
     before, zero = amounts(status.get("used")), Fraction(0)
     used = {
         key: max(zero, before.get(key, zero) - given.get(key, zero)) + needed.get(key, zero) for key in _hard(quota)
@@ -294,14 +297,6 @@ def _hard(quota: Object) -> Amounts:
     result = amounts((quota.get("spec") or {}).get("hard"))
     for resource, amount in amounts((quota.get("status") or {}).get("hard")).items():
         result[resource] = min(amount, result.get(resource, amount))
-    return result
-
-
-def _total(parts: Iterable[Amounts]) -> Amounts:
-    result: Amounts = {}
-    for part in parts:
-        for resource, amount in part.items():
-            result[resource] = result.get(resource, Fraction(0)) + amount
     return result
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuctl.capacity.scheduler.scheduler_model import amount_of, units
 from gpuctl.capacity.snapshot.pod_requests import Amounts, pod_requests
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.quantities import quantity
+from gpuctl.objects.quantities import quantity, sum_by_key
 
 ZERO = Fraction(0)
 
@@ -85,10 +85,7 @@ def ancestor_cohorts(name: str, cohorts: Mapping[str, Object]) -> set[str]:
 
 def requested_amounts(workload: Object) -> Amounts:
     """Return the total that a Workload requests or has reserved."""
-    total: Amounts = {}
-    for amounts in requested_by_pod_sets(workload):
-        for resource, value in amounts.items():
-            total[resource] = total.get(resource, ZERO) + value
+    total = sum_by_key(requested_by_pod_sets(workload))
     return {resource: value for resource, value in total.items() if value}
 
 

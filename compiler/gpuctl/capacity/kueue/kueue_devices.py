@@ -18,6 +18,7 @@ from gpuctl.capacity.snapshot.device_entries import ADMIN_ACCESS
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import sum_by_key
 
 _MAPPINGS = "resources.deviceClassMappings"
 _WHERE = "ConfigMap kueue-manager-config"
@@ -37,10 +38,8 @@ class CountedDevices(NamedTuple):
 
     def in_requests(self, requests: Units) -> Units:
         """Return the requests of a pod with its devices."""
-        result = {name: amount for name, amount in requests.items() if name not in self.removed}
-        for name, amount in self.added.items():
-            result[name] = result.get(name, 0) + amount
-        return result
+        kept = {name: amount for name, amount in requests.items() if name not in self.removed}
+        return sum_by_key((kept, self.added))
 
 
 class _Refused(Exception):

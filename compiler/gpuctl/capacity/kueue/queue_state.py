@@ -15,6 +15,7 @@ from gpuctl.capacity.kueue.queue_quota import is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler.scheduler_model import Units
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import required_node_terms
+from gpuctl.objects.quantities import sum_by_key
 from gpuctl.objects.selectors import requirement_matches, tolerates
 
 NOT_CREATED = "~"
@@ -111,11 +112,7 @@ class QueuedJob:
     @property
     def requests(self) -> Units:
         """Its total requests."""
-        total: Units = {}
-        for item in self.pod_sets:
-            for name, amount in item.requests.items():
-                total[name] = total.get(name, 0) + amount
-        return total
+        return sum_by_key(item.requests for item in self.pod_sets)
 
 
 @dataclass

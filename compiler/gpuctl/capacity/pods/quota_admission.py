@@ -7,7 +7,7 @@ admitted, the order does not matter. Otherwise jobs are created in the order of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from gpuctl.capacity.admission.quota_charges import (
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import sum_by_key
 
 Limit = tuple[str, str]
 """The name of a quota and a resource that it limits."""
@@ -88,7 +89,7 @@ class _JobCharge(NamedTuple):
 
     def taken(self, counts: Sequence[int]) -> _Charge:
         """Return the charge for a number of pods of each group."""
-        return _sum([self.own, *map(_times, self.pods, counts)])
+        return sum_by_key([self.own, *map(_times, self.pods, counts)])
 
 
 class _NamespaceQuotas:
@@ -115,7 +116,7 @@ class _NamespaceQuotas:
         self._scale = math.lcm(*{amount.denominator for amount in every})
         self._left = {limit: int((item.hard - item.total) * self._scale) for limit, item in self._rooms.items()}
         self._claims = {number: self._charge_of(demand, charges[number]) for number, demand in coming.items()}
-        self._largest = _sum(claim.largest for claim in self._claims.values())
+        self._largest = sum_by_key(claim.largest for claim in self._claims.values())
         short = {limit for limit, amount in self._largest.items() if amount > self._left[limit]}
         # Jobs for which the order decides: they charge a resource that is too short for all.
         self._open = {number for number, claim in self._claims.items() if short & claim.largest.keys()}
@@ -129,9 +130,9 @@ class _NamespaceQuotas:
             if usage.object["kind"] == "Pod":
                 pods.append(whole)
             else:
-                own = _sum([own, _times(whole, usage.number)])
+                own = sum_by_key([own, _times(whole, usage.number)])
         wanted = [count for _, count in demand.groups]
-        asked = _sum([own, *map(_times, pods, wanted)])
+        asked = sum_by_key([own, *map(_times, pods, wanted)])
         if not _has(self._left, own):
             return _JobCharge(demand, asked, {}, pods, [0] * len(pods))
         left = _less(self._left, own)
@@ -145,7 +146,7 @@ class _NamespaceQuotas:
         """Yield the admission of each job."""
         passed = self._in_turn()
         taken = {number: claim.taken(passed.get(number, claim.most)) for number, claim in self._claims.items()}
-        every = _sum(taken.values())
+        every = sum_by_key(taken.values())
         for number, claim in self._claims.items():
             found = self._admission(claim, passed.get(number, claim.most), _less(every, taken[number]))
             yield number, found._replace(settled=number not in self._open)
@@ -167,7 +168,7 @@ class _NamespaceQuotas:
     def _in_turn(self) -> dict[int, list[int]]:
         """Return the number of admitted pods of each group, for the jobs on which the order decides."""
         settled = (claim.largest for number, claim in self._claims.items() if number not in self._open)
-        left = _less(self._left, _sum(settled))
+        left = _less(self._left, sum_by_key(settled))
         result = {}
         for number, claim in self._claims.items():
             if number not in self._open:
@@ -185,14 +186,6 @@ class _NamespaceQuotas:
 
 def _name(quota: Object) -> str:
     return str(quota["metadata"]["name"])
-
-
-def _sum(charges: Iterable[_Charge]) -> _Charge:
-    result: _Charge = {}
-    for charge in charges:
-        for limit, amount in charge.items():
-            result[limit] = result.get(limit, 0) + amount
-    return result
 
 
 def _times(charge: _Charge, number: int) -> _Charge:

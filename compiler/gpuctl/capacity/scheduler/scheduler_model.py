@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.quantities import format_amount
+from gpuctl.objects.quantities import format_amount, sum_by_key
 from gpuctl.objects.selectors import Labels, selector_matches
 
 Units = dict[str, int]
@@ -176,11 +176,7 @@ class NodeInfo:
     @cached_property
     def used(self) -> Units:
         """The sum of the pods' requests."""
-        total: Units = {}
-        for pod in self.pods:
-            for name, amount in self.node.charged(pod.requests).items():
-                total[name] = total.get(name, 0) + amount
-        return total
+        return sum_by_key(self.node.charged(pod.requests) for pod in self.pods)
 
     @cached_property
     def scored(self) -> tuple[int, int]:
@@ -221,10 +217,7 @@ class NodeInfo:
         more = NodeInfo(self.node, (*self.pods, pod))
         if "used" in self.__dict__:
             # Reuse the sum: for nodes with many pods computing it dominates the cost.
-            used = dict(self.used)
-            for name, amount in self.node.charged(pod.requests).items():
-                used[name] = used.get(name, 0) + amount
-            more.__dict__["used"] = used
+            more.__dict__["used"] = sum_by_key((self.used, self.node.charged(pod.requests)))
         return more
 
     def without(self, pods: Iterable[PlacedPod]) -> NodeInfo:
@@ -250,12 +243,8 @@ class NodeInfo:
     def below(self, priority: int) -> Units | None:
         """Return the requests of its pods below a priority, or None if it has no such pods."""
         if priority not in self._below:
-            total: Units = {}
-            lower = [pod for pod in self.pods if pod.priority < priority]
-            for pod in lower:
-                for name, amount in self.node.charged(pod.requests).items():
-                    total[name] = total.get(name, 0) + amount
-            self._below[priority] = total if lower else None
+            lower = [self.node.charged(pod.requests) for pod in self.pods if pod.priority < priority]
+            self._below[priority] = sum_by_key(lower) if lower else None
         return self._below[priority]
 
 

@@ -11,7 +11,7 @@ from gpuctl.capacity.snapshot.pod_requests import Amounts, amounts, pod_requests
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.quantities import format_amount
+from gpuctl.objects.quantities import format_amount, sum_by_key
 from gpuctl.objects.workload_state import condition, has_ended
 from gpuctl.reading.nodes.node_devices import NO_DEVICES, Devices
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
@@ -202,10 +202,8 @@ def read_nodes(
         place = pod["spec"].get("nodeName")
         if not place or has_ended(pod):
             continue
-        requests = _plus(held_amounts(pod_requests(pod["spec"]), gpus.shares), devices.of_pod(pod, gpus.vendors))
-        sums = used.setdefault(place, {})
-        for resource, amount in requests.items():
-            sums[resource] = sums.get(resource, Fraction(0)) + amount
+        requests = sum_by_key((held_amounts(pod_requests(pod["spec"]), gpus.shares), devices.of_pod(pod, gpus.vendors)))
+        used[place] = sum_by_key((used.get(place, {}), requests))
         cards.setdefault(place, CardUse()).add(pod, requests, gpus.shares)
         found = pod_on_node(pod, requests, keys, gpus)
         if found.kind or found.gpu:
@@ -225,12 +223,6 @@ def read_nodes(
     ]
 
 
-def _plus(first: Amounts, second: Amounts | None) -> Amounts:
-    if not second:
-        return first
-    return {name: first.get(name, Fraction(0)) + second.get(name, Fraction(0)) for name in {**first, **second}}
-
-
 def _node(
     node: Object,
     used: Amounts | None,
@@ -244,7 +236,7 @@ def _node(
     allocatable = amounts(status.get("allocatable"))
     # The nodes of HAMi do not report the memory and cores of their cards: those that pods use are shown.
     registered = {key: amount for key, amount in registered_amounts(node, gpus.shares).items() if key in (used or ())}
-    total = {**registered, **_plus(allocatable, devices.offered.get(name))}
+    total = {**registered, **sum_by_key((allocatable, devices.offered.get(name, {})))}
     capacity = amounts(status.get("capacity"))
     # Nodes of HAMi and Volcano report shares; their cards are counted.
     cards = {

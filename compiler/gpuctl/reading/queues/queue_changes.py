@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuctl.capacity.kueue.cohorts import FlavorResource
 from gpuctl.capacity.kueue.kueue_requests import held_quota
 from gpuctl.capacity.kueue.queue_limits import changed_limits
 from gpuctl.capacity.snapshot.kueue_entries import cluster_queue_entry, flavor_entry, local_queue_entry
@@ -13,6 +12,7 @@ from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.objects.quantities import sum_by_key
 
 _NAMED = 5
 _ENTRIES = {
@@ -51,12 +51,8 @@ def queue_changes(snapshot: Snapshot, old: Compilation | None, new: Compilation 
         if kind == "ClusterQueue":
             admitted = [item["admission"] for item in workloads if "admission" in item]
             holding = [admission for admission in admitted if admission["clusterQueue"] == place[1]]
-            used: dict[FlavorResource, int] = {}
-            for admission in holding:
-                for slot, amount in held_quota(admission).items():
-                    used[slot] = used.get(slot, 0) + amount
             if (kind, place) in after:
-                yield from changed_limits(queue, after[kind, place], used)
+                yield from changed_limits(queue, after[kind, place], sum_by_key(map(held_quota, holding)))
             elif holding:
                 jobs = "1 job runs" if len(holding) == 1 else f"{len(holding)} jobs run"
                 yield f"ClusterQueue {place[1]} is deleted: {jobs} on; Kueue deletes the queue after their end"
