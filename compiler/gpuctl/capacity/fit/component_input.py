@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from gpuctl.capacity.fit.shortage import CountedNodes, ResourceBalance, eligible_nodes, resource_balance
+from gpuctl.capacity.fit.shortage import ResourceBalance, eligible_nodes, resource_balance
 from gpuctl.capacity.fit.verdicts import Verdict
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
@@ -32,7 +32,6 @@ class ComponentInput:
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
     verdicts_when_empty: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
     balances: dict[object, ResourceBalance] = field(default_factory=dict)
-    node_counts: dict[object, CountedNodes] = field(default_factory=dict)
     start_states: dict[int, ClusterState] = field(default_factory=dict)
 
     @cached_property
@@ -49,21 +48,13 @@ class ComponentInput:
         node_infos = [node_info.when_empty() for node_info in self.cluster.node_infos]
         return initial_state(node_infos, self.cluster.names_hosts)
 
-    def balance(self, demand: Demand, node_infos: Sequence[NodeInfo], *, first: bool = False) -> ResourceBalance:
+    def balance(self, demand: Demand, node_infos: Sequence[NodeInfo]) -> ResourceBalance:
         """Return what a job needs and what these nodes have free.
 
         :param node_infos: all nodes of the component, in its order.
-        :param first: the state before any job is created: it is counted separately, so that both counts stay
-            incremental.
         """
-        if not demand.groups:
-            return resource_balance(demand, node_infos)
-        numbers = self.open_to(demand.groups[0][0].incoming)
-        # Equal lists are the same object and are kept, so the id is a valid key.
-        key = id(numbers), first
-        if key not in self.node_counts:
-            self.node_counts[key] = CountedNodes(numbers)
-        return resource_balance(demand, node_infos, self.node_counts[key])
+        numbers = self.open_to(demand.groups[0][0].incoming) if demand.groups else []
+        return resource_balance(demand, [node_infos[number] for number in numbers])
 
     def open_to(self, incoming: IncomingPod) -> list[int]:
         """Return the numbers of the nodes that pass the node rules for a pod."""
@@ -78,7 +69,7 @@ class ComponentInput:
         """Return what a job needs and what the nodes have free before any job is created."""
         key = demand.priority, tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
         if key not in self.balances:
-            self.balances[key] = self.balance(demand, list(self.start_state(demand.priority).node_infos), first=True)
+            self.balances[key] = self.balance(demand, list(self.start_state(demand.priority).node_infos))
         return self.balances[key]
 
     def start_state(self, priority: int) -> ClusterState:

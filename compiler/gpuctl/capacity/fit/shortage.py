@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Sequence
-from itertools import compress, repeat
-from operator import attrgetter, floordiv, is_not
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuctl.capacity.pods.demand import Demand
@@ -54,12 +51,10 @@ def eligible_nodes(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> lis
     return nodes_that_pass(rules, incoming, node_infos, NO_NEIGHBOURS)
 
 
-def resource_balance(
-    demand: Demand, node_infos: Sequence[NodeInfo], counted: CountedNodes | None = None
-) -> ResourceBalance:
+def resource_balance(demand: Demand, nodes: Sequence[NodeInfo]) -> ResourceBalance:
     """Return need, free amounts and holders. If pods differ, those that need most room on their node count.
 
-    :param counted: the nodes open to the pods with earlier counts, if known.
+    :param nodes: the nodes open to these pods.
     """
     need: Units = {}
     for group, number in demand.groups:
@@ -67,107 +62,26 @@ def resource_balance(
             need[name] = need.get(name, 0) + amount * number
     if not demand.groups:
         return ResourceBalance({}, need, {}, None, PODS, [])
-    incoming = demand.groups[0][0].incoming
-    own = incoming.pod.requests
-    if counted is None:
-        node_infos = eligible_nodes(incoming, node_infos)
-        counted = CountedNodes(range(len(node_infos)))
-    nodes = counted.follow(node_infos)
+    own = demand.groups[0][0].incoming.pod.requests
     names = [*sorted(own, key=lambda name: "/" not in name), PODS]
-    left = {name: counted.left(name) for name in names}
-    rooms = {name: _rooms(left[name], own.get(name, 1)) for name in names}
-    scarce = min(names, key=rooms.__getitem__)
-    free = {name: sum(left[name]) for name in names}
-    most = max(left[scarce], default=0)
-    best = nodes[left[scarce].index(most)] if nodes else None
-    largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
-    return ResourceBalance(own, need, free, largest, scarce, counted.held(scarce))
+    left = {name: [max(0, node_info.free(name)) for node_info in nodes] for name in names}
+    scarce = min(names, key=lambda name: sum(amount // own.get(name, 1) for amount in left[name]))
+    free = {name: sum(amounts) for name, amounts in left.items()}
+    largest = None
+    if nodes:
+        place = left[scarce].index(max(left[scarce]))
+        largest = nodes[place].node.name, {name: amounts[place] for name, amounts in left.items()}
+    return ResourceBalance(own, need, free, largest, scarce, resource_holders(scarce, nodes))
 
 
-def _left(name: str, node_infos: Sequence[NodeInfo]) -> list[int]:
-    """Return the free amount of a resource on each node, at least 0."""
-    if name == PODS:
-        left = [node_info.node.allocatable.get(name, 0) - len(node_info.pods) for node_info in node_infos]
-    else:
-        left = [node_info.node.allocatable.get(name, 0) - node_info.used.get(name, 0) for node_info in node_infos]
-    return [amount if amount > 0 else 0 for amount in left]
-
-
-def _rooms(left: Sequence[int], amount: int) -> int:
-    """Return how many times an amount fits, summed over the nodes."""
-    return sum(left) if amount == 1 else sum(map(floordiv, left, repeat(amount)))
-
-
-class CountedNodes:
-    """Incremental counts of free and held resources on some nodes, given by number; only changes are recounted."""
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        self._numbers = numbers
-        self._node_infos: list[NodeInfo] = []
-        self._left: dict[str, list[int]] = {}
-        self._held: dict[str, HeldAmounts] = {}
-
-    def follow(self, node_infos: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Return the current state of these nodes and update the counts.
-
-        :param node_infos: all nodes.
-        """
-        before, self._node_infos = self._node_infos, [node_infos[number] for number in self._numbers]
-        if self._left:
-            changed = list(compress(range(len(before)), map(is_not, before, self._node_infos)))
-            now = [self._node_infos[index] for index in changed]
-            for name, left in self._left.items():
-                for index, amount in zip(changed, _left(name, now), strict=True):
-                    left[index] = amount
-        return self._node_infos
-
-    def left(self, name: str) -> Sequence[int]:
-        """Return the free amount of a resource on each node."""
-        if name not in self._left:
-            self._left[name] = _left(name, self._node_infos)
-        return self._left[name]
-
-    def held(self, name: str) -> list[ResourceHolder]:
-        """Return the holders of a resource on these nodes."""
-        return self._held.setdefault(name, HeldAmounts(name)).of(self._node_infos)
-
-
-class HeldAmounts:
-    """Incremental sums of a resource by holder; only changed nodes are recounted."""
-
-    def __init__(self, resource: str) -> None:
-        self._resource = resource
-        self._node_infos: Sequence[NodeInfo | None] = ()
-        self._found: dict[tuple[str, str, int], ResourceHolder] = {}
-        self._in_order: list[tuple[str, str, int]] = []
-
-    def of(self, node_infos: Sequence[NodeInfo]) -> list[ResourceHolder]:
-        """Return the holders on these nodes, the largest first. Each call must pass the same nodes, in one order."""
-        before = self._node_infos or [None] * len(node_infos)
-        for index in compress(range(len(node_infos)), map(is_not, before, node_infos)):
-            self._count(before[index], -1)
-            self._count(node_infos[index], 1)
-        self._node_infos = node_infos
-        # Python's sort is stable, also with ``reverse``.
-        holders = map(self._found.__getitem__, self._in_order)
-        return sorted(holders, key=attrgetter("amount"), reverse=True)
-
-    def _count(self, node_info: NodeInfo | None, sign: int) -> None:
-        found = self._found
-        for key, amount in node_info.held(self._resource) if node_info else ():
-            before = found.get(key)
-            if before is None:
-                insort(self._in_order, key)
-                found[key] = ResourceHolder(*key, sign, sign * amount)
-            elif before.pods + sign:
-                found[key] = ResourceHolder(*key, before.pods + sign, before.amount + sign * amount)
-            else:
-                del found[key], self._in_order[bisect_left(self._in_order, key)]
-
-
-def resource_holders(resource: str, node_infos: Sequence[NodeInfo]) -> list[ResourceHolder]:
+def resource_holders(resource: str, node_infos: Iterable[NodeInfo]) -> list[ResourceHolder]:
     """Return the holders of a resource on some nodes, the largest first."""
-    return HeldAmounts(resource).of(node_infos)
+    found: dict[tuple[str, str, int], list[int]] = {}
+    for node_info in node_infos:
+        for holder, amount in node_info.held(resource):
+            found.setdefault(holder, []).append(amount)
+    holders = [ResourceHolder(*holder, len(amounts), sum(amounts)) for holder, amounts in sorted(found.items())]
+    return sorted(holders, key=lambda holder: -holder.amount)
 
 
 def pods_differ(demand: Demand, found: ResourceBalance) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuctl.capacity.devices.device_requests import class_of, is_device_class
-from gpuctl.capacity.fit.shortage import PODS, resource_balance, resource_holders
+from gpuctl.capacity.fit.shortage import PODS, eligible_nodes, resource_balance, resource_holders
 from gpuctl.capacity.fit.smallest_change import SmallestChange, smallest_change
 from gpuctl.capacity.fit.verdicts import with_unit_names
 from gpuctl.capacity.pods.cluster_model import ClusterModel
@@ -116,7 +116,8 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
 
 
 def _change(cluster: ClusterModel, demand: Demand) -> SmallestChange | None:
-    found = resource_balance(demand, cluster.node_infos)
+    nodes = eligible_nodes(demand.groups[0][0].incoming, cluster.node_infos)
+    found = resource_balance(demand, nodes)
     state = initial_state(cluster.node_infos, cluster.names_hosts)
     return smallest_change(state, demand, found, (), names_hosts=cluster.names_hosts)
 
