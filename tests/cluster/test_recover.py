@@ -16,6 +16,7 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run import lease as leases
 from gpuctl.apply.run.journal_entries import JournalEntry
+from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
@@ -100,6 +101,17 @@ def secrets_of(place: Place) -> set[str]:
 
 def image_of(place: Place, name: str) -> str:
     return str(place.get("Job", name)["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def test_journal_that_cannot_be_written_whole_is_removed(place: Place, session: Session) -> None:
+    """The second namespace does not exist: the Secret in the first one goes again."""
+    place.apply(training("train"))
+    (entry,) = new_image_entries(place, "train")
+    old, new = (copy.deepcopy(obj) for obj in (entry.old, entry.new))
+    old["metadata"]["namespace"] = new["metadata"]["namespace"] = f"{place.namespace}-z"
+    with pytest.raises(ApiError, match="there is no namespace"):
+        journals.write(session, [entry, JournalEntry(NO_UID, old, new, "post")], KEYS)
+    assert secrets_of(place) == set()
 
 
 @pytest.mark.parametrize("form", ["kube-system", "PriorityClass", "Secret"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -109,6 +110,16 @@ def test_claims_are_lifted(resources: Object, name: str | None) -> None:
     (lifted,) = lift(result.objects, result.settings, use_annotation=False)
     assert {key: lifted["resources"].get(key) for key in resources} == resources
     assert "podPatch" not in lifted
+
+
+def test_template_of_another_namespace_is_not_lifted() -> None:
+    result = compiled({"gpu": 2})
+    (template,) = (item for item in result.objects if item["kind"] == "ResourceClaimTemplate")
+    other = copy.deepcopy(template)
+    other["metadata"]["namespace"] = "elsewhere"
+    other["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 7
+    (lifted,) = lift([other, *result.objects], result.settings, use_annotation=False)
+    assert lifted["resources"]["gpu"] == 2
 
 
 def test_claim_of_another_tool_becomes_a_patch() -> None:

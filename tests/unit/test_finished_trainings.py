@@ -86,6 +86,13 @@ def test_changed_image_reruns_a_finished_training_after_confirmation(kind: str, 
     assert Plan([step]).questions == [f"replaces training/sft in nlp: {step.finished}"]
 
 
+def test_rerun_lists_changed_labels_of_its_pods_too() -> None:
+    changed = DOCUMENT.replace(":v1", ":v2").replace("team: nlp", "team: mm")
+    paths = [change.path for change in step_for(lowered("Job", changed), live("Job", "Complete")).changes]
+    assert any(path.endswith("image") for path in paths)
+    assert any(path.startswith("spec.template.metadata.labels") for path in paths)
+
+
 @pytest.mark.parametrize("change", METADATA_CHANGES)
 @pytest.mark.parametrize(("kind", "condition"), ENDS)
 def test_metadata_change_patches_a_finished_training(kind: str, condition: str, change: str) -> None:

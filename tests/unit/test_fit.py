@@ -105,6 +105,12 @@ def test_gang_counts_whole_pods_per_node() -> None:
     assert found.change == "ask for 3 nvidia.com/gpu per pod instead of 4"
 
 
+def test_full_node_does_not_lower_the_number_of_pods_that_start() -> None:
+    nodes, held = [node("a", 8), node("b", 8), node("c", 4)], [running("x", "a", 8, priority=200)]
+    found = answer(cluster(nodes, held), job(pods=4, gpus=4, amounts={"cpu": "1"}))
+    assert (found.verdict, found.starts) == ("fits-when-empty", 3)
+
+
 def test_victims_are_the_fewest_and_least_important() -> None:
     pods = [
         running("old", "a", 4, 0, startTime="2026-01-01T00:00:00Z"),

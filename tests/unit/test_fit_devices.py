@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.snapshot.device_entries import resource_claim_entry
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from support.fit_objects import (
     GPU,
@@ -192,6 +193,17 @@ def test_devices_of_a_claim_without_a_pod_are_taken() -> None:
     assert answer(have, job(gpus=3)).verdict == "fits"
     found = answer(have, job(gpus=4))
     assert (found.verdict, "ResourceClaim left in team" in found.reason) == ("unknown", True)
+
+
+def test_devices_of_admin_access_and_shares_are_not_taken() -> None:
+    """Other claims can get them, too."""
+    forms = {"held": {}, "watched": {"adminAccess": True}, "shared": {"shareID": "1"}}
+    results = [{"driver": GPU_CLASS, "pool": "dra", "device": name, **more} for name, more in forms.items()]
+    claim = {
+        "metadata": {"namespace": "team", "name": "one"},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+    assert [item["device"] for item in resource_claim_entry(claim)["devices"]] == ["held"]
 
 
 @pytest.mark.parametrize("name", ["deviceClasses", "resourceSlices", "resourceClaims"])
