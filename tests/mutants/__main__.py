@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -250,25 +251,31 @@ class Survey:
     """The lines that each test runs."""
 
     def __init__(self, forks: Forks) -> None:
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(b"numbers of tests")
         for path in subjects():
             digest.update((ROOT / path).read_bytes())
         file = cache_directory() / "mutants" / f"{digest.hexdigest()[:16]}.json"
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(forks.survey()))
-        self._found = json.loads(file.read_text())
+        found = json.loads(file.read_text())
+        self._surveyed: list[str] = found["names"]
+        self._seconds: dict[str, float] = found["seconds"]
+        self._lines = {
+            path: {int(line): array("I", numbers) for line, numbers in lines.items()}
+            for path, lines in found["lines"].items()
+        }
         self._names = list(forks.items)
 
     def unknown(self) -> list[str]:
         """The tests that are new since, and those that failed when it was made."""
-        return [name for name in self._names if name not in self._found["seconds"]]
+        return [name for name in self._names if name not in self._seconds]
 
     def tests(self, change: Change) -> list[str]:
         """The tests to run for a change: those of its lines, new ones, and those that name its module."""
-        lines, seconds = self._found["lines"].get(str(change.path), {}), self._found["seconds"]
-        numbers = range(change.line, change.line + change.was.count("\n") + 1)
-        covering = {name for number in numbers for name in lines.get(str(number), ())}
+        lines, seconds = self._lines.get(str(change.path), {}), self._seconds
+        changed = range(change.line, change.line + change.was.count("\n") + 1)
+        covering = {self._surveyed[number] for line in changed for number in lines.get(line, ())}
         files = tests_of(change.path)
         ranks = {
             name: 0 if name in covering else 1 if name not in seconds else 2
@@ -279,7 +286,7 @@ class Survey:
 
     def is_run(self, change: Change) -> bool:
         """Return True if a test runs the line after all modules were imported."""
-        return bool(self._found["lines"].get(str(change.path), {}).get(str(change.line)))
+        return bool(self._lines.get(str(change.path), {}).get(change.line))
 
 
 def attempt(chosen: list[Change], workers: int) -> list[Outcome]:

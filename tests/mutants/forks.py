@@ -52,10 +52,14 @@ class Forks:
         return True
 
     def survey(self) -> dict[str, Any]:
-        """Return the lines that each test runs, and its time: ``{"lines": {file: {line: [test]}}, "seconds": ...}``."""
+        """Return the lines that each test runs, and its time.
+
+        ``{"names": [test], "lines": {file: {line: [number of a test]}}, "seconds": {test: seconds}}``: with names in
+        place of numbers it would be half a gigabyte, which each fork would have.
+        """
         names = list(self.items)
         parts = [names[number :: self.workers] for number in range(self.workers)]
-        lines: dict[str, dict[str, list[str]]] = {}
+        lines: dict[str, dict[str, list[int]]] = {}
         seconds: dict[str, float] = {}
         # All tests, and watched: no number of seconds is too many.
         for answer in self.run([functools.partial(self._surveyed, part) for part in parts], seconds=None):
@@ -65,7 +69,7 @@ class Forks:
             for path, found in answer["lines"].items():
                 for line, tests in found.items():
                     lines.setdefault(path, {}).setdefault(line, []).extend(tests)
-        return {"lines": lines, "seconds": seconds}
+        return {"names": names, "lines": lines, "seconds": seconds}
 
     def first_failure(self, change: Change, names: Iterable[str]) -> str:
         """Make a change here, in a fork, and run tests until one fails; empty when none does."""
@@ -101,19 +105,20 @@ class Forks:
     def _surveyed(self, names: list[str]) -> dict[str, Any]:
         cov = coverage.Coverage(data_file=None, source=[str(self.source)], config_file=False)
         seconds: dict[str, float] = {}
-        failed = []
+        failed = set()
         cov.start()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
         for name, passed in self._each(names, cov.switch_context):
             now = resource.getrusage(resource.RUSAGE_SELF).ru_utime
             seconds[name], before = round(now - before, 3), now
             if not passed:
-                failed.append(name)
+                failed.add(name)
         cov.stop()
+        numbers = {name: number for number, name in enumerate(self.items)}
         data = cov.get_data()
         lines = {
             str(Path(path).relative_to(self.root)): {
-                str(line): [test for test in tests if test and test not in failed]
+                str(line): [numbers[test] for test in tests if test and test not in failed]
                 for line, tests in data.contexts_by_lineno(path).items()
             }
             for path in data.measured_files()
