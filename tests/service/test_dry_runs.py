@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
+from gpuctl.objects.api_resources import RESOURCES
 from support.cluster_tools import POOL, Place, image, inference, outcome, training
 from support.documents_sent import YAML, sent, text_of
 from support.served import Served
@@ -117,21 +118,25 @@ def world(served: Served, plane: ControlPlane, place: Place) -> Iterator[Place]:
     plane.kubectl("delete", "node", NODE, "--wait=false")
 
 
+KINDS = (
+    *("Job", "CronJob", "Deployment", "StatefulSet", "Service", "ConfigMap", "Secret", "ResourceQuota"),
+    *("Namespace", "PriorityClass", "Node", "Lease", "Pod"),
+)
+
+
 def cluster_state(plane: ControlPlane) -> dict[str, str]:
     """Return everything that a write of gpuctl could change and no controller changes, by kind, namespace and name."""
-    kinds = (
-        "jobs,cronjobs,deployments,statefulsets,services,configmaps,secrets,resourcequotas,namespaces,priorityclasses"
-    )
     found = {}
-    for obj in plane.get(f"{kinds},nodes,leases,pods", "-A")["items"]:
-        metadata = obj["metadata"]
-        if obj["kind"] == "Lease" and metadata.get("namespace") in ("kube-system", "kube-node-lease"):
-            continue
-        told = {key: metadata.get(key) for key in ("uid", "labels", "annotations", "deletionTimestamp")}
-        if obj["kind"] in ("ConfigMap", "Secret", "Service", "ResourceQuota", "Lease"):
-            told["resourceVersion"] = metadata["resourceVersion"] if obj["kind"] != "ResourceQuota" else ""
-        name = "/".join((obj["kind"], metadata.get("namespace") or "", metadata["name"]))
-        found[name] = json.dumps({**told, "spec": obj.get("spec")}, sort_keys=True)
+    for kind in KINDS:
+        for obj in plane.requests.call("GET", RESOURCES[kind].path())["items"]:
+            metadata = obj["metadata"]
+            if kind == "Lease" and metadata.get("namespace") in ("kube-system", "kube-node-lease"):
+                continue
+            told = {key: metadata.get(key) for key in ("uid", "labels", "annotations", "deletionTimestamp")}
+            if kind in ("ConfigMap", "Secret", "Service", "Lease"):
+                told["resourceVersion"] = metadata["resourceVersion"]
+            name = "/".join((kind, metadata.get("namespace") or "", metadata["name"]))
+            found[name] = json.dumps({**told, "spec": obj.get("spec")}, sort_keys=True)
     return found
 
 

@@ -463,11 +463,11 @@ def test_disconnected_clients_leave_no_threads(served: Served, place: Place) -> 
             socket.socket.shutdown(sockets.SHUT_RDWR)
 
     # The threads of thread pools remain, up to their maximum.
-    for _ in range(5):
+    for _ in range(3):
         disconnect_abruptly(3000)
         disconnect_abruptly(1)
     before = stable_thread_count(served)
-    for _ in range(15):
+    for _ in range(6):
         disconnect_abruptly(3000)
         disconnect_abruptly(1)
     # Each of these logs had five threads.
