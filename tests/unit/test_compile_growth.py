@@ -13,6 +13,7 @@ import pytest
 
 import gpuctl
 from gpuctl.api.document_answers import DiagnosticsAnswer
+from gpuctl.frontend import document
 from gpuctl.frontend.source import Source
 from properties.scale import part_of
 
@@ -193,3 +194,14 @@ def test_every_reported_unknown_field_has_a_hint() -> None:
     found = gpuctl.compile([Source("yamlContent", SHAPES["unknown fields"](SIZE))]).diagnostics
     assert [diagnostic.code for diagnostic in found].count("GPU203") == 100
     assert all(diagnostic.hint for diagnostic in found)
+
+
+def test_documents_with_diagnostics_are_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree takes more memory than a model: checks use that of the binder, and it is freed after them."""
+    composed: list[int] = []
+    monkeypatch.setattr(document, "recompose", lambda chunk, index: composed.append(index))
+    jobs = "---\n".join(JOB.replace("a/b:1", "a/b:latest") % number for number in range(9))
+    result = gpuctl.compile(Source("jobs.yaml", jobs), namespaces=True)
+    assert sum(item.code == "GPU501" for item in result.diagnostics) == 9
+    assert composed == []
+    assert {item._root for item in result.documents} == {None}

@@ -16,9 +16,10 @@ class Document:
 
     ``overlay``: the changes by a profile or an option; None without any. ``first``: of a job of a sweep, the document
     of the sweep's first job, which may be this one; they share their positions. ``sweep_size``: the number of jobs of
-    the sweep, 0 without one. The linker sets ``namespace`` (of a
-    workload, with the default filled in) and ``gpu_types`` (spelled as the pool declares them, the preferred ones
-    first).
+    the sweep, 0 without one. The linker sets ``namespace`` (of a workload, with the default filled in) and
+    ``gpu_types`` (spelled as the pool declares them, the preferred ones first).
+
+    :param tree: the tree of the source with the changes of ``overlay``, until :meth:`forget_tree`.
     """
 
     __slots__ = ("_root", "chunk", "first", "gpu_types", "index", "kind", "model", "namespace", "overlay", "sweep_size")
@@ -32,6 +33,7 @@ class Document:
         overlay: Overlay | None = None,
         first: Document | None = None,
         sweep_size: int = 0,
+        tree: YamlNode | None = None,
     ) -> None:
         self.namespace = ""
         self.gpu_types: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ class Document:
         self.overlay = overlay
         self.first = first
         self.sweep_size = sweep_size
-        self._root: YamlNode | None = None
+        self._root = tree
 
     @property
     def gpu_type(self) -> str | None:
@@ -125,6 +127,10 @@ class Document:
                 return False
             node = step[1]
         return True
+
+    def forget_tree(self) -> None:
+        """Free the tree; it is composed again if it is needed later."""
+        self._root = None
 
     def _tree(self) -> YamlNode:
         if self.first is not None and self.first is not self:

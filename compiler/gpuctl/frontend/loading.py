@@ -87,10 +87,18 @@ def load_found(
     if selection.overrides is not None:
         loaded.sources[selection.overrides.source.name] = selection.overrides.source
     raws = (raw for source in found.sources for raw in early.read(source, loaded.diagnostics))
+    sweeps = SweepDiagnostics()
+    checked: list[Diagnostic] = []
     for raw in selection.assign(raws, loaded.diagnostics):
         interrupt()
-        if not is_platform(raw):
-            _bind(raw, selection.overlay(raw), loaded, defaults)
+        documents = [] if is_platform(raw) else _bind(raw, selection.overlay(raw), loaded, defaults)
+        # Now, because the tree of only one document is in memory at a time.
+        for document in documents:
+            interrupt()
+            checked += sweeps.new(document, check(document, loaded.settings))
+        for document in documents:
+            document.forget_tree()
+        loaded.documents += documents
     loaded.diagnostics += selection.missing_profiles(next(iter(loaded.sources), ""))
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     if complete and not loaded.documents and loaded.sources:
@@ -100,10 +108,7 @@ def load_found(
         loaded.diagnostics.append(
             Diagnostic(Severity.ERROR, "GPU009", message, SourceSpan(name, 1, 1, 1, 1), hint=hint)
         )
-    sweeps = SweepDiagnostics()
-    for document in loaded.documents:
-        interrupt()
-        loaded.diagnostics += sweeps.new(document, check(document, loaded.settings))
+    loaded.diagnostics += checked
     if cluster is not None:
         # Before linking: documents of two clusters do not conflict.
         loaded.of_other_clusters += [
@@ -117,8 +122,12 @@ def load_found(
     return loaded
 
 
-def _bind(raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: dict[str, dict[str, Any]]) -> None:
-    """Bind a document, and check it as far as its valid fields allow."""
+def _bind(
+    raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: dict[str, dict[str, Any]]
+) -> list[Document]:
+    """Return a valid document, or the jobs of its sweep, with their tree. Check others as far as their valid fields
+    allow.
+    """
     merged = raw
     if overlay is not None:
         merged = raw._replace(root=overlay.merged(raw.root), is_overridden=bool(overlay.assignments))
@@ -127,19 +136,20 @@ def _bind(raw: RawDocument, overlay: Overlay | None, loaded: Loaded, defaults: d
         # After the document: errors that it has without the profile are reported once.
         check_overlay(raw, overlay, loaded.diagnostics, defaults)
     if bound is None:
-        return
+        return []
     if bound.model is not None:
         size = len(bound.jobs)
-        document = Document(bound.kind, bound.model, raw.chunk, raw.number, overlay, sweep_size=size)
-        loaded.documents.append(document)
+        document = Document(bound.kind, bound.model, raw.chunk, raw.number, overlay, sweep_size=size, tree=merged.root)
         if bound.jobs:
             document.first = document
-        for model in bound.jobs[1:]:
-            loaded.documents.append(Document(bound.kind, model, raw.chunk, raw.number, overlay, document, size))
-    elif bound.partial_model is not None:
-        faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number, overlay)
+        jobs = (Document(bound.kind, job, raw.chunk, raw.number, overlay, document, size) for job in bound.jobs[1:])
+        return [document, *jobs]
+    if bound.partial_model is not None:
+        faulty = Document(bound.kind, bound.partial_model, raw.chunk, raw.number, overlay, tree=merged.root)
         loaded.faulty.append(faulty)
         loaded.diagnostics += check_faulty(faulty, loaded.settings)
+        faulty.forget_tree()
+    return []
 
 
 def open_platform(
