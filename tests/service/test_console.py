@@ -210,6 +210,18 @@ def test_amounts_that_may_not_be_read_are_dashes(visit: Visit) -> None:
     visit.see("not visible", ".empty")
 
 
+def test_curve_has_gaps_only_where_steps_are_missing(visit: Visit) -> None:
+    """The first week of a period is shorter than the others."""
+    page = visit.log_in().page
+    call = """async (times) => {
+      const main = document.querySelector("script[type=module]").src;
+      return (await import(new URL("chart.js", main))).withGaps(times, [times]);
+    }"""
+    weeks = [5, 6, 13, 20, 27]
+    assert page.evaluate(call, weeks) == [weeks, weeks]
+    assert page.evaluate(call, [1, 2, 3, 6, 7]) == [[1, 2, 3, 5, 6, 7], [1, 2, 3, None, 6, 7]]
+
+
 def test_overview_says_when_a_waiting_job_fits(visit: Visit, place: Place, served: Served) -> None:
     place.apply(BLOCKED, flags=("--no-probe",))
     served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)

@@ -27,7 +27,7 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
     prices = "{currency: CNY, models: {A100-80G: 12.5}}"
     platform.write_text(f"kind: platform\nversion: v0.1\nusage: {{prices: {prices}}}\n")
     users: dict[str, Any] = {"admin": ("admin", None, None), "anna": ("user", ("nlp",), None)}
-    users["paula"] = ("admin", None, ("drill",))
+    users |= {"paula": ("admin", None, ("drill",)), "nora": ("viewer", (), None)}
     settings = {"usage_database": str(database), "platform": str(platform)}
     with serving(tmp_path, plane.kubeconfig(), users, **settings) as own:
         with visiting(browser, own) as visit:
@@ -79,6 +79,9 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             visit.page.locator(".chart canvas").wait_for()
             assert visit.page.locator(".scroll td:first-child").all_inner_texts() == ["nlp"]
             assert visit.page.locator("select[name=by] option").count() == 2
+        with visiting(browser, own) as visit:
+            visit.log_in("nora").open("/usage")
+            visit.see("this token has no namespaces")
         with visiting(browser, own) as visit:
             # Usage does not record pools: what a token of some pools may not see is not asked for.
             visit.log_in("paula")

@@ -11,9 +11,10 @@ const FEW = 40;
  * Return the values with a gap where times are missing: a line across it would be a statement about them.
  * @param {number[]} times @param {(number | null)[][]} values
  */
-function withGaps(times, values) {
+export function withGaps(times, values) {
   const steps = times.slice(1).map((time, place) => time - times[place]);
-  const step = Math.min(...steps);
+  // The first week or month of a period is shorter than the others.
+  const step = [...steps].sort((one, other) => one - other)[steps.length >> 1];
   const result = /** @type {(number | null)[][]} */ ([[], ...values.map(() => [])]);
   times.forEach((time, place) => {
     if (place && steps[place - 1] > 1.5 * step) [time - step, ...values.map(() => null)].forEach((value, row) => result[row].push(value));

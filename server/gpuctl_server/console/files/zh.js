@@ -270,6 +270,7 @@ export const CHINESE = {
   "Free, with what the cohort lends": "空闲（含队列组可借出的部分）",
   "No namespace can use this queue.": "没有命名空间能用这个队列。",
   "Waiting, in the order in which Kueue tries them": "等待中，按 Kueue 尝试的顺序",
+  "this token has no namespaces.": "这个令牌没有任何命名空间。",
   "not visible": "不可见",
   "Admitted, the oldest first": "已准入，最早的在前",
   "No more on this page.": "本页没有更多。",

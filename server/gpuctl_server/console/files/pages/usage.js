@@ -27,7 +27,7 @@ const UNSET = "__unset__";
 const LEDGER = "/gpu-aggregation/ledger";
 
 export default function Usage() {
-  const reason = withoutUsage();
+  const reason = withoutUsage() || (session.value?.namespaces?.length === 0 && t("this token has no namespaces."));
   return reason ? html`<${Heading} title=${t("Usage")} /><${Absent} reason=${reason} />` : html`<${Known} />`;
 }
 
