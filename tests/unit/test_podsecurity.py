@@ -102,3 +102,6 @@ def test_rules_apply_from_the_version_that_introduced_them() -> None:
     probe = BASELINE["httpGet.host"]
     assert violations("baseline", probe, "v1.33") == ""
     assert "httpGet.host" in violations("baseline", probe, "v1.34")
+    windows = {**with_context(capabilities=None), "os": {"name": "windows"}}
+    assert "capabilities" in violations("restricted", windows, "v1.24")
+    assert violations("restricted", windows, "v1.25") == ""

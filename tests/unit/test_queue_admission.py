@@ -214,6 +214,12 @@ def test_admitted_pods_need_nodes_of_their_flavor() -> None:
     found = judged(have, job("one", "team", 1))["one"]
     assert found.verdict == "never"
     assert found.reason.startswith("Kueue's queue team (ClusterQueue team) admits it with flavor old; ")
+    # A job that waits for quota, and that no node can take either.
+    other = workload("other", "team", 7, since="2025-01-01T00:00:00Z", card="old")
+    small = [{"name": "n", "labels": {"card": "old"}, "allocatable": {GPU: "1", "pods": "9"}}]
+    waits = judged(replace(snapshot(trial, other), nodes=small), job("one", "team", 2))["one"]
+    assert (waits.verdict, waits.certain) == ("never", True)
+    assert "; waits in Kueue's queue team" in waits.reason
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
