@@ -14,8 +14,8 @@ from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unread
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import import_source
 
-_OF_PLATFORM = frozenset({"GPU429", "GPU443"})
-"""Errors that settings of the platform mend: JobSet for roles, and spot nodes."""
+_OF_PLATFORM = frozenset({"GPU423", "GPU429", "GPU443"})
+"""Errors that settings of the platform mend: allowed paths of nodes, JobSet for roles, and spot nodes."""
 
 
 class ImportedFile(NamedTuple):

@@ -190,6 +190,8 @@ class JobOptions:
     def _partition(self, option: SlurmOption, value: str) -> None:
         if self.pool is not None:
             self._change(option, "resources.pool", self.pool, f"--pool: the pool `{self.pool}`")
+        elif not value:
+            self._drop(option, "it names no partition: add --pool")
         elif value in self.pools:
             self._change(option, "resources.pool", self.pools[value], f"--partition: the pool `{self.pools[value]}`")
         else:
