@@ -15,8 +15,10 @@ from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
+from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
 
+_COUNTS = frozenset({"ntasks", "ntasks-per-node"})
 _START = 6
 """Words of a command that show whether it starts torchrun."""
 _MOST_WORDS = 1000
@@ -36,6 +38,7 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     line, last = body.line(command.start), body.line(command.end - 1)
     words, owners = body.known_words(command.program)
     options, at = _step_options(body, words, (line, last))
+    options = [_with_number(body, option) for option in options]
     step = srun.take(options)
     if (lost := _no_program(words, at, options)) is not None:
         body.edits.replace(command.start, command.end, ":")
@@ -64,6 +67,10 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         reason = f" ({body.facts.undivided})" if body.facts.undivided else ""
         body.remarks.dropped(line, last, note + reason)
     starts_all = convert_deepspeed(body, program)
+    unknown = [option.text for option in options if option.name in _COUNTS and whole_number(option.value) is None]
+    if unknown and srun.role is None and not starts_all and not _has_launcher(program):
+        note = f"`{unknown[0]}` is a number of processes that is not known, and a pod starts one: use torchrun"
+        body.remarks.dropped(line, last, note)
     if step.is_first_node_only(body.facts.nodes) and srun.role is None and not starts_all:
         body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
         prefix = '[ "$NODE_RANK" != 0 ] || '
@@ -84,6 +91,13 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         prefix += f"env {' '.join(f'{name}={value}' for name, value in exports)} "
     body.edits.replace(command.program[0].start, program[0].start, prefix)
     remove_launcher_options(body, program)
+
+
+def _with_number(body: BodyState, option: SlurmOption) -> SlurmOption:
+    """Return an option with the number of nodes or GPUs in place of gpuctl's variable."""
+    known = {"$(NNODES)": body.facts.nodes, "$(GPUCTL_GPUS_PER_NODE)": body.facts.gpus}
+    number = known.get(option.value or "") if option.name in (*_COUNTS, "nodes") else None
+    return option._replace(value=str(number)) if number else option
 
 
 def _no_program(words: Sequence[str], at: int, options: Sequence[SlurmOption]) -> str | None:
