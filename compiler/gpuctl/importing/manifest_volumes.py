@@ -99,5 +99,9 @@ def take_claims(tree: SourceTree, container: Path, draft: Draft) -> None:
         claim = {"claim": f"{name}-{tree.text(('metadata', 'name'))}-0", "create": settings}
         source = {"pvc": {**claim, **({"subPath": sub} if sub else {})}}
         draft.append("storage.workdirs", {"path": target, **source}, tree.line(mount))
-        tree.mapped(mount, "storage.workdirs")
-        tree.changed(path, "storage.workdirs", "the claim of the StatefulSet's pod; it stays when the job is deleted")
+        for key in ("name", "mountPath", "subPath"):
+            tree.mapped((*mount, key), "storage.workdirs")
+        note = "the claim of the StatefulSet's pod; it stays when the job is deleted"
+        tree.changed((*path, "metadata", "name"), "storage.workdirs", note)
+        for at in (("resources", "requests", "storage"), ("storageClassName",), ("accessModes", 0)):
+            tree.mapped((*path, "spec", *at), "storage.workdirs")
