@@ -206,7 +206,6 @@ def test_user_roles_cover_fit_and_why(audited_plane: ControlPlane, sent_requests
         ("jobs.batch", ()),
         ("jobsets.jobset.x-k8s.io", ()),
         ("volumeattachments.storage.k8s.io", ()),
-        ("customresourcedefinitions.apiextensions.k8s.io", ()),
         ("deviceclasses.resource.k8s.io", ()),
         ("resourceslices.resource.k8s.io", ()),
         ("resourceclaims.resource.k8s.io", ()),

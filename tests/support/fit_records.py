@@ -172,7 +172,6 @@ def _own_part(whole: Snapshot, trial: QueueTrial) -> Snapshot:
         whole,
         namespaces=[item for item in whole.namespaces if item["name"] == trial.namespace],
         jobs=[item for item in whole.jobs if item["namespace"] == trial.namespace],
-        custom_resources=[],
         kueue={**lists, **kept},
     )
 

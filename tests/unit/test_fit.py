@@ -18,7 +18,7 @@ from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.placement import _departures
 from gpuctl.capacity.scheduler.pod_claims import csi_volumes
 from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load, render
-from gpuctl.capacity.snapshot.snapshot_entries import custom_resource_entry, is_seen_by_scheduler, pod_entry
+from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, pod_entry
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
@@ -839,12 +839,6 @@ def test_excluded_nodes_are_counted_per_rule() -> None:
     assert found.verdict == "never"
     assert "3 excluded by " in found.reason
     assert "1 excluded by " in found.reason
-
-
-def test_custom_resource_entry_keeps_served_versions() -> None:
-    versions = [{"name": "v1", "served": True}, {"name": "v1alpha1", "served": False}]
-    crd = {"metadata": {"name": "jobsets.jobset.x-k8s.io"}, "spec": {"names": {"kind": "JobSet"}, "versions": versions}}
-    assert custom_resource_entry(crd) == {"name": "jobsets.jobset.x-k8s.io", "kind": "JobSet", "versions": ["v1"]}
 
 
 def test_csi_volumes_of_bound_claims() -> None:

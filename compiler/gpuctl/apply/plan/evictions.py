@@ -91,7 +91,7 @@ def _is_queued(step: Step) -> bool:
 
 def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
-    left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
+    left_out: frozenset[str] = frozenset() if mounted else _VOLUMES
     if not any(map(_is_queued, steps)):
         left_out |= {"kueue"}
     return take_snapshot(session, left_out=left_out)
@@ -120,8 +120,7 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
 def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
     """Return the snapshot and the answers for the workloads of a plan; those of its batch if it is part of one."""
     if options.batch is not None:
-        left_out = frozenset({"custom_resources"})
-        found = options.batch.answers({step.key for step in steps}, lambda: take_snapshot(session, left_out=left_out))
+        found = options.batch.answers({step.key for step in steps}, lambda: take_snapshot(session))
         if found is not None:
             return found
     snapshot = _snapshot(session, steps)

@@ -28,7 +28,6 @@ from gpuctl.capacity.snapshot.snapshot_entries import (
     claim_entry,
     csi_driver_entry,
     csi_node_entry,
-    custom_resource_entry,
     finished_entry,
     is_seen_by_scheduler,
     job_entry,
@@ -110,7 +109,6 @@ def take_snapshot(
         ("storage_capacities", _STORAGE_CAPACITIES, storage_capacity_entry),
         ("jobs", RESOURCES["Job"], job_entry),
         ("job_sets", RESOURCES["JobSet"], job_set_entry),
-        ("custom_resources", RESOURCES["CustomResourceDefinition"], custom_resource_entry),
         ("device_classes", RESOURCES["DeviceClass"], device_class_entry),
     ]
 

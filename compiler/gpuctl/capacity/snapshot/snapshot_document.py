@@ -51,7 +51,6 @@ class Snapshot:
     jobs: list[Object] = field(default_factory=list)
     job_sets: list[Object] = field(default_factory=list)
     finished: list[Object] = field(default_factory=list)
-    custom_resources: list[Object] = field(default_factory=list)
     device_classes: list[Object] = field(default_factory=list)
     resource_slices: list[Object] = field(default_factory=list)
     resource_claims: list[Object] = field(default_factory=list)

@@ -359,11 +359,6 @@ def _annotations(obj: Object) -> Mapping[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def custom_resource_entry(obj: Object) -> Object:
-    versions = [item["name"] for item in obj["spec"]["versions"] if item.get("served")]
-    return {**_named(obj), "kind": obj["spec"]["names"]["kind"], "versions": versions}
-
-
 def without_empty(value: Mapping[str, Any]) -> Object:
     """Return an entry without empty values, which are the defaults."""
     return {key: item for key, item in value.items() if item not in (None, {}, [], False, "")}

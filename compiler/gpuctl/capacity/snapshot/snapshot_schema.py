@@ -242,7 +242,6 @@ SCHEMA: dict[str, Any] = {
         }
     ],
     "jobSets": [{"namespace": str, "name": str, "restarts": Maybe(bool), "unsure": Maybe(bool), "queued": Maybe(bool)}],
-    "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],
 }
 """The schema of a snapshot. A list of one item describes its items; a function parses the value and raises ValueError.

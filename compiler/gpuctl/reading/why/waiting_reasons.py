@@ -132,7 +132,7 @@ class WaitingReasons:
     @cached_property
     def _snapshot(self) -> Snapshot | None:
         try:
-            return take_snapshot(self._scope.session, left_out=frozenset({"custom_resources", "kueue"}))
+            return take_snapshot(self._scope.session, left_out=frozenset({"kueue"}))
         except ApiError as error:
             if not error.lacks_permission:
                 raise
