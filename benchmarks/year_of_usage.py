@@ -259,6 +259,7 @@ def _page(some: random.Random) -> Paging:
 
 ZONES = ("Asia/Shanghai", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
 _BY_USE: dict[str, Any] = {"order": RowOrder.UTILIZATION, "ascending": False}
+_MOST: dict[str, Any] = {"order": RowOrder.ALLOCATED, "ascending": False}
 
 
 def queries() -> list[Query]:
@@ -381,6 +382,9 @@ def _of_workloads() -> Iterator[Query]:
     yield Query(route, "of a namespace, a year by month", lambda d, some: of_one(d, some, YEAR, step=StepUnit.MONTH))
     yield Query(route, "one, a week", one)
     yield Query(route, "a month in total by use", lambda d, some: ask(d, some, 30, _BY_USE, step=StepUnit.TOTAL))
+    yield Query(
+        *(route, "a year by month and by use"), lambda d, some: ask(d, some, YEAR, _BY_USE, step=StepUnit.MONTH)
+    )
     for step in (StepUnit.WEEK, StepUnit.MONTH):
         yield Query(
             route, f"a year by {step.value}", lambda database, some, step=step: ask(database, some, YEAR, step=step)
@@ -407,6 +411,20 @@ def _of_ledgers() -> Iterator[Query]:
     yield Query(
         *(route, "workload, a month in total"),
         lambda d, some: ask(d, _window(some, 30, step=StepUnit.TOTAL, paging=_page(some)), Level.WORKLOAD),
+    )
+    yield Query(
+        *(route, "workload, a year in total by allocated GPUs"),
+        lambda d, some: ask(d, _a_year(some, StepUnit.TOTAL, paging=_page(some)), Level.WORKLOAD, **_MOST),
+    )
+    yield Query(
+        *(route, "workload, of a namespace, a year in total by allocated GPUs"),
+        lambda d, some: ask(
+            d,
+            _a_year(some, StepUnit.TOTAL, paging=_page(some)),
+            Level.WORKLOAD,
+            namespace=_namespace(some),
+            **_MOST,
+        ),
     )
     yield Query(
         *(route, "node, a month in total"),
@@ -440,6 +458,12 @@ def _of_costs() -> Iterator[Query]:
         *("/workloads/models", "a month, a page of 1000"),
         lambda d, some: held_models(
             d, _window(some, 30, paging=Paging(some.randrange(1, 8), 1000)), Level.LABEL, "team"
+        ),
+    )
+    yield Query(
+        *("/workloads/models", "a year, a page of 1000"),
+        lambda d, some: held_models(
+            d, _window(some, YEAR, paging=Paging(some.randrange(1, 8), 1000)), Level.LABEL, "team"
         ),
     )
 

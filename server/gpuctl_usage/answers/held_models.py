@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,14 +11,12 @@ from sqlalchemy import Column, ColumnElement, Connection, Row
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage, read_known_steps
 from gpuctl_usage.answers.query_scope import Paging, find_cluster, page_or_list
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import UNSET, WorkloadKey
+from gpuctl_usage.facts import UNSET
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import holdings
-from gpuctl_usage.store.held_time import held_time
-from gpuctl_usage.store.surrogate_keys import read_attributes, workload_keys
+from gpuctl_usage.store.held_time import HeldModels, attributes_held, held_time
+from gpuctl_usage.store.surrogate_keys import read_attributes
 from gpuctl_usage.sums import Level
-
-_Group = tuple[WorkloadKey, str, str]
 
 
 def held_models(database: Database, hours: HoursQuery, level: Level = Level.LABEL, key: str = "") -> RowsOrPage:
@@ -30,23 +27,15 @@ def held_models(database: Database, hours: HoursQuery, level: Level = Level.LABE
     :param level: level of ``key``, a label or annotation; ``key`` "" groups by no key.
     :raises Unanswerable: the cluster or the time zone does not exist, or there are too many rows.
     """
-    by = [holdings.c.workload_id, *([holdings.c.attributes_id] if key else [])]
+    paging = hours.paging if isinstance(hours.paging, Paging) else None
     with database.reading() as connection:
         cluster = find_cluster(connection, hours.cluster)
-        held = held_by(connection, cluster.id, [hours], by)
-        workloads = workload_keys(connection, (row.workload_id for row in held))
-        value_of = values_of_key(connection, level, key, (row.attributes_id for row in held if key))
-    found: dict[_Group, float] = defaultdict(float)
-    for row in held:
-        value = value_of[row.attributes_id] if key else ""
-        found[workloads[row.workload_id], row.model, value] += row.seconds
-    groups = sorted(found)
-    paging = hours.paging if isinstance(hours.paging, Paging) else None
-    return page_or_list(
-        paging,
-        lambda: len(groups),
-        lambda limit, offset: [_row(group, found[group], key) for group in groups[offset : offset + limit]],
-    )
+        spans = [(*span, 0) for span in _known(connection, hours, cluster.id)]
+        values = values_of_key(connection, level, key, attributes_held(connection, cluster.id)) if key else None
+        held = HeldModels(connection, cluster.id, spans, values, _visible(hours))
+        return page_or_list(
+            paging, held.count, lambda limit, offset: [_row(row, key) for row in held.find(limit, offset)]
+        )
 
 
 def held_by(
@@ -62,10 +51,17 @@ def held_by(
     :param which: further conditions for holdings.
     """
     spans = [(*span, number) for number, part in enumerate(parts) for span in _known(connection, part, cluster)]
-    seen, excluded = parts[0].namespaces, parts[0].excluded
-    visible = [] if seen is None else [holdings.c.namespace.in_(sorted(seen))]
-    hidden = [holdings.c.namespace.not_in(sorted(excluded))] if excluded else []
-    return held_time(connection, cluster, spans, by, (*which, *visible, *hidden))
+    return held_time(connection, cluster, spans, by, (*which, *_visible(parts[0])))
+
+
+def _visible(hours: HoursQuery) -> list[ColumnElement[bool]]:
+    """Return the conditions for holdings in the namespaces of a query."""
+    found: list[ColumnElement[bool]] = []
+    if hours.namespaces is not None:
+        found.append(holdings.c.namespace.in_(sorted(hours.namespaces)))
+    if hours.excluded:
+        found.append(holdings.c.namespace.not_in(sorted(hours.excluded)))
+    return found
 
 
 def values_of_key(connection: Connection, level: Level, key: str, numbers: Iterable[int]) -> dict[int, str]:
@@ -87,13 +83,13 @@ def _known(connection: Connection, hours: HoursQuery, cluster: int) -> list[tupl
     return found
 
 
-def _row(group: _Group, seconds: float, key: str) -> dict[str, Any]:
-    workload, model, value = group
+def _row(held: Sequence[Any], key: str) -> dict[str, Any]:
+    namespace, kind, name, uid, model, value, seconds = held
     return {
-        "namespace": workload.namespace,
-        "workload_type": workload.kind,
-        "workload_name": workload.name,
-        "owner_uid": workload.uid,
+        "namespace": namespace,
+        "workload_type": kind,
+        "workload_name": name,
+        "owner_uid": uid,
         "model": model,
         "key": key,
         "value": value,

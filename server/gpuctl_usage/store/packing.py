@@ -18,8 +18,6 @@ from gpuctl_usage.sums import Sums
 
 _SPARSE = 0x80
 _IDS_MARK, _TRIPLES_MARK = b"\x04", b"\x05"
-_CACHED_DAYS = 400
-"""About a year of days, some 20 KiB each for a thousand workloads."""
 HUNDREDTHS_FIELDS = ("util_min", "util_max", "memory_max")
 """Fields stored as integer hundredths, the precision of answers. Rounding does not change which of several is lowest or
 highest.
@@ -158,20 +156,17 @@ def unpack_triples(packed: bytes) -> tuple[array[int], array[int], array[int]]:
     return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 
 
-@lru_cache(maxsize=_CACHED_DAYS)
-def unpack_runs(packed: bytes) -> tuple[tuple[int, Sequence[int]], ...]:
-    """Decode triples as runs: each third id with its first ids. The result is cached and must not be modified: an open
-    page requests the same days again and again.
+def unpack_runs(packed: bytes) -> Iterator[tuple[int, Sequence[int]]]:
+    """Decode triples as runs: each third id with its first ids.
 
     :raises InvalidPackedData: the bytes are not packed triples.
     """
     firsts, _, thirds = unpack_triples(packed)
-    found, begin = [], 0
+    begin = 0
     while begin < len(thirds):
         end = bisect_right(thirds, thirds[begin], begin)
-        found.append((thirds[begin], firsts[begin:end]))
+        yield thirds[begin], firsts[begin:end]
         begin = end
-    return tuple(found)
 
 
 def unpack_pairs(packed: bytes) -> array[int]:

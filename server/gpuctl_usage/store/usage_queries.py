@@ -208,7 +208,7 @@ def _matching(connection: Connection, query: RowQuery, *columns: Any, named: boo
     :param named: also join the groups.
     """
     few = _listed_groups(connection, query)
-    every = all_workloads_condition(query)
+    every = _all_workloads(query)
     source = periods.join(sums, sums.c.period_id == periods.c.id)
     if named or (few is None and every is None):
         source = source.join(groups, groups.c.id == sums.c.group_id)
@@ -228,7 +228,7 @@ def is_in(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[b
     return between if numbers[-1] - numbers[0] < len(numbers) else between & (column + 0).in_(numbers)
 
 
-def all_workloads_condition(query: RowQuery) -> ColumnElement[bool] | None:
+def _all_workloads(query: RowQuery) -> ColumnElement[bool] | None:
     """Return a condition for the rows of all workloads; None for other queries.
 
     With a join on groups, SQLite would scan all workloads that ever existed.
