@@ -210,6 +210,13 @@ def test_amounts_that_may_not_be_read_are_dashes(visit: Visit) -> None:
     visit.see("not visible", ".empty")
 
 
+def test_array_shows_how_many_pods_have_succeeded(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training("many", array={"size": 4, "parallelism": 2}))
+    served.until_running("many", place.namespace, 2)
+    visit.log_in().open(f"/jobs/{place.namespace}/many")
+    visit.see("0/4 succeeded, 2 of 2 pods run", ".summary")
+
+
 def test_curve_has_gaps_only_where_steps_are_missing(visit: Visit) -> None:
     """The first week of a period is shorter than the others."""
     page = visit.log_in().page

@@ -36,7 +36,7 @@ export function Job({ namespace, id }) {
     ${!job.error && html`<${Lacking} what=${t("Changes of its status")} loaded=${brief} />`}
     <${Data} loaded=${job}>
       ${(data) => html`
-        <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> ${data.ready && !ENDED.includes(data.phase) && html`<span>${t("{ready} pods ready", { ready: data.ready })}</span>`}</p>
+        <p class="summary"><${Status} word=${data.status} /> <span>${data.kind}</span> <${Progress} job=${data} /></p>
         <${Why} job=${data} />
         <${Notes} notes=${data.notes} />
         <${Summary} job=${data} />
@@ -83,6 +83,13 @@ function Gone({ namespace, id, name }) {
     <p><a href=${address(["jobs"], { namespace })}>${t("All jobs in {namespace}", { namespace })}</a></p>`;
 }
 
+/** What of a job runs. The reason of an array counts its pods that have succeeded. @param {{job: any}} props */
+function Progress({ job }) {
+  if (ENDED.includes(job.phase)) return null;
+  if (job.reason && !job.why) return html`<span><${Rich} text=${job.reason} /></span>`;
+  return job.ready && html`<span>${t("{ready} pods ready", { ready: job.ready })}</span>`;
+}
+
 /** @param {{job: any}} props */
 function Why({ job }) {
   const why = job.why;
@@ -96,7 +103,7 @@ function Why({ job }) {
     <details>
       <summary>${t("Evidence")}</summary>
       <ul>
-        ${why.evidence.map((item) => html`<li><span class="quiet">${item.source} ${item.object}</span> ${item.text} <${Age} time=${item.time} /></li>`)}
+        ${why.evidence.map((item) => html`<li><span class="quiet">${item.source} ${item.object}</span> ${item.text} ${item.time && html`<${Age} time=${item.time} />`}</li>`)}
       </ul>
       ${why.ruledOut.length > 0 && html`<h3>${t("Ruled out")}</h3><ul>${why.ruledOut.map((text) => html`<li>${text}</li>`)}</ul>`}
       ${why.also.length > 0 && html`<h3>${t("Also possible")}</h3><ul>${why.also.map((item) => html`<li><code>${item.cause}</code> ${item.message}${item.fix ? html` – <${Rich} text=${item.fix} />` : ""}</li>`)}</ul>`}
