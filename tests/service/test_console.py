@@ -136,6 +136,7 @@ def test_cause_and_its_fix_are_in_chinese(browser: Any, place: Place, served: Se
         visit.log_in().open(f"/jobs/{place.namespace}/stuck")
         visit.see("因此永远放不下", ".why")
         visit.see("分散到更多节点", ".why .fix")
+        visit.page.click(".why summary")
         visit.see("资源池 drill：有", ".why")
         assert why["message"] not in visit.page.locator(".why").inner_text()
 

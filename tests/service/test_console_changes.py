@@ -167,7 +167,7 @@ def test_documents_of_every_size_and_language_are_checked_and_applied(
     large = "".join(f"# {number} {'数据' * 20}\n" for number in range(2500))
     assert len(large.encode()) > 200_000
     visit.write_document(f"{large}{one}\n---\n{two}\ncolour: red\n")
-    page.locator(".finding.error").filter(has_text="line 2503").first.wait_for()
+    page.locator(".finding.error").filter(has_text="line 2504").first.wait_for()
     visit.write_document(f"{large}{one}\n---\n{two}\n")
     page.locator(PLAN).click()
     for name in ("one", "two"):
