@@ -24,10 +24,7 @@ not a busy machine.
 """
 
 LONGEST = (
-    "cluster/test_fit_scheduler.py",
-    "cluster/test_fit_submissions.py",
     "cluster/test_fit_admission.py",
-    "cluster/test_fit_queues.py",
     "cluster/test_why.py",
     "cluster/test_pages.py",
     "service/test_deploy_rights.py",

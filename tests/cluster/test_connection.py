@@ -1171,13 +1171,6 @@ def test_official_client_is_not_imported(client: Client) -> None:
     assert result.stdout.splitlines()[-1] == "0 []", result.stderr
 
 
-def test_official_client_authenticates_as_the_same_user(client: Client) -> None:
-    for user in ({}, {"token": None, "tokenFile": "alice"}):
-        (client.directory / "alice").write_text(client.plane.tokens["alice"])
-        client.write(client.config(user=user))
-        assert official_client_user(client) == gpuctl_user(client)
-
-
 # Servers that are malicious, or not API servers.
 
 

@@ -144,25 +144,6 @@ def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Rep
     api.call("DELETE", f"/api/v1/namespaces/{new}")
 
 
-@pytest.mark.slow
-def test_kubectl_refuses_to_manage_the_set(place: Place, repository: Repository) -> None:
-    repository.write(a=training("a"))
-    repository.apply()
-    command = [str(place.plane.binaries / "kubectl"), f"--kubeconfig={place.plane.kubeconfig()}", "apply"]
-    command += ["-n", place.namespace, "--prune", "--applyset=web", "-f", "-"]
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
-    result = subprocess.run(
-        command,
-        input=json.dumps(other),
-        env={**os.environ, "KUBECTL_APPLYSET": "true"},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 1
-    assert 'is managed by tooling "gpuctl" instead of "kubectl"' in result.stderr
-    assert place.names() == {"Job/a"}
-
-
 # Pruning.
 
 
@@ -382,19 +363,6 @@ def checkout(place: Place, name: str, remote: str, *jobs: str) -> str:
     for job in jobs:
         (directory / f"{job}.yaml").write_text(json.dumps(training(job)))
     return str(directory)
-
-
-@pytest.mark.slow
-def test_two_checkouts_are_one_source(place: Place, repository: Repository) -> None:
-    """Source paths are relative to the work tree's root, so a laptop and a pipeline apply the same set."""
-    laptop = checkout(place, "laptop", "git@git.example.com:a/jobs.git", "a", "b")
-    pipeline = checkout(place, "pipeline", "https://ci:token@git.example.com/a/jobs", "a")
-    for jobs in (laptop, pipeline):
-        place.gpuctl("apply", "-f", jobs, "--set", "web", "--prune", "--yes")
-    assert place.names() == {"Job/a"}
-    assert (
-        repository.parent()["metadata"]["annotations"][applyset.SOURCES] == '["git:git.example.com/a/jobs//team/jobs"]'
-    )
 
 
 @pytest.mark.slow

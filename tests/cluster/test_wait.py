@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fault_tools.proxy import Proxy, Request, cut_stream, matching, nth, on, refuse, respond
+from fault_tools.proxy import Proxy, cut_stream, matching, nth, on, respond
 from support.cluster_tools import Place, inference, notebook, training
 from support.command import Start
 
@@ -201,19 +201,3 @@ def test_wait_backs_off_when_watches_end_at_once(place: Place, proxy: Proxy, sta
         place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out == b"training/train is done\n"
-
-
-@pytest.mark.slow
-def test_expired_list_of_jobs_starts_again(place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list starts again once; if it expires again, it is requested without pages."""
-    place.apply(training("a"), training("b"), training("c"))
-    monkeypatch.setattr("gpuctl.kube.session.PAGE", 1)
-
-    def is_next_page(request: Request) -> bool:
-        return bool(request.query.get("continue"))
-
-    gone = refuse(410, "Expired", "The provided continue parameter is too old")
-    for policy in (on(nth(2, is_next_page), gone), on(is_next_page, gone)):
-        proxy.reset(policy)
-        listed = place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]
-        assert sorted(item["name"] for item in listed) == ["a", "b", "c"]

@@ -68,9 +68,12 @@ NO_SUBJECTS = frozenset({"frontend/codes.py"})
 
 GOLDEN = "tests/golden/test_golden.py"
 ALL = ("tests/unit", "tests/golden", "tests/properties")
-SLOW = tuple(f"tests/unit/test_{name}.py" for name in ("ci_kit", "gitops_docs", "readme", "reruns", "house"))
+SLOW = tuple(f"tests/unit/test_{name}.py" for name in ("ci_kit", "gitops_docs", "readme", "release", "reruns"))
 """They install packages, run other programs or look at files, and see nothing of these modules that others do not."""
-QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(f"--ignore={name}" for name in SLOW))
+QUIETLY = (
+    *("-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    *(f"--ignore={name}" for name in SLOW),
+)
 
 BAR = 85
 """Per cent of a sample that is noticed."""

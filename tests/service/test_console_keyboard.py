@@ -75,7 +75,7 @@ class Keyboard:
             self.page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("colours", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_jobs_are_made_followed_and_stopped_with_the_keyboard(
     browser: Any, served: Served, place: Place, colours: str
 ) -> None:

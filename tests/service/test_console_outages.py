@@ -11,6 +11,7 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.processes import free_ports
 from gpuctl_server.access.tokens import read_tokens, write_tokens
+from properties.scale import part_of
 from support.browser import BLOCKED, PAGES, Visit, visiting
 from support.cluster_tools import Place, training
 from support.served import Served, serving
@@ -29,7 +30,7 @@ def test_each_failed_request_of_a_page_is_reported(visit: Visit, place: Place, s
     served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)
     visit.log_in()
     # Without a database the page of usage sends no request.
-    for address in (item for item in PAGES if item != "/usage"):
+    for address in part_of((item for item in PAGES if item != "/usage"), 4):
         where = address.replace("NAMESPACE", place.namespace)
         assert (address, visit.unreported_failures(where)) == (address, [])
 

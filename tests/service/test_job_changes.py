@@ -92,32 +92,6 @@ def test_creating_an_existing_job_is_a_conflict(served: Served, place: Place) ->
     assert place.records() == before
 
 
-def test_dry_run_writes_nothing(served: Served, place: Place) -> None:
-    """No object of the namespace has a new resource version, whatever the request."""
-    place.apply(training("there"))
-    place.running("there")
-
-    def versions() -> dict[str, str]:
-        found = place.objects((*("Job", "Deployment", "Service", "Secret", "Lease", "ResourceQuota", "ConfigMap"),))
-        return {name: obj["metadata"]["resourceVersion"] for name, obj in found.items()}
-
-    before = versions()
-    checked = served.call("POST", "/jobs", json=sent(training("a"), namespace=place.namespace, dryRun=True))
-    assert (checked["jobId"], checked["status"], checked["createdAt"]) == (None, "validated", None)
-    text = text_of(training("b"), compute("c"), namespace=place.namespace)
-    checked = served.call("POST", "/jobs", params={"dryRun": "true"}, content=text, headers=YAML)
-    assert [job["status"] for job in checked["jobs"]] == ["validated"] * 2
-    body = sent(training("there"), namespace=place.namespace, dryRun=True)
-    assert served.call("POST", "/jobs", status=409, json=body)["error"] == "AlreadyExists"
-    changed = sent(training("there", environment=image("v2")), namespace=place.namespace)
-    path = "/jobs/there"
-    query = {"namespace": place.namespace, "dryRun": "true"}
-    plan = served.call("PUT", path, json=changed, params=query)
-    assert (plan["status"], plan["plan"]["summary"]["replace"]) == ("validated", 1)
-    assert served.call("POST", "/plan", json=changed)["summary"]["replace"] == 1
-    assert versions() == before
-
-
 def test_refusal_by_the_api_server_is_a_conflict(served: Served, place: Place) -> None:
     """A quota without room, checked by the API server, with and without `dryRun`."""
     place.create(
@@ -244,42 +218,6 @@ def test_job_creation_does_not_create_a_missing_namespace(served: Served, api: A
             "the namespace not-there does not exist, and nora may not create namespaces"
         )
     assert api.request("GET", "/api/v1/namespaces/not-there")[0] == 404
-
-
-WRITES: dict[tuple[str, str], dict[str, Any]] = {
-    ("POST", "/jobs"): {"json": sent(training("role"))},
-    ("POST", "/jobs/batch"): {"json": {"yamlContents": [text_of(training("role"))]}},
-    ("PUT", "/jobs/role-job"): {"json": sent(training("role-job"))},
-    ("DELETE", "/jobs/role-job"): {},
-    ("POST", "/jobs/role-job/pause"): {},
-    ("POST", "/jobs/role-job/resume"): {},
-    ("POST", "/jobs/role-job/rerun"): {},
-    ("POST", "/jobs/role-job/run"): {},
-    ("POST", "/jobs/role-job/rollback"): {},
-    ("POST", "/recoveries"): {},
-}
-FOR_ADMINS = {"/recoveries"}
-
-
-@pytest.mark.parametrize(("method", "path"), WRITES)
-def test_writes_are_limited_by_role_and_namespace(served: Served, place: Place, method: str, path: str) -> None:
-    """401 without a token; viewers write nothing; for users, jobs of other namespaces do not exist."""
-    place.apply(training("role-job"))
-    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
-    before = place.records()
-    given = WRITES[method, path]
-    for name, status in (("", 401), ("vera", 403), ("viktor", 403)):
-        assert served.call(method, path, name, status=status, **given)["error"] in {"Unauthorized", "Forbidden"}
-        # The role is checked before the body is parsed.
-        assert served.call(method, path, name, status=status, content=b"{")["error"]
-    if path in FOR_ADMINS:
-        assert served.call(method, path, "anna", status=403)["error"] == "Forbidden"
-    elif "role-job" in path:
-        absent = served.call(method, path.replace("role-job", "never-was"), "anna", status=404, **given)
-        there = served.call(method, path, "anna", status=404, **given)
-        assert there["message"].replace("role-job", "X") == absent["message"].replace("never-was", "X")
-        assert served.call(method, path, "anna", status=403, params={"namespace": place.namespace}, **given)["error"]
-    assert place.records() == before
 
 
 def test_batch_entries_succeed_or_fail_independently(served: Served, place: Place) -> None:

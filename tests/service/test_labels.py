@@ -388,29 +388,6 @@ def test_missing_or_invalid_key_is_rejected(served: Served) -> None:
 # Access rights ------------------------------------------------------------------------------------------------
 
 
-def test_only_admins_write_labels(served: Served, spares: None, seed_place: Place) -> None:
-    batch = {"nodeNames": ["spare-1"], "key": "a", "value": "x"}
-    for name, status in {"anna": 403, "otto": 403, "vera": 403, "viktor": 403, "": 401}.items():
-        put(served, "spare-1", "a", "x", name, status=status)
-        served.call("POST", "/nodes/labels/batch", name, status=status, json=batch)
-        served.call("DELETE", f"/nodes/spare-1/labels/{POOL_LABEL}", name, status=status)
-        # The right is checked before the body.
-        assert served.client(name).post("/nodes/spare-1/labels", content="{").status_code == status
-        assert served.client(name).post("/nodes/labels/batch", content="{").status_code == status
-        there, absent = (
-            served.call("DELETE", f"/nodes/{node}/labels/a", name, status=status) for node in ("spare-1", "none")
-        )
-        assert there == absent
-        assert served.call("POST", "/nodes/spare-1/labels", name, status=status, json={"no": "label"}) == served.call(
-            "POST", "/nodes/spare-1/labels", name, status=status, json=batch
-        )
-    assert "a" not in labels_of(seed_place, "spare-1")
-    for path in ("/nodes/labels/all", "/nodes/labels?key=a", "/nodes/node-1/labels", f"/nodes/node-1/labels/{KEY}"):
-        for name in ("admin", "anna", "vera", "viktor"):
-            assert served.client(name).get(path).status_code == 200, (name, path)
-        assert served.client("").get(path).status_code == 401
-
-
 def test_pool_limited_token_sees_only_its_nodes(served: Served, spares: None) -> None:
     """Nodes of other pools do not exist for this token."""
     found = served.get("/nodes/labels", "otto", **hostnames())

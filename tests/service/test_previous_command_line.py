@@ -65,6 +65,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "compiler"
 
 
+@pytest.mark.slow
 def test_commands_of_the_previous_commit_work(parent: Path, remote: Remote, tmp_path: Path) -> None:
     """Its commands exit with the codes of the current command line."""
     remote.login()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import stat
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_tools import POOL, inference, training
+from support.cluster_tools import inference, training
 from support.remote import Remote, settled
 
 
@@ -63,36 +62,6 @@ def test_rejected_token_is_not_saved(remote: Remote) -> None:
     assert "secret" not in remote.login(url="https://anna:secret@gpuctl.example.com", code=3).err
 
 
-def test_job_lists_equal_those_with_a_kubeconfig(remote: Remote) -> None:
-    remote.login()
-    remote.place.apply(training("a"), inference("b"))
-    settled(remote, "a", "b")
-    for more in ((), ("-o", "wide"), ("-o", "name"), ("-o", "json"), ("-o", "yaml"), ("--jobs",), ("--pods",)):
-        remote.same("get", "jobs", *more)
-    remote.same("get", "jobs", "--pool", POOL, "--kind", "training", "--status", "running")
-    remote.same("get", "jobs", "a", "-l", "app=a")
-    remote.same("get", "jobs", "--status", "failed")
-    remote.same("get", "jobs", "nope", code=1)
-    remote.same("get", "jobs", "nope", "-o", "json", code=1)
-    remote.same("get", "pods", "b")
-
-
-def test_describe_and_why_equal_those_with_a_kubeconfig(remote: Remote) -> None:
-    remote.login()
-    stuck = training("stuck")
-    stuck["resources"]["gpu"] = 999
-    remote.place.apply(training("a"), inference("b"), stuck, flags=("--yes",), code=None)
-    remote.place.running("a", "b")
-    remote.served.until("/jobs", lambda value: value["total"] >= 2, namespace=remote.place.namespace)
-    for name in ("a", "b", "training/a"):
-        for more in ((), ("-o", "json"), ("-o", "yaml")):
-            remote.same("describe", "job", name, *more)
-            remote.same("why", name, *more)
-    for command in (("describe", "job"), ("why",)):
-        remote.same(*command, "nope", code=1)
-        remote.same(*command, "nope", "-o", "json", code=1)
-
-
 def test_invisible_jobs_do_not_exist_for_the_user(remote: Remote) -> None:
     remote.place.apply(training("a"))
     settled(remote, "a")
@@ -104,31 +73,6 @@ def test_invisible_jobs_do_not_exist_for_the_user(remote: Remote) -> None:
     assert remote.typed("get", "jobs", "-n", remote.place.namespace, code=3).err.startswith("error: anna may not")
     for line in remote.typed("get", "nodes", "-o", "json").out.splitlines():
         assert remote.place.namespace not in line
-
-
-def test_commands_that_need_a_cluster_are_rejected(remote: Remote) -> None:
-    remote.login()
-    for arguments in (("exec", "a", "--", "ls"), ("port-forward", "a", "80"), ("snapshot",)):
-        said = remote.typed(*arguments, code=2)
-        assert "does not work through the service" in said.err
-        assert "--context or --kubeconfig" in said.err
-    assert os.environ.get("GPUCTL_SERVER") is None
-
-
-def test_queue_option_creates_jobs_over_a_full_quota(remote: Remote) -> None:
-    remote.login()
-    place = remote.place
-    place.limit(gpu="1")
-    place.apply(training("first"))
-    settled(remote, "first")
-    path = place.file(training("second"))
-    remote.same("apply", "-f", path, code=1)
-    remote.same("diff", "-f", path, "--queue", code=1)
-    remote.same("apply", "-f", path, "--queue", "--dry-run=server", "-o", "json")
-    far = remote.typed("create", "-f", path, "--queue", "-n", place.namespace)
-    assert (
-        f"(will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first" in far.out
-    )
 
 
 def test_plans_and_results_equal_those_with_a_kubeconfig(remote: Remote) -> None:
@@ -157,56 +101,6 @@ def test_plans_and_results_equal_those_with_a_kubeconfig(remote: Remote) -> None
     assert "replaced" in said.out
     assert place.uid("Job", "a") != before
     remote.same("create", "-f", path, code=1)
-
-
-def test_document_errors_name_file_and_line(remote: Remote) -> None:
-    remote.login()
-    path = remote.place.directory / "bad.yaml"
-    path.write_text("kind: training\nversion: v0.1\njob:\n  name: a\nenvironment:\n  image: i\nresources:\n  gpus: x\n")
-    for more in ((), ("-o", "json")):
-        said = remote.same("apply", "-f", str(path), *more, code=1)
-    assert f"{path}:8" in said.err
-    remote.same("apply", "-f", str(path.with_name("none.yaml")), code=1)
-
-
-def test_pause_resume_and_delete_equal_those_with_a_kubeconfig(remote: Remote) -> None:
-    remote.login()
-    place = remote.place
-    place.apply(training("a"), training("b"), inference("c"))
-    settled(remote, "a", "b", "c")
-    here = ("-n", place.namespace)
-    near = place.gpuctl("pause", "a")
-    far = remote.typed("pause", "b", *here)
-    assert far.out.replace("/b ", "/a ") == near.out
-    remote.same("pause", "a", "b")
-    near = place.gpuctl("resume", "a")
-    assert remote.typed("resume", "b", *here).out.replace("/b ", "/a ") == near.out
-    remote.same("pause", "nope", code=1)
-    remote.same("delete", "job", "nope", code=1)
-    remote.same("rerun", "a", code=1)
-    remote.typed("delete", "job", "a", *here)
-    assert not place.exists("Job", "a")
-    # A read-only user changes nothing.
-    remote.login("vera")
-    for arguments in (("pause", "c"), ("delete", "job", "c"), ("apply", "-f", place.file(training("d")))):
-        assert remote.typed(*arguments, *here, code=3).err.startswith("error: vera may not")
-    assert place.exists("Deployment", "c")
-    assert not place.exists("Job", "d")
-
-
-def test_nodes_pools_and_quotas_equal_those_with_a_kubeconfig(remote: Remote) -> None:
-    remote.login()
-    place = remote.place
-    place.apply(training("a"))
-    settled(remote, "a")
-    for more in ((), ("-o", "wide"), ("-o", "json"), ("-o", "name")):
-        for command in (("get", "nodes"), ("get", "pools"), ("get", "quotas")):
-            remote.same_anywhere(*command, *more)
-    for command in (("describe", "node", f"{POOL}-0"), ("describe", "pool", POOL), ("get", "nodes", "nope")):
-        for more in ((), ("-o", "json")):
-            remote.same_anywhere(*command, *more, code=None)
-    for command in (("describe", "quota", "nope"), ("describe", "pool", "nope"), ("get", "nodes", "--pool", POOL)):
-        remote.same_anywhere(*command, code=None)
 
 
 def test_logs_equal_those_with_a_kubeconfig(remote: Remote) -> None:

@@ -1,12 +1,15 @@
-"""A command line and a service of different versions: unknown fields are ignored, optional fields may be missing."""
+"""The command line with a service of an older version: optional fields may be missing.
+
+``test_recorded_rest.py`` holds that fields of a newer version are ignored.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from support.cluster_tools import POOL, image, training
-from support.remote import Remote, settled, timeless
-from support.rest_records import NEW_FIELD, Answered, between
+from support.cluster_tools import POOL, training
+from support.remote import Remote, settled
+from support.rest_records import between
 
 _LATER_FIELDS = frozenset({"address", "k8sState", "gpuLabels", "amounts", "pods", "waitingPods"})
 """Fields of nodes and pools that have a default."""
@@ -55,61 +58,6 @@ NODES = (
 )
 
 
-def test_answers_of_a_newer_service_are_accepted(remote: Remote) -> None:
-    place = remote.place
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "90", "requests.cpu": "9500m"}}}
-    place.create({**quota, "metadata": {"name": "few", "labels": {"runwhere.ai/quota": "few"}}})
-    place.apply(training("a"), training("done", resources={"cpu": "500m"}))
-    settled(remote, "a", "done")
-    [pod] = place.pods("done")
-    place.plane.write_log(place.namespace, pod, "line\n")
-    place.plane.annotate(place.namespace, pod, outcome="complete")
-    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "the job to end")
-    here = ("-n", place.namespace)
-    same, new = place.file(training("a"), name="same.yaml"), place.file(training("b"), name="new.yaml")
-    changed = place.file(training("a", environment=image("v2")), name="changed.yaml")
-    commands = (
-        ("get", "jobs", *here),
-        ("get", "jobs", *here, "-o", "json"),
-        ("get", "jobs", "a", *here, "-o", "wide"),
-        ("get", "jobs", "--jobs", *here),
-        ("describe", "job", "a", *here),
-        ("describe", "job", "a", *here, "-o", "json"),
-        ("why", "a", *here),
-        ("why", "a", *here, "-o", "json"),
-        ("logs", "a", *here),
-        ("logs", "done", "-f", *here),
-        ("wait", "a", "--for=running", *here),
-        ("history", "a", *here),
-        ("get", "quotas", *here),
-        ("get", "quotas", *here, "-o", "json"),
-        ("describe", "quota", place.namespace),
-        ("get", "namespaces", place.namespace, "-o", "json"),
-        ("describe", "namespace", place.namespace),
-        ("describe", "namespace", place.namespace, "-o", "json"),
-        *((*words, "-o", form) for words in NODES for form in ("json", "wide") if words[0] == "get"),
-        *(words for words in NODES),
-        ("pause", "a", *here),
-        ("resume", "a", *here),
-        ("diff", "-f", same, *here),
-        ("apply", "-f", same, *here),
-        ("apply", "-f", changed, *here, "--yes"),
-        ("apply", "-f", changed, *here, "-o", "json"),
-        ("create", "-f", new, *here),
-        ("rollback", "a", *here, "--dry-run"),
-        ("rollback", "a", *here, "--yes"),
-        ("delete", "-f", new, *here, "--yes"),
-        ("recover", *here),
-    )
-    with between(remote.served.url, Answered.renewed) as url:
-        remote.login(url=url, token=remote.served.tokens["admin"])
-        for command in commands:
-            told = remote.typed(*command, "--server", url, code=None)
-            assert told.code == 0, (command, told.err)
-            assert NEW_FIELD not in told.out + told.err
-        remote.typed("delete", "job", "a", *here, "--yes", "--server", url)
-
-
 def test_nodes_and_pools_of_an_older_service_are_printed(remote: Remote) -> None:
     """The command line prints the fields that the service returns."""
     with between(remote.served.url, lambda answer: answer.changed(without_later_fields)) as url:
@@ -130,31 +78,3 @@ def test_jobs_of_an_older_service_are_printed(remote: Remote) -> None:
                 told = remote.typed(*command, *form, "-n", place.namespace, "--server", url, code=None)
                 assert told.code == 0, (command, told.err)
                 assert "a" in told.out
-
-
-def test_quotas_and_namespaces_equal_those_with_a_kubeconfig(remote: Remote) -> None:
-    """They are read from the public paths."""
-    place = remote.place
-    for name, labels in (("few", {"runwhere.ai/quota": "few"}), ("foreign", {})):
-        hard = {"pods": "90", "requests.cpu": "2500m", "requests.memory": "5Gi", "requests.nvidia.com/gpu": "16"}
-        metadata = {"name": name, "labels": labels}
-        place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
-    place.apply(training("a"))
-    settled(remote, "a")
-    remote.login()
-    user = place.namespace
-    for form in ((), ("-o", "json"), ("-o", "wide"), ("-o", "name")):
-        remote.same("get", "quotas", *form)
-        remote.same_anywhere("get", "quotas", user, *form)
-        remote.same_anywhere("get", "namespaces", user, *form)
-    for form in ((), ("-o", "json"), ("-o", "yaml")):
-        remote.same_anywhere("describe", "quota", user, *form)
-        remote.same_anywhere("describe", "quota", "few", *form)
-        remote.same_anywhere("describe", "namespace", user, *form)
-    value = remote.served.get(f"/namespaces/{user}")
-    assert [(quota["name"], quota["isManaged"]) for quota in value["quotas"]] == [("few", True), ("foreign", False)]
-    assert (value["jobs"], value["allJobs"], len(value["runningJobs"])) == (1, 1, 1)
-    assert remote.served.get("/namespaces/nope", status=404)["error"] == "NotFound"
-    assert timeless(remote.typed("describe", "namespace", "No-Name", code=1).err).startswith(
-        "error: there is no namespace"
-    )

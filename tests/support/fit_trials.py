@@ -76,14 +76,11 @@ class Trials:
         self.plane = plane
         self.api = Api(plane)
 
-    def run(
-        self, worlds: list[World], *, shared: bool = True, batch: int = BATCH, side_by_side: int = 1
-    ) -> list[Trial]:
+    def run(self, worlds: list[World], *, shared: bool = True, batch: int = BATCH) -> list[Trial]:
         """Build the worlds, submit their jobs, and see what the scheduler makes of them.
 
         :param shared: make what all worlds need, too.
         :param batch: how many worlds have their jobs submitted together.
-        :param side_by_side: of how many jobs of a world pods are made at a time; in turn, as ``apply`` has them made.
         """
         for obj in shared_objects() if shared else ():
             self._create(obj, "")
@@ -100,7 +97,7 @@ class Trials:
             emptied: list[World] = []
             for start in range(0, len(worlds) + batch, batch):
                 submitted = worlds[start : start + batch]
-                list(pool.map(lambda item: self._submit(item, side_by_side), submitted))
+                list(pool.map(self._submit, submitted))
                 list(pool.map(self._empty, emptied))
                 seen = self._watch([*submitted, *emptied])
                 empty.update((item.seed, seen[item.seed]) for item in emptied)
@@ -148,10 +145,10 @@ class Trials:
             assert time.monotonic() - began < PATIENCE, f"the scheduler says nothing of {names}"
             time.sleep(0.5)
 
-    def _submit(self, item: World, side_by_side: int) -> None:
-        """The pods that a job controller would make; those that a quota refuses are left out."""
-        with ThreadPoolExecutor(side_by_side) as pool:
-            list(pool.map(lambda job: self._submit_job(item, job), item.jobs))
+    def _submit(self, item: World) -> None:
+        """Create the pods that a job controller would make, in turn; those that a quota refuses are left out."""
+        for job in item.jobs:
+            self._submit_job(item, job)
 
     def _submit_job(self, item: World, job: Object) -> None:
         template, name = job["spec"]["template"], job["metadata"]["name"]

@@ -76,16 +76,14 @@ class Remote:
         """A command in the namespace by both ways: what is printed, and the exit code, are the same."""
         return self.same_anywhere(*arguments, "-n", self.place.namespace, code=code)
 
-    def same_anywhere(self, *arguments: str, code: int | None = 0, server: str = "") -> Outcome:
+    def same_anywhere(self, *arguments: str, code: int | None = 0) -> Outcome:
         """Compare as :meth:`same`, without a namespace. Commands that only read, or are refused, are retried if the
         cluster changes between the two runs.
-
-        :param server: URL of the service; default: the one of the last login.
         """
         end = time.monotonic() + (ALIKE_IN if arguments[0] in READING or code else 0)
         while True:
             near = self.place.anywhere(*arguments, code=code)
-            far = self.typed(*arguments, *(("--server", server) if server else ()), code=code)
+            far = self.typed(*arguments, code=code)
             if _told(far) != _told(near) and time.monotonic() < end:
                 time.sleep(0.1)
                 continue

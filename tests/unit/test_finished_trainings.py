@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
-from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, Target
 from gpuctl.apply.plan.disruption import note_finished
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer
@@ -136,12 +135,6 @@ def test_paused_training_is_replaced_paused() -> None:
     step = step_for(lowered("Job", DOCUMENT.replace(":v1", ":v2")), there)
     assert step.finished is not None
     assert step.finished.endswith("(Failed): comes back paused; its pods and logs are deleted")
-
-
-def test_confirmation_holds_when_only_the_age_differs() -> None:
-    asked = "replaces training/a in b: finished {} ago (Complete): runs again"
-    assert all_confirmed([asked.format("3m")], [asked.format("90s")])
-    assert not all_confirmed([asked.format("3m")], ["replaces training/a in b: running for 3m"])
 
 
 def _patched(there: Object, patch: Object) -> Object:

@@ -447,11 +447,6 @@ def test_invalid_configuration_is_ignored() -> None:
         assert configuration_entry(value) is None
 
 
-def test_queue_name_without_kueue_has_no_effect() -> None:
-    have = replace(snapshot(world(queue("team", 0))), kueue=None)
-    assert verdict(have, job("one", "team", 1)) == ("fits", True)
-
-
 def test_default_queue_takes_jobs_without_a_queue_name() -> None:
     have = snapshot(world(queue("default", 1)))
     plain = job("one", "default", 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from control_plane.releases import releases
 from gpuctl.capacity.fit.job_fit import Fit
 from gpuctl.capacity.fit.verdicts import STARTS, VERDICTS
 from support.fit_records import RECORDED, SETS, queues_of, trials_of
+from support.fit_submissions import YIELDING
 from support.fit_trials import disagreements
 
 NAMES = sorted(SETS)
@@ -96,6 +98,37 @@ def test_certain_victims_are_evicted(placed: list[FitOutcome]) -> None:
     assert len(certain) >= 5
 
 
+class Losses(NamedTuple):
+    """The pods of each owner that all jobs of a world evict, as predicted and as observed.
+
+    The pods of an owner are interchangeable. The predictions of all jobs are added up, as a reader of a plan does.
+    """
+
+    told: Counter[str]
+    seen: Counter[str]
+
+
+def _losses(name: str, feature: str) -> list[Losses]:
+    found = []
+    for trial in trials_of(name):
+        owners = {pod["name"]: pod["labels"]["app"] for pod in trial.snapshot.pods if "app" in pod["labels"]}
+        if feature in trial.world.features:
+            told = [owners[victim.pod.name] for answer in trial.answers().values() for victim in answer.victims]
+            found.append(Losses(Counter(told), Counter(owners[pod] for pod in trial.now.evicted)))
+    return found
+
+
+@pytest.mark.parametrize(("feature", "percent"), [("preempting", 95), (YIELDING, 80)])
+def test_owners_lose_the_predicted_pods(feature: str, percent: int) -> None:
+    """Of many jobs that are submitted together; in yielding worlds only a part of the owners loses pods."""
+    losses = [loss for name in NAMES for loss in _losses(name, feature)]
+    told, seen = (sum(part[index].total() for part in losses) for index in (0, 1))
+    both = sum((loss.told & loss.seen).total() for loss in losses)
+    assert seen >= 10
+    assert both * 100 >= percent * told, f"{both} of {told} predicted pods were lost"
+    assert both * 100 >= percent * seen, f"{both} of {seen} lost pods were predicted"
+
+
 def test_certain_victims_lose_their_quota(queued: list[FitOutcome]) -> None:
     certain = [item for item in queued if item.answer.certain and item.answer.victims]
     wrong = [
@@ -112,6 +145,9 @@ def test_small_worlds_agree_in_every_detail(name: str) -> None:
     small = [trial for trial in trials_of(name) if len(trial.world.jobs) <= 2]
     apart = {trial.world.seed: found for trial in small if (found := disagreements(trial))}
     assert not apart, json.dumps(apart, indent=1)
+    # Answers that are all uncertain would agree with any scheduler.
+    answers = [answer for trial in small for answer in trial.answers().values() if answer.verdict == "preempts"]
+    assert sum(answer.certain for answer in answers) * 2 >= len(answers)
 
 
 def test_records_are_from_the_releases_that_the_tests_build() -> None:
