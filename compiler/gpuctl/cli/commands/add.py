@@ -9,7 +9,7 @@ from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.service_node_changes import add_by_service
@@ -44,19 +44,15 @@ def node(
     nodes: tuple[str, ...],
     pool: str,
     overwrite: bool,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Add nodes to a pool.
 
     The nodes get the labels that applying the pool would set, and are added to its definition. Running pods stay where
     they are.
     """
-    as_json = as_json or output == "json"
-    with open_context(kubeconfig, context, platform, as_json=as_json, changes=True) as read_context:
+    with open_context(reading, as_json=as_json, changes=True) as read_context:
         if read_context.service is None:
             done = add_to_pool(
                 read_context.scope.session, strip_kinds(nodes), pool, read_context.settings, overwrite=overwrite

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
-from gpuctl.cli.options.change_runner import Invocation
-from gpuctl.cli.options.connection_options import changing_options, checkpoint_option, cluster_options, secrets_option
+from gpuctl.cli.options.change_runner import Invocation, changing_options
+from gpuctl.cli.options.connection_options import checkpoint_option, secrets_option
 from gpuctl.cli.options.document_options import (
+    CompileOptions,
     compile_options,
     input_options,
     override_option,
     require_inputs,
 )
-from gpuctl.cli.options.planning_options import dry_run_option, planning_options
-from gpuctl.frontend.document_variant import Variant
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.cli.options.planning_options import documents_of, dry_run_option, planning_options
+from gpuctl.usecases.change_options import PlanOptions
 
 
 @click.command(
@@ -29,7 +27,6 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 @input_options
 @override_option
 @compile_options
-@cluster_options
 @dry_run_option(
     "Print the plan and change nothing. server (default): checked by the API server; client: compared locally."
 )
@@ -43,24 +40,15 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 )
 @changing_options
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str | None,
-    strict: bool,
-    variant: Variant,
-    kubeconfig: str | None,
-    context: str | None,
+    inputs: list[str],
+    compiling: CompileOptions,
     dry_run: str | None,
     without_checkpoint: bool,
     force: bool,
     wait: bool,
     rollback: bool,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
-    **planning: Any,
+    invocation: Invocation,
+    planning: PlanOptions,
 ) -> int:
     """Apply documents to the cluster.
 
@@ -70,11 +58,11 @@ def command(
     """
     if rollback and not wait:
         raise click.UsageError("--rollback needs --wait: it restores jobs that do not run in time")
-    inputs = require_inputs(filenames, paths, "gpuctl apply -f training.yaml")
+    require_inputs(inputs, "gpuctl apply -f training.yaml")
     return run_apply(
-        DocumentOptions(inputs, platform, namespace, strict, variant=variant),
-        PlanOptions(**planning),
-        RunOptions(timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
-        Invocation(kubeconfig, context, yes, as_json or output == "json"),
+        documents_of(compiling, inputs),
+        planning,
+        RunOptions(invocation.timeout, force, wait, checkpoint=not without_checkpoint, rollback=rollback),
+        invocation,
         dry_run,
     )

@@ -12,6 +12,7 @@ import click
 from gpuctl.apply.state.git_repository import repository_id
 from gpuctl.backend.lowering_context import OutputOptions
 from gpuctl.cli.options.document_options import (
+    CompileOptions,
     check_delivery_options,
     delivery_options,
     input_options,
@@ -21,7 +22,6 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import text
 from gpuctl.compilation import compile
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError, RevisionError
 from gpuctl.gitops.comparison import unified
@@ -72,12 +72,8 @@ if TYPE_CHECKING:
 @delivery_options("that of platform.yaml, else none")
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str,
-    strict: bool,
-    variant: Variant,
+    inputs: list[str],
+    compiling: CompileOptions,
     cluster: str | None,
     directory: str,
     check: bool,
@@ -108,12 +104,12 @@ def command(
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
     check_delivery_options(gitops, job_names)
     delivery: Any = {None: "platform", "none": None}.get(gitops, gitops)
-    inputs = require_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
+    require_inputs(inputs, "gpuctl build jobs/ -o rendered")
     result = compile(
         inputs,
-        platform=platform,
-        namespace=namespace,
-        strict=strict,
+        platform=compiling.platform,
+        namespace=compiling.offline_namespace,
+        strict=compiling.strict,
         nodes=nodes,
         shared=not no_shared,
         gitops=delivery,
@@ -123,7 +119,7 @@ def command(
         # The directory may be among the inputs; its manifests are output, not sources.
         without=writer.resolve_directory(directory),
         cluster=cluster,
-        profile=variant.profile,
+        profile=compiling.variant.profile,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
@@ -137,7 +133,9 @@ def command(
         if trainings.anew and base is None and not check:
             raise relowering_error(trainings.anew)
         files = with_kustomization(trainings.files) if kustomization else trainings.files
-        sources = build_sources(inputs, writer.resolve_directory(directory), cluster, _identity, variant.profile)
+        sources = build_sources(
+            inputs, writer.resolve_directory(directory), cluster, _identity, compiling.variant.profile
+        )
         outcome = (
             writer.check(directory, files, sources=sources, allow_source=allow_source)
             if check

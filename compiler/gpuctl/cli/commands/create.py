@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
-from gpuctl.cli.options.change_runner import Invocation
-from gpuctl.cli.options.connection_options import changing_options, cluster_options, secrets_option
+from gpuctl.cli.options.change_runner import Invocation, changing_options
+from gpuctl.cli.options.connection_options import secrets_option
 from gpuctl.cli.options.document_options import (
+    CompileOptions,
     compile_options,
     input_options,
     override_option,
     require_inputs,
 )
-from gpuctl.cli.options.planning_options import checking_options, dry_run_option
-from gpuctl.frontend.document_variant import Variant
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.cli.options.planning_options import checking_options, documents_of, dry_run_option
+from gpuctl.usecases.change_options import PlanOptions
 
 
 @click.command(
@@ -29,38 +29,28 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 @input_options
 @override_option
 @compile_options
-@cluster_options
 @dry_run_option("Print the plan and change nothing. server (default) or client, see `gpuctl apply`.")
 @checking_options
 @click.option("--wait", is_flag=True, help="Wait until the created jobs run or have finished.")
 @secrets_option
 @changing_options
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str | None,
-    strict: bool,
-    variant: Variant,
-    kubeconfig: str | None,
-    context: str | None,
+    inputs: list[str],
+    compiling: CompileOptions,
     dry_run: str | None,
     wait: bool,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
-    **planning: Any,
+    invocation: Invocation,
+    planning: PlanOptions,
 ) -> int:
     """Submit documents.
 
     If an object exists already, nothing is created; shared objects (namespaces, priority classes) may exist.
     """
-    inputs = require_inputs(filenames, paths, "gpuctl create -f training.yaml")
+    require_inputs(inputs, "gpuctl create -f training.yaml")
     return run_apply(
-        DocumentOptions(inputs, platform, namespace, strict, variant=variant),
-        PlanOptions(**planning, create_only=True),
-        RunOptions(timeout, wait=wait),
-        Invocation(kubeconfig, context, yes, as_json or output == "json"),
+        documents_of(compiling, inputs),
+        replace(planning, create_only=True),
+        RunOptions(invocation.timeout, wait=wait),
+        invocation,
         dry_run,
     )

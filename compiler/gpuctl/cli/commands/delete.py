@@ -7,19 +7,17 @@ from typing import Literal
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job, complete_namespace, complete_pool, complete_quota
-from gpuctl.cli.options.connection_options import changing_options, checkpoint_option, cluster_options
-from gpuctl.cli.options.document_options import compile_options, require_inputs
+from gpuctl.cli.options.connection_options import checkpoint_option
+from gpuctl.cli.options.document_options import CompileOptions, compile_options, require_inputs
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.named_jobs import read_named_jobs
-from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.reading_options import reject_platform
+from gpuctl.cli.options.planning_options import documents_of, platform_settings
+from gpuctl.cli.options.reading_options import ReadingOptions, reject_platform
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.deleting import delete_documents, delete_jobs
 from gpuctl.usecases.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
 from gpuctl.usecases.service_changes import delete_by_service, delete_named_by_service
@@ -60,7 +58,6 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 @click.option("-f", "--filename", "filenames", multiple=True, metavar="FILE", help="A file, a directory, or -.")
 @sweep_option("Delete all jobs of this sweep.")
 @compile_options
-@cluster_options
 @checkpoint_option
 @click.option("--force", is_flag=True, help="Delete pods without their grace period.")
 @click.option("--keep-labels", is_flag=True, help="Leave a pool's labels on its nodes.")
@@ -70,20 +67,12 @@ def command(
     arguments: tuple[str, ...],
     filenames: tuple[str, ...],
     sweep: str,
-    platform: str | None,
-    namespace: str | None,
-    strict: bool,
-    variant: Variant,
-    kubeconfig: str | None,
-    context: str | None,
+    compiling: CompileOptions,
     without_checkpoint: bool,
     force: bool,
     keep_labels: bool,
     namespace_too: bool,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
+    invocation: Invocation,
 ) -> int:
     """Delete jobs, pools, quotas and namespaces, and wait until they are gone.
 
@@ -91,15 +80,13 @@ def command(
     documents are deleted: other objects with the same labels stay, and so do namespaces and priority classes. Jobs of a
     deleted pool keep running, and its nodes keep their GPU type. The name of a quota is its user's or its document's.
     """
-    as_json = as_json or output == "json"
-    invocation, run = (
-        Invocation(kubeconfig, context, yes, as_json),
-        RunOptions(timeout, force, checkpoint=not without_checkpoint),
-    )
+    platform, namespace = compiling.platform, compiling.namespace
+    run = RunOptions(invocation.timeout, force, checkpoint=not without_checkpoint)
     if sweep and (arguments or filenames):
         raise click.UsageError("Name jobs or files, or a sweep with --sweep; not both")
     if sweep:
-        found = read_named_jobs((), sweep, kubeconfig, context, platform, namespace, as_json=as_json)
+        reading = ReadingOptions(invocation.connection, platform)
+        found = read_named_jobs((), sweep, reading, namespace, as_json=invocation.as_json)
         arguments = ("job", *found)
     kind = KINDS.get(arguments[0]) if arguments else None
     if namespace_too and kind != "quota":
@@ -118,7 +105,7 @@ def command(
                     by_service.service, served, names, namespace, run, by_service.callbacks, keep_labels=keep_labels
                 )
         if by_service is not None:
-            return finish(plan, as_json=as_json)
+            return finish(plan, as_json=invocation.as_json)
         with cluster_change(invocation) as (session, callbacks):
             settings = platform_settings(platform)
             if kind == "job":
@@ -129,14 +116,15 @@ def command(
                 plan = delete_quotas(session, names, settings, run, callbacks, namespace_too=namespace_too)
             else:
                 plan = delete_namespaces(session, names, settings, run, callbacks)
-        return finish(plan, as_json=as_json)
-    inputs = require_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
-    documents = DocumentOptions(inputs, platform, namespace, strict, variant=variant)
+        return finish(plan, as_json=invocation.as_json)
+    inputs = [*filenames, *arguments]
+    require_inputs(inputs, "gpuctl delete -f training.yaml")
+    documents = documents_of(compiling, inputs)
     with service_change(invocation) as by_service:
         if by_service is not None:
             plan = delete_by_service(by_service.service, documents, run, by_service.callbacks, keep_labels=keep_labels)
     if by_service is not None:
-        return finish(plan, as_json=as_json)
+        return finish(plan, as_json=invocation.as_json)
     documents, clusters_named = chosen_clusters(documents, invocation)
     if len(clusters_named) > 1:
         with multi_cluster_change(clusters_named, invocation) as clusters:
@@ -146,7 +134,7 @@ def command(
             return clusters.carry_out()
     with cluster_change(invocation, cluster=documents.cluster) as (session, callbacks):
         plan = delete_documents(session, documents, run, callbacks, keep_labels=keep_labels)
-    return finish(plan, as_json=as_json)
+    return finish(plan, as_json=invocation.as_json)
 
 
 def _named(kind: str, text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -16,20 +15,20 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
 from gpuctl.cli.options.cluster_choice import stated_cluster
-from gpuctl.cli.options.connection_options import cluster_options, secrets_option
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
+    CompileOptions,
     compile_options,
     input_options,
     override_option,
     require_inputs,
 )
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
-from gpuctl.cli.options.planning_options import planning_options
+from gpuctl.cli.options.planning_options import documents_of, planning_options
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.cluster_lines import show_cluster_differences
 from gpuctl.cli.output.object_differences import markdown_lines, text_lines
 from gpuctl.cli.output.plan_results import show_difference
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.applying import preview_request, request_for
@@ -69,40 +68,41 @@ from gpuctl.usecases.several_clusters import prepare_apply
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str | None,
-    strict: bool,
-    variant: Variant,
-    kubeconfig: str | None,
-    context: str | None,
+    inputs: list[str],
+    compiling: CompileOptions,
+    connection: ConnectionOptions,
     against: str,
     output: str,
     as_json: bool,
-    **planning: Any,
+    planning: PlanOptions,
 ) -> int:
     """Show what apply would do to the cluster: the same plan, with a diff of each object. Changes nothing.
 
     With --against DIR or --against git:REF no cluster is needed.
     """
-    inputs = require_inputs(filenames, paths, "gpuctl diff -f training.yaml")
+    require_inputs(inputs, "gpuctl diff -f training.yaml")
     output = "json" if as_json else output
     if against != "live":
         if is_server_stated():
             raise click.UsageError("--against compares with files: leave --server out")
         return _against(
             against,
-            RevisionPairOptions(inputs, platform, namespace or "default", strict, stated_cluster(), variant),
+            RevisionPairOptions(
+                inputs,
+                compiling.platform,
+                compiling.offline_namespace,
+                compiling.strict,
+                stated_cluster(),
+                compiling.variant,
+            ),
             output,
         )
-    documents = DocumentOptions(inputs, platform, namespace, strict, variant=variant)
-    invocation = Invocation(kubeconfig, context, as_json=output == "json")
+    documents = documents_of(compiling, inputs)
+    invocation = Invocation(connection, as_json=output == "json")
     with service_change(invocation, refusal=2) as by_service:
         if by_service is not None:
-            options = PlanOptions(**planning)
             plan = apply_by_service(
-                by_service.service, documents, options, RunOptions(), by_service.callbacks, preview=True
+                by_service.service, documents, planning, RunOptions(), by_service.callbacks, preview=True
             )
     if by_service is not None:
         # A service's steps carry the objects to show, so the keys are not used.
@@ -110,9 +110,9 @@ def command(
         return difference_code(plan)
     documents, names = chosen_clusters(documents, invocation, refusal=2)
     if len(names) > 1:
-        return _with_each(names, documents, PlanOptions(**planning), invocation, output)
+        return _with_each(names, documents, planning, invocation, output)
     with cluster_change(invocation, refusal=2, cluster=documents.cluster) as (session, callbacks):
-        wanted = request_for(session, documents, PlanOptions(**planning), callbacks)
+        wanted = request_for(session, documents, planning, callbacks)
         plan = preview_request(session, wanted, callbacks)
     show_difference(plan, wanted.request.keys, output)
     return difference_code(plan)

@@ -8,13 +8,13 @@ import click
 
 from gpuctl.api.drift_answers import DriftAnswer, drift_code
 from gpuctl.cli.options.change_runner import Invocation, cluster_change
-from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
-from gpuctl.cli.options.document_options import compile_options, input_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
+from gpuctl.cli.options.document_options import CompileOptions, compile_options, input_options
 from gpuctl.cli.options.multi_cluster import chosen_clusters
+from gpuctl.cli.options.planning_options import documents_of
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
 from gpuctl.cli.output.printing import show_value
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.masking import redact
 from gpuctl.usecases.change_options import DocumentOptions
 from gpuctl.usecases.drift_report import documents_at, drift_of
@@ -51,14 +51,9 @@ _GIT = "git:"
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str | None,
-    strict: bool,
-    variant: Variant,
-    kubeconfig: str | None,
-    context: str | None,
+    inputs: list[str],
+    compiling: CompileOptions,
+    connection: ConnectionOptions,
     fail: bool,
     webhook: str | None,
     output: str,
@@ -73,8 +68,8 @@ def command(
     """
     output = "json" if as_json else output
     report = _compared(
-        DocumentOptions([*filenames, *paths], platform, namespace, strict, variant=variant),
-        Invocation(kubeconfig, context, as_json=output == "json"),
+        documents_of(compiling, inputs),
+        Invocation(connection, as_json=output == "json"),
     )
     _show(report, output)
     if webhook and (report.drift.objects or report.drift.problems):

@@ -10,7 +10,7 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
@@ -46,9 +46,7 @@ def command(
     pod: str | None,
     container: str | None,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Run a command in a pod of a job, and exit with its exit code. NAME is a job, a pod, or KIND/NAME.
 
@@ -59,7 +57,7 @@ def command(
         if not is_interactive():
             raise click.UsageError(f"name a command, as in `gpuctl exec {name} -- nvidia-smi`")
         arguments, stdin, tty = _SHELL, True, True
-    with open_context(kubeconfig, context, platform, namespace, changes=True) as read_context:
+    with open_context(reading, namespace, changes=True) as read_context:
         choice = choose_pod(read_context, name, pod)
         if tty and not (stdin and sys.stdin.isatty()):
             why = "standard input is not one" if stdin else "standard input is not passed on: add -i"

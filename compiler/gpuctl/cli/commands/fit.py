@@ -14,18 +14,19 @@ from gpuctl.api.json_values import to_json
 from gpuctl.capacity.fit.verdicts import LACKING
 from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.connection_options import (
+    ConnectionOptions,
     cluster_errors,
     cluster_options,
     json_option,
     open_cluster,
     selected_service,
 )
-from gpuctl.cli.options.document_options import compile_options, input_options, override_option
+from gpuctl.cli.options.document_options import CompileOptions, compile_options, input_options, override_option
+from gpuctl.cli.options.planning_options import documents_of
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, snapshot_option, snapshot_source
 from gpuctl.cli.output import json, text
 from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ClusterError
@@ -49,17 +50,11 @@ from gpuctl.usecases.service_fit import fit_by_service, fit_waiting_by_service
 @click.option("--suggest", is_flag=True, help="Suggest the smallest changes that make jobs fit.")
 @json_option
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str | None,
-    strict: bool,
-    variant: Variant,
-    kubeconfig: str | None,
-    context: str | None,
+    inputs: list[str],
+    compiling: CompileOptions,
+    connection: ConnectionOptions,
     snapshot_file: str | None,
     suggest: bool,
-    output: str,
     as_json: bool,
 ) -> int:
     """Check for each job whether all its pods fit at the same time, by the rules of the Kubernetes scheduler.
@@ -72,24 +67,21 @@ def command(
     cpu, fewer GPUs, another GPU type or pool, more nodes with fewer GPUs. Each suggestion is compiled, and checked
     together with the other documents.
     """
-    inputs = [*filenames, *paths]
     if suggest and not inputs:
         raise click.UsageError("--suggest changes documents: name them with -f")
-    check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
-    as_json = as_json or output == "json"
+    check_snapshot_option(snapshot_file, connection, inputs)
     with cluster_errors():
         try:
             result = (
                 _fit(
-                    DocumentOptions(inputs, platform, namespace, strict, variant=variant),
-                    kubeconfig,
-                    context,
+                    documents_of(compiling, inputs),
+                    connection,
                     snapshot_file,
                     as_json=as_json,
                     suggest=suggest,
                 )
                 if inputs
-                else _fit_waiting(namespace, kubeconfig, context, snapshot_file)
+                else _fit_waiting(compiling.namespace, connection, snapshot_file)
             )
         except ClusterError as error:
             if as_json:
@@ -107,8 +99,7 @@ def command(
 
 def _fit(
     documents: DocumentOptions,
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ConnectionOptions,
     snapshot_file: str | None,
     *,
     as_json: bool,
@@ -119,8 +110,8 @@ def _fit(
     def diagnosed(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
         text.write(diagnostics, sources, sys.stderr)
 
-    service = selected_service(kubeconfig, context) if snapshot_file is None else None
-    session = open_cluster(kubeconfig, context) if snapshot_file is None and service is None else None
+    service = selected_service(connection) if snapshot_file is None else None
+    session = open_cluster(connection) if snapshot_file is None and service is None else None
     try:
         if service is not None:
             return fit_by_service(service, documents, diagnosed, partial(click.echo, err=True), suggest=suggest)
@@ -149,18 +140,16 @@ def _fit(
                 asked.close()
 
 
-def _fit_waiting(
-    namespace: str | None, kubeconfig: str | None, context: str | None, snapshot_file: str | None
-) -> FitAnswer:
+def _fit_waiting(namespace: str | None, connection: ConnectionOptions, snapshot_file: str | None) -> FitAnswer:
     """Return the result for the pods that wait now."""
     if snapshot_file is not None:
         return _answer(fit_waiting(snapshot=snapshot_source(snapshot_file), namespace=namespace))
-    if (service := selected_service(kubeconfig, context)) is not None:
+    if (service := selected_service(connection)) is not None:
         try:
             return fit_waiting_by_service(service, namespace)
         finally:
             service.close()
-    session = open_cluster(kubeconfig, context)
+    session = open_cluster(connection)
     try:
         return _answer(fit_waiting(cluster=session.connection, namespace=namespace))
     finally:

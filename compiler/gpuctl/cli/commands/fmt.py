@@ -23,12 +23,13 @@ from gpuctl.frontend.source import STDIN, collect
 @input_options
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 and name the files that would change.")
 @click.option("--diff", "show_diff", is_flag=True, help="Change nothing; print what would change.")
-def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, show_diff: bool) -> int:
+def command(inputs: list[str], check: bool, show_diff: bool) -> int:
     """Rewrite documents in canonical spelling. Comments, order and layout stay.
 
     Files are rewritten in place; standard input (-) is formatted to standard output.
     """
-    found = collect(require_inputs(filenames, paths, "gpuctl fmt training.yaml"))
+    require_inputs(inputs, "gpuctl fmt training.yaml")
+    found = collect(inputs)
     diagnostics = list(found.diagnostics)
     changed = False
     for source in found.sources:

@@ -10,7 +10,13 @@ from gpuctl.api.job_history import HistoryAnswer, JobRevision, RevisionChanges
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.options.cluster_completion import complete_job
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ReadingOptions,
+    detail_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.output.history_lines import HEADERS, cells, difference, notes
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.usecases.job_queries import document_history
@@ -33,12 +39,8 @@ def command(
     revision: int | None,
     compared: str | None,
     output: str,
-    as_json: bool,
     namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """List the last ten applied documents of a job, newest first: who applied them, when, and from which commit.
 
@@ -49,11 +51,8 @@ def command(
     if revision is not None and compared is not None:
         raise click.UsageError("--revision prints one document, --diff compares two; not both")
     pair = None if compared is None else _pair(compared)
-    output = "json" if as_json else output
     machine = output in ("json", "yaml")
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
-    ) as read_context:
+    with open_context(reading, namespace, as_json=machine) as read_context:
         history = document_history(read_context, job)
         if pair is not None:
             newest = history.rows[0].past.revision

@@ -10,12 +10,11 @@ from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.cluster_choice import stated_cluster
-from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
-from gpuctl.cli.options.document_options import CONTROLLERS, input_options, offline_compile_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
+from gpuctl.cli.options.document_options import CONTROLLERS, CompileOptions, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
 from gpuctl.cli.output.live_impact_lines import live_lists
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.gitops.impact_report import markdown, text
 from gpuctl.usecases.change_impact import change_between, impact_of
 from gpuctl.usecases.revision_pairs import RevisionPairOptions
@@ -57,18 +56,13 @@ from gpuctl.usecases.snapshot_files import snapshot_limits
     help="Format; markdown fits a comment on a pull request.",
 )
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str,
-    strict: bool,
-    variant: Variant,
+    inputs: list[str],
+    compiling: CompileOptions,
     before: str,
     after: str | None,
     gitops: str | None,
     fail_on: str,
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ConnectionOptions,
     snapshot_file: str | None,
     output: str,
 ) -> int:
@@ -78,18 +72,27 @@ def command(
     longer fits. Without FILE, the current directory is compared. With --snapshot, --context or --kubeconfig the running
     jobs that the change ends, and evictions by new jobs, are listed too, and GPUs are counted on the nodes.
     """
-    inputs = [*filenames, *paths] or ["."]
+    inputs = inputs or ["."]
     if is_server_stated():
         raise click.UsageError(
             "`gpuctl impact` does not use a service: leave --server out; `gpuctl diff` and `gpuctl fit` ask it"
         )
-    check_snapshot_option(snapshot_file, kubeconfig, context, inputs)
+    check_snapshot_option(snapshot_file, connection, inputs)
     with revision_errors():
         change = change_between(
-            before, after, RevisionPairOptions(inputs, platform, namespace, strict, stated_cluster(), variant)
+            before,
+            after,
+            RevisionPairOptions(
+                inputs,
+                compiling.platform,
+                compiling.offline_namespace,
+                compiling.strict,
+                stated_cluster(),
+                compiling.variant,
+            ),
         )
     with cluster_errors():
-        snapshot = chosen_snapshot(snapshot_file, kubeconfig, context)
+        snapshot = chosen_snapshot(snapshot_file, connection)
     impact, live = impact_of(change, snapshot, gitops)  # type: ignore[arg-type]
     for note in snapshot_limits(snapshot) if snapshot is not None else ():
         click.echo(f"note: {note}", err=True)

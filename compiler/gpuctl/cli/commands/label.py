@@ -11,7 +11,7 @@ from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.connection_options import json_option
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.change_options import InvalidOptions
@@ -58,11 +58,8 @@ def node(
     arguments: tuple[str, ...],
     overwrite: bool,
     delete: bool,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Set or delete labels of nodes.
 
@@ -70,8 +67,7 @@ def node(
     that has another value is not changed. If a node fails, the others are still changed, and the exit code is 1.
     """
     order = parse(arguments, delete=delete)
-    as_json = as_json or output == "json"
-    with open_context(kubeconfig, context, platform, as_json=as_json, changes=True) as read_context:
+    with open_context(reading, as_json=as_json, changes=True) as read_context:
         if read_context.service is None:
             session, settings = read_context.scope.session, read_context.settings
             done = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))

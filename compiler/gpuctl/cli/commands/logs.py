@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from gpuctl.api.job_answers import log_end
+from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
@@ -83,7 +84,9 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 @click.option(
     "--tail", callback=_tail, metavar="N", help="Last N lines of each pod, or `all`. Default: all; 1000 with -f."
 )
-@click.option("--since", callback=_since, metavar="TIME", help="Only lines newer than this: 30s, 10m, 1h30m.")
+@click.option(
+    "--since", "since_seconds", callback=_since, metavar="TIME", help="Only lines newer than this: 30s, 10m, 1h30m."
+)
 @click.option("--since-time", callback=_moment, metavar="DATE", help="Only lines since a time: 2026-01-31T08:00:00Z.")
 @click.option("--grep", metavar="PATTERN", help="Only lines that match this regular expression.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Ignore case in --grep.")
@@ -95,25 +98,18 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 @namespace_option("Namespace of the job. Default: search.")
 @json_option
 @reading_options
+@bound("query", LogQuery)
 def command(
     name: str,
     follow: bool,
-    tail: int | None,
-    since: int | None,
-    since_time: str | None,
+    query: LogQuery,
     grep: str | None,
     ignore_case: bool,
-    pod: str | None,
-    container: str | None,
-    previous: bool,
     timestamps: bool,
     prefix: bool | None,
     namespace: str | None,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Print the logs of a job's pods. NAME is a job, a pod, or KIND/NAME.
 
@@ -124,24 +120,22 @@ def command(
 
     Exit code 1: there is no log, or a part of it is missing. --grep searches the lines that --tail and --since select.
     """
-    if since is not None and since_time is not None:
+    if query.since_seconds is not None and query.since_time is not None:
         raise click.UsageError("--since and --since-time exclude each other")
-    if follow and previous:
+    if follow and query.previous:
         raise click.UsageError("--previous shows an ended run, which cannot be followed: leave out -f")
     pattern = _pattern(grep, ignore_case=ignore_case)
-    query = LogQuery(pod, container, tail, since, since_time, previous)
-    in_json = as_json or output == "json"
     try:
-        with open_context(kubeconfig, context, platform, namespace, as_json=in_json) as read_context:
+        with open_context(reading, namespace, as_json=as_json) as read_context:
             printer = _printer(pattern, timestamps=timestamps)
             if read_context.service is not None:
                 if follow:
                     followed = FollowedServiceLogs(read_context, name, query)
-                    return LogWriter(followed.job, printer, prefix, in_json).follow(followed)
+                    return LogWriter(followed.job, printer, prefix, as_json).follow(followed)
                 present = PresentServiceLogs(read_context, name, query)
-                return LogWriter(present.job, printer, prefix, in_json).now(present)
+                return LogWriter(present.job, printer, prefix, as_json).now(present)
             logs = JobLogs(read_context, name, query)
-            show = LogWriter(logs.job.identity, printer, prefix, in_json)
+            show = LogWriter(logs.job.identity, printer, prefix, as_json)
             return show.follow(logs.followed()) if follow else show.now(logs.present())
     except KeyboardInterrupt:
         return 130
@@ -155,11 +149,11 @@ def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinte
 class LogWriter:
     """Prints batches of log lines; problems go to standard error and set the exit code to 1."""
 
-    def __init__(self, job: Identity, printer: LinePrinter, prefix: bool | None, in_json: bool) -> None:
+    def __init__(self, job: Identity, printer: LinePrinter, prefix: bool | None, as_json: bool) -> None:
         self._job = job
         self._printer = printer
         self._prefix = prefix
-        self._in_json = in_json
+        self._as_json = as_json
         self._names: set[str] = set()
         self._separator = b"\n"
         self._last = ""
@@ -170,11 +164,11 @@ class LogWriter:
     def now(self, logs: PresentLogs | PresentServiceLogs) -> int:
         """Print the present logs. Return the exit code."""
         self._names = logs.pods
-        if self._in_json:
+        if self._as_json:
             self._write(b'{"logs": [')
         for batch in logs.batches():
             self._show(batch)
-        if self._in_json:
+        if self._as_json:
             tail = _json(log_end(self._last or None, (*logs.problems, *logs.missing)))
             self._write(b"\n], " + tail[1:] + b"\n")
         sys.stdout.flush()
@@ -212,7 +206,7 @@ class LogWriter:
 
     def _show(self, batch: LogBatch | ServiceBatch) -> None:
         source, lines = batch
-        if self._in_json:
+        if self._as_json:
             for value in self._printer.json(source.name, source.container, lines):
                 self._write(_json(value) + b"\n" if self._follows else self._separator + _json(value))
                 self._separator = b",\n"

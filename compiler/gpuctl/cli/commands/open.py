@@ -12,7 +12,7 @@ from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.local_port import forward_port
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.objects.api_resources import Object, annotations_of
@@ -37,9 +37,7 @@ def command(
     yes: bool,
     address: str,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Resume a job if it is paused, wait until it is ready, and forward a local port to it until Ctrl-C.
 
@@ -47,10 +45,10 @@ def command(
     """
     progress = Progress()
     try:
-        with open_context(kubeconfig, context, platform, namespace) as read_context:
+        with open_context(reading, namespace) as read_context:
             job, _ = find_job(read_context.scope, name, read_context.keys)
             if job.workload is not None and read_context.keys.paused in annotations_of(job.workload):
-                callbacks = callbacks_of(Invocation(kubeconfig, context, yes, False), progress)
+                callbacks = callbacks_of(Invocation(reading.connection, yes), progress)
                 resumed = resume_jobs(read_context.scope, [name], read_context.settings, callbacks)
                 show_paused((paused_job(*one) for one in resumed), as_json=False)
             for outcome in wait_for_jobs(read_context, [name], "ready", None, progress.wait):

@@ -11,7 +11,7 @@ from gpuctl.cli.options.change_runner import checkpoint_callbacks
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.named_jobs import named_jobs
-from gpuctl.cli.options.reading_options import open_context
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import pause_jobs
 from gpuctl.usecases.service_changes import pause_by_service
@@ -25,11 +25,8 @@ def command(
     sweep: str,
     without_checkpoint: bool,
     namespace: str | None,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """End the pods of jobs and keep the jobs, for `gpuctl resume`.
 
@@ -37,8 +34,7 @@ def command(
     the checkpoint command of its document runs before the pods end. If it fails, the job is paused only if you confirm
     it. A paused job stays paused when its document is applied.
     """
-    as_json = as_json or output == "json"
-    with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
+    with open_context(reading, namespace, as_json=as_json, changes=True) as read_context:
         names = named_jobs(read_context, names, sweep)
         if read_context.service is None:
             with checkpoint_callbacks(without_checkpoint=without_checkpoint) as callbacks:

@@ -9,7 +9,7 @@ import click
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.local_port import forward_port
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.usecases.pod_access import choose_pod
 
 
@@ -47,9 +47,7 @@ def command(
     pod: str | None,
     address: str,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Forward a local port to a port of a job, until Ctrl-C. NAME is a job, a pod, or KIND/NAME.
 
@@ -60,6 +58,6 @@ def command(
     one.
     """
     local, remote = ports
-    with open_context(kubeconfig, context, platform, namespace) as read_context:
+    with open_context(reading, namespace) as read_context:
         choice = choose_pod(read_context, name, pod, ready=True)
         return forward_port(read_context, choice, local, remote, address, free=ports[0] is None)

@@ -10,8 +10,8 @@ import click
 from gpuctl.api.plan_answers import recovery_code
 from gpuctl.apply.plan.plan import ConfirmationMissing, Plan
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, cluster_change, confirm_plan, service_change
-from gpuctl.cli.options.connection_options import UndeterminedFailure, changing_options, cluster_options
+from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, confirm_plan, service_change
+from gpuctl.cli.options.connection_options import UndeterminedFailure
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
@@ -29,18 +29,12 @@ from gpuctl.usecases.service_recovery import ServiceRecovery, recover_by_service
 @namespace_option("Only this namespace. Default: all that you may read.")
 @platform_option("The platform's settings, for its label domain.")
 @click.option("--dry-run", is_flag=True, help="Print the objects that would be created, and change nothing.")
-@cluster_options
 @changing_options
 def command(
     namespace: str | None,
     platform: str | None,
     dry_run: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
+    invocation: Invocation,
 ) -> int:
     """Finish an apply that was killed.
 
@@ -48,26 +42,26 @@ def command(
     the old object again if the new one is refused. It shows what it will create and asks first, because any user who
     may create Secrets in a namespace can write a journal. Each namespace is recovered separately.
     """
-    as_json = as_json or output == "json"
-    invocation = Invocation(kubeconfig, context, yes, as_json)
     with service_change(invocation, of_plan=False) as by_service:
         if by_service is not None:
             reject_platform(platform)
             left = unfinished_of_service(by_service.service, namespace)
             if not dry_run:
                 callbacks = replace(by_service.callbacks, confirm=_confirming(left, invocation))
-                left = recover_by_service(by_service.service, namespace, RunOptions(timeout), callbacks, left)
+                left = recover_by_service(
+                    by_service.service, namespace, RunOptions(invocation.timeout), callbacks, left
+                )
     if by_service is not None:
-        show_recovery(left, dry_run=dry_run, as_json=as_json)
+        show_recovery(left, dry_run=dry_run, as_json=invocation.as_json)
         return recovery_code(left.result)
     with cluster_change(invocation, of_plan=False) as (session, callbacks):
         settings = platform_settings(platform)
-        with session.within(timeout):
+        with session.within(invocation.timeout):
             found = read_unfinished(session, namespace, settings)
         if not dry_run:
             callbacks = replace(callbacks, confirm=_confirming(found, invocation))
-            found = recover(session, namespace, settings, RunOptions(timeout), callbacks, found)
-    show_recovery(found, dry_run=dry_run, as_json=as_json)
+            found = recover(session, namespace, settings, RunOptions(invocation.timeout), callbacks, found)
+    show_recovery(found, dry_run=dry_run, as_json=invocation.as_json)
     return recovery_code(found.result)
 
 

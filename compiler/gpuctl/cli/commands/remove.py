@@ -9,7 +9,7 @@ from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.service_node_changes import remove_by_service
@@ -42,19 +42,15 @@ def command() -> None:
 def node(
     nodes: tuple[str, ...],
     pool: str,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Remove nodes from a pool.
 
     The pool's label is removed from the nodes, and the nodes from the pool's definition; the GPU type stays. Running
     pods stay where they are.
     """
-    as_json = as_json or output == "json"
-    with open_context(kubeconfig, context, platform, as_json=as_json, changes=True) as read_context:
+    with open_context(reading, as_json=as_json, changes=True) as read_context:
         if read_context.service is None:
             done = remove_from_pool(read_context.scope.session, strip_kinds(nodes), pool, read_context.settings)
             report = BatchReport.of(done, "removed")

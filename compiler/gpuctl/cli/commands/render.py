@@ -10,6 +10,7 @@ import click
 from gpuctl.backend.emitter import emit_json, iter_stream
 from gpuctl.backend.policy_export import policy_objects
 from gpuctl.cli.options.document_options import (
+    CompileOptions,
     check_delivery_options,
     delivery_options,
     input_options,
@@ -20,7 +21,6 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import json, text
 from gpuctl.compilation import compile
-from gpuctl.frontend.document_variant import Variant
 
 
 @click.command(
@@ -48,12 +48,8 @@ from gpuctl.frontend.document_variant import Variant
 )
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str,
-    strict: bool,
-    variant: Variant,
+    inputs: list[str],
+    compiling: CompileOptions,
     cluster: str | None,
     output: str,
     nodes: bool,
@@ -69,13 +65,13 @@ def command(
     Everything is checked first: if there is an error, no manifest is printed. Warnings go to standard error.
     """
     check_delivery_options(gitops, job_names)
-    inputs = require_inputs(filenames, paths, "gpuctl render -f training.yaml")
+    require_inputs(inputs, "gpuctl render -f training.yaml")
     controller: Any = None if gitops == "none" else gitops
     result = compile(
         inputs,
-        platform=platform,
-        namespace=namespace,
-        strict=strict,
+        platform=compiling.platform,
+        namespace=compiling.offline_namespace,
+        strict=compiling.strict,
         nodes=nodes,
         shared=not no_shared,
         gitops=controller,
@@ -83,8 +79,8 @@ def command(
         namespaces=namespaces,
         job_names=job_names,  # type: ignore[arg-type]
         cluster=cluster,
-        profile=variant.profile,
-        overrides=variant.overrides,
+        profile=compiling.variant.profile,
+        overrides=compiling.variant.overrides,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job
-from gpuctl.cli.options.connection_options import changing_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.named_jobs import read_named_jobs
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
-from gpuctl.cli.options.reading_options import reading_options, reject_platform
+from gpuctl.cli.options.reading_options import ReadingOptions, reject_platform, settings_option
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
@@ -30,7 +29,7 @@ from gpuctl.usecases.service_changes import rerun_by_service
 @click.argument("names", nargs=-1, metavar="[JOB]...", shell_complete=complete_job)
 @sweep_option()
 @namespace_option("Namespace of the jobs.")
-@reading_options
+@settings_option
 @click.option(
     "--failed",
     is_flag=True,
@@ -42,15 +41,10 @@ def command(
     names: tuple[str, ...],
     sweep: str,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
     platform: str | None,
     failed: bool,
     queue: bool,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
+    invocation: Invocation,
 ) -> int:
     """Run trainings again that have finished or failed, as they were applied.
 
@@ -61,21 +55,24 @@ def command(
     With --failed, only what has not succeeded runs. The finished indexes of an array stay finished: the others run,
     under their own indexes. The preview lists them.
     """
-    as_json = as_json or output == "json"
-    invocation = Invocation(kubeconfig, context, yes, as_json)
     names = read_named_jobs(
-        names, sweep, kubeconfig, context, platform, namespace, as_json=as_json, status="failed" if failed else ""
+        names,
+        sweep,
+        ReadingOptions(invocation.connection, platform),
+        namespace,
+        as_json=invocation.as_json,
+        status="failed" if failed else "",
     )
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
-            run = RunOptions(timeout, queue=queue)
+            run = RunOptions(invocation.timeout, queue=queue)
             plan = rerun_by_service(by_service.service, names, namespace, run, by_service.callbacks, failed=failed)
     if by_service is not None:
-        return finish(plan, as_json=as_json)
+        return finish(plan, as_json=invocation.as_json)
     with cluster_change(invocation) as (session, callbacks):
         settings = platform_settings(platform)
-        run = RunOptions(timeout, queue=queue)
+        run = RunOptions(invocation.timeout, queue=queue)
         try:
             plan = rerun_jobs(session, names, namespace, settings, run, callbacks, failed=failed)
         except JobNotFound as absent:
@@ -85,4 +82,4 @@ def command(
                 plan = rerun_removed(session, names[0], namespace, platform, records(settings), run, callbacks)
             except NoHistory:
                 raise absent from None
-    return finish(plan, as_json=as_json)
+    return finish(plan, as_json=invocation.as_json)

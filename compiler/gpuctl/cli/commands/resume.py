@@ -11,7 +11,7 @@ from gpuctl.cli.options.change_runner import Invocation, callbacks_of
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.named_jobs import named_jobs
-from gpuctl.cli.options.reading_options import open_context
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.usecases.pause_and_resume import resume_jobs
 from gpuctl.usecases.service_changes import resume_by_service
@@ -25,21 +25,17 @@ def command(
     sweep: str,
     yes: bool,
     namespace: str | None,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Resume paused jobs with as many pods as before.
 
     Evictions need confirmation. If a job has to wait for a quota or for nodes, this is reported.
     """
-    as_json = as_json or output == "json"
-    with open_context(kubeconfig, context, platform, namespace, as_json=as_json, changes=True) as read_context:
+    with open_context(reading, namespace, as_json=as_json, changes=True) as read_context:
         names = named_jobs(read_context, names, sweep)
         if read_context.service is None:
-            callbacks = callbacks_of(Invocation(kubeconfig, context, yes, as_json), Progress())
+            callbacks = callbacks_of(Invocation(reading.connection, yes, as_json), Progress())
             resumed = starmap(paused_job, resume_jobs(read_context.scope, names, read_context.settings, callbacks))
             show_paused(resumed, as_json=as_json)
         else:

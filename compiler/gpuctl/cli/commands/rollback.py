@@ -10,12 +10,20 @@ import click
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, cluster_change, confirm_plan, service_change, show_outcome
+from gpuctl.cli.options.bound_options import bound
+from gpuctl.cli.options.change_runner import (
+    Invocation,
+    changing_options,
+    cluster_change,
+    confirm_plan,
+    service_change,
+    show_outcome,
+)
 from gpuctl.cli.options.cluster_completion import complete_job
-from gpuctl.cli.options.connection_options import changing_options, checkpoint_option
+from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.reading_options import reading_options, reject_platform
+from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.history_lines import difference
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.ownership_metadata import records
@@ -46,36 +54,27 @@ if TYPE_CHECKING:
 @checkpoint_option
 @click.option("--force", is_flag=True, help="Delete the pods of replaced jobs without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until the job runs or has finished.")
-@reading_options
+@settings_option
 @changing_options
+@bound("planning", PlanOptions)
 def command(
     job: str,
     to: int | None,
     namespace: str | None,
     dry_run: bool,
-    strategy: str | None,
-    adopt: bool,
-    queue: bool,
-    no_probe: bool,
+    planning: PlanOptions,
     without_checkpoint: bool,
     force: bool,
     wait: bool,
-    kubeconfig: str | None,
-    context: str | None,
     platform: str | None,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
+    invocation: Invocation,
 ) -> int:
     """Apply an earlier document of a job again; `gpuctl history` lists them.
 
     Always asks for confirmation, and records a new revision. A deleted job is created again. Other jobs and sets are
     not touched. Roll back a job of Argo CD or Flux in its repository.
     """
-    invocation = Invocation(kubeconfig, context, yes, as_json or output == "json")
-    planning = PlanOptions(strategy=strategy, adopt=adopt, no_probe=no_probe, queue=queue)  # type: ignore[arg-type]
-    run = RunOptions(timeout, force, wait, checkpoint=not without_checkpoint)
+    run = RunOptions(invocation.timeout, force, wait, checkpoint=not without_checkpoint)
     return _roll_back(
         _Wanted(job, to, namespace, platform), planning, run, invocation, dry_run="server" if dry_run else None
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job
-from gpuctl.cli.options.connection_options import changing_options
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
-from gpuctl.cli.options.reading_options import reading_options, reject_platform
+from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.usecases.named_trainings import start_runs
 from gpuctl.usecases.service_changes import start_runs_by_service
@@ -21,29 +20,22 @@ from gpuctl.usecases.service_changes import start_runs_by_service
 )
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
 @namespace_option("Namespace of the jobs.")
-@reading_options
+@settings_option
 @queue_option
 @changing_options
 def command(
     names: tuple[str, ...],
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
     platform: str | None,
     queue: bool,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
+    invocation: Invocation,
 ) -> int:
     """Start a run of scheduled trainings now, also while their schedule is paused.
 
     The run is a Job made from the schedule's template, as `kubectl create job --from` makes it. Quotas and room are
     checked first. With `concurrency: forbid` or `replace`, no run starts beside an unfinished one.
     """
-    as_json = as_json or output == "json"
-    invocation = Invocation(kubeconfig, context, yes, as_json)
-    run = RunOptions(timeout, queue=queue)
+    run = RunOptions(invocation.timeout, queue=queue)
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
@@ -51,4 +43,4 @@ def command(
     if by_service is None:
         with cluster_change(invocation) as (session, callbacks):
             plan = start_runs(session, names, namespace, platform_settings(platform), run, callbacks)
-    return finish(plan, as_json=as_json)
+    return finish(plan, as_json=invocation.as_json)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job
-from gpuctl.cli.options.connection_options import changing_options, checkpoint_option
+from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
-from gpuctl.cli.options.reading_options import reading_options, reject_platform
+from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.usecases.named_trainings import scale_jobs
 from gpuctl.usecases.service_changes import scale_by_service
@@ -25,7 +25,7 @@ from gpuctl.usecases.service_changes import scale_by_service
 @click.option("--nodes", type=click.IntRange(1, 10000), metavar="N", help="The number of nodes.")
 @click.option("--replicas", metavar="N", hidden=True)
 @namespace_option("Namespace of the jobs.")
-@reading_options
+@settings_option
 @checkpoint_option
 @queue_option
 @changing_options
@@ -34,15 +34,10 @@ def command(
     nodes: int | None,
     replicas: str | None,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
     platform: str | None,
     without_checkpoint: bool,
     queue: bool,
-    yes: bool,
-    timeout: float,
-    output: str,
-    as_json: bool,
+    invocation: Invocation,
 ) -> int:
     """Change the number of nodes of elastic trainings (`resources.nodes: {min, max}`), within their range.
 
@@ -59,9 +54,7 @@ def command(
         )
     if nodes is None:
         raise click.UsageError("Name the number of nodes: --nodes N")
-    as_json = as_json or output == "json"
-    invocation = Invocation(kubeconfig, context, yes, as_json)
-    run = RunOptions(timeout, queue=queue, checkpoint=not without_checkpoint)
+    run = RunOptions(invocation.timeout, queue=queue, checkpoint=not without_checkpoint)
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
@@ -69,4 +62,4 @@ def command(
     if by_service is None:
         with cluster_change(invocation) as (session, callbacks):
             plan = scale_jobs(session, names, namespace, platform_settings(platform), run, callbacks, nodes=nodes)
-    return finish(plan, as_json=as_json)
+    return finish(plan, as_json=invocation.as_json)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.options.connection_options import ClusterFailure, kubeconfig_options
+from gpuctl.cli.options.connection_options import ClusterFailure, ConnectionOptions, kubeconfig_options
 from gpuctl.cli.options.platform_option import platform_option
 
 
@@ -32,7 +32,7 @@ from gpuctl.cli.options.platform_option import platform_option
 @kubeconfig_options
 @click.option("--usage", is_flag=True, default=None, help="Collect usage as well, as `gpuctl usage collect` does.")
 @click.option("--usage-database", metavar="FILE", help="File or URL of the usage database.")
-def command(config: str | None, **given: Any) -> int:
+def command(config: str | None, connection: ConnectionOptions, **given: Any) -> int:
     """Serve the REST API for the cluster that kubectl would use.
 
     The first start creates a token file with the hash of an administrator's token, and writes that token to a file
@@ -50,7 +50,8 @@ def command(config: str | None, **given: Any) -> int:
     if config is not None:
         os.environ[FILE] = config
     try:
-        settings = ServerSettings.made({name: value for name, value in given.items() if value is not None})
+        stated = {**given, **connection._asdict()}
+        settings = ServerSettings.made({name: value for name, value in stated.items() if value is not None})
         serve(settings, lambda text: click.echo(text, err=True))
     except SettingsProblem as error:
         raise click.UsageError(str(error)) from None

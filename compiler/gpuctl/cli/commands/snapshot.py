@@ -7,7 +7,7 @@ import sys
 import click
 
 from gpuctl.capacity.snapshot.snapshot_document import render
-from gpuctl.cli.options.connection_options import cluster_errors, cluster_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
 from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
 
 
@@ -17,14 +17,14 @@ from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
     epilog="Example:\n\n  $ gpuctl snapshot > cluster.json",
 )
 @cluster_options
-def command(kubeconfig: str | None, context: str | None) -> int:
+def command(connection: ConnectionOptions) -> int:
     """Print nodes, requests of pods, quotas, priorities and CRDs of a cluster as JSON. Changes nothing.
 
     The snapshot contains no Secrets, and no commands, variables or annotations of pods. Lists that you may not read are
     omitted, and named on standard error; nodes and pods are required.
     """
     with cluster_errors():
-        snapshot = take_snapshot_of_cluster(kubeconfig, context)
+        snapshot = take_snapshot_of_cluster(connection)
     for name in snapshot.unreadable:
         click.echo(f"note: {name} may not be read and are omitted", err=True)
     sys.stdout.write(render(snapshot))

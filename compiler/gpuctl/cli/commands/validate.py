@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from gpuctl.cli.options.document_options import (
+    CompileOptions,
     input_options,
     offline_compile_options,
     override_option,
@@ -16,7 +17,6 @@ from gpuctl.cli.options.document_options import (
 )
 from gpuctl.cli.output import junit, text
 from gpuctl.compilation import compile
-from gpuctl.frontend.document_variant import Variant
 from gpuctl.language.display_text import count_text
 
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
@@ -33,12 +33,8 @@ FORMATS = ("text", "json", "sarif", "github", "gitlab", "junit")
 @placement_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
 def command(
-    filenames: tuple[str, ...],
-    paths: tuple[str, ...],
-    platform: str | None,
-    namespace: str,
-    strict: bool,
-    variant: Variant,
+    inputs: list[str],
+    compiling: CompileOptions,
     cluster: str | None,
     output: str,
 ) -> int:
@@ -47,17 +43,17 @@ def command(
     The documents are compiled and the output is checked against the Kubernetes schema, so that valid documents also
     render. The exit code is 1 if there is an error.
     """
-    inputs = require_inputs(filenames, paths, "gpuctl validate training.yaml")
+    require_inputs(inputs, "gpuctl validate training.yaml")
     result = compile(
         inputs,
-        platform=platform,
-        namespace=namespace,
-        strict=strict,
+        platform=compiling.platform,
+        namespace=compiling.offline_namespace,
+        strict=compiling.strict,
         nodes=True,
         namespaces=True,
         cluster=cluster,
-        profile=variant.profile,
-        overrides=variant.overrides,
+        profile=compiling.variant.profile,
+        overrides=compiling.variant.overrides,
     )
     if output == "junit":
         click.echo(junit.render(result.diagnostics, result.documents), nl=False)

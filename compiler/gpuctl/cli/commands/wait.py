@@ -11,7 +11,7 @@ from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.named_jobs import named_jobs
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.usecases.job_queries import wait_for_jobs
 
@@ -55,11 +55,8 @@ def command(
     condition: str,
     timeout: float | None,
     namespace: str | None,
-    output: str,
     as_json: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Wait until all named jobs meet a condition.
 
@@ -67,16 +64,15 @@ def command(
     it. 1: timeout, or a job can no longer meet it because it failed or was deleted; the command still waits for the
     others. A job that does not exist is an error, except with --for=deleted.
     """
-    in_json = as_json or output == "json"
     progress = Progress()
     outcomes = []
     try:
-        with open_context(kubeconfig, context, platform, namespace, as_json=in_json) as read_context:
+        with open_context(reading, namespace, as_json=as_json) as read_context:
             names = named_jobs(read_context, names, sweep)
             for outcome in wait_for_jobs(read_context, names, condition, timeout, progress.wait):
                 outcomes.append(outcome)
                 progress.clear()
-                if outcome.met and not in_json:
+                if outcome.met and not as_json:
                     click.echo(outcome.message)
                 elif not outcome.met:
                     click.echo(f"error: {outcome.message}", err=True)
@@ -87,7 +83,7 @@ def command(
     except KeyboardInterrupt:
         progress.clear()
         return 130
-    if in_json:
+    if as_json:
         from gpuctl.api.wait_models import WaitAnswer
 
         click.echo(to_json(WaitAnswer.of(outcomes).as_json()), nl=False)

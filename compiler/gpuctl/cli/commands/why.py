@@ -10,7 +10,13 @@ import click
 
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import secrets_option
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ReadingOptions,
+    detail_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.output.paragraphs import section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
@@ -50,23 +56,16 @@ _WAITING = frozenset(
 def command(
     job: str,
     output: str,
-    as_json: bool,
     namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Show the cause of a job's state with its numbers, the evidence, the causes that were ruled out, and a fix.
 
     JOB is the job's name, KIND/NAME, or the name of one of its pods. The command reads the job's pods, events, quotas
     and nodes, and the last log lines of crashed containers. Changes nothing.
     """
-    output = "json" if as_json else output
     machine = output in ("json", "yaml")
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
-    ) as read_context:
+    with open_context(reading, namespace, as_json=machine) as read_context:
         answer = cause_of(read_context, job)
         if machine:
             show_value(answer.as_json(), output)

@@ -11,9 +11,19 @@ import click
 
 from gpuctl.api.plan_answers import preview_code
 from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
-from gpuctl.apply.run.run_options import RunCallbacks
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.cli.command_target import set_current_cluster
-from gpuctl.cli.options.connection_options import Progress, cluster_errors, open_cluster, selected_service
+from gpuctl.cli.options.bound_options import bound
+from gpuctl.cli.options.connection_options import (
+    ConnectionOptions,
+    Progress,
+    cluster_errors,
+    cluster_options,
+    json_option,
+    open_cluster,
+    parse_duration_option,
+    selected_service,
+)
 from gpuctl.cli.output import text
 from gpuctl.cli.output.plan_results import finish, show_plan, show_step
 from gpuctl.kube.session import Session
@@ -21,12 +31,33 @@ from gpuctl.usecases.service_client import ServiceClient
 
 
 class Invocation(NamedTuple):
-    """The options of a command that changes a cluster: kubeconfig and context, confirmation, output format."""
+    """The options of a command that changes a cluster. ``timeout``: seconds."""
 
-    kubeconfig: str | None
-    context: str | None
+    connection: ConnectionOptions
     yes: bool = False
     as_json: bool = False
+    timeout: float = RunOptions.timeout
+
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Confirm all questions.")
+changing_options = bound(
+    "invocation",
+    Invocation,
+    cluster_options,
+    json_option,
+    click.option(
+        "--timeout",
+        default="5m",
+        show_default=True,
+        callback=parse_duration_option,
+        metavar="TIME",
+        help="How long to wait for deletions, quotas and responses, such as 90s or 10m.",
+    ),
+    yes_option,
+)
+"""Adds the options of commands that change the cluster, and those that select it; the command gets an
+:class:`Invocation`.
+"""
 
 
 class ClusterTarget(NamedTuple):
@@ -56,7 +87,7 @@ def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = 
     """Connect to the selected service; None if the command works on a cluster. See :func:`cluster_change`."""
     progress = Progress()
     with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
-        service = selected_service(invocation.kubeconfig, invocation.context)
+        service = selected_service(invocation.connection)
         if service is None:
             yield None
             return
@@ -77,7 +108,7 @@ def cluster_change(
     """
     progress = Progress()
     with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
-        session = open_cluster(invocation.kubeconfig, invocation.context, changes=True, cluster=cluster)
+        session = open_cluster(invocation.connection, changes=True, cluster=cluster)
         if cluster is not None:
             set_current_cluster(cluster)
         try:

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.cli.command_target import platform_files, stated_clusters
-from gpuctl.cli.options.connection_options import open_cluster, selected_service
+from gpuctl.cli.options.connection_options import ConnectionOptions, open_cluster, selected_service
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.kube.configuration import context_names
 from gpuctl.kube.kueue import kueue_resources
@@ -86,14 +86,15 @@ def names(kind: str, context: click.Context) -> Iterable[str]:
         return _LOCAL[kind](context)
     given = context.params
     namespace = given.get("namespace")
-    service = selected_service(given.get("kubeconfig"), given.get("context"))
+    connection = ConnectionOptions(given.get("kubeconfig"), given.get("context"))
+    service = selected_service(connection)
     if service is not None:
         with closing(service):
             return names_of_service(service, kind, namespace)
     settings = platform_settings(given.get("platform"))
     # With settings, the connection is compared with the platform's clusters, and a note is printed for an unknown one.
     known = None if stated_clusters() else Settings()
-    session = open_cluster(given.get("kubeconfig"), given.get("context"), settings=known)
+    session = open_cluster(connection, settings=known)
     session.patience = _PATIENCE
     with closing(session):
         return list(_OF_CLUSTER[kind](Scope(session, namespace), records(settings), settings))

@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from gpuctl.api.error_meanings import failure_value, meaning_of
 from gpuctl.cli.command_target import stated_clusters
+from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_choice import (
     check_known_cluster,
     chosen_context,
@@ -46,40 +47,11 @@ _LONG = 3
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def cluster_options(function: Function) -> Function:
-    """Add the options that select the cluster and the user to act as, or a service."""
-    for decorate in (
-        _impersonating("--as-uid", "UID", "Uid of the user to act as."),
-        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
-        _impersonating("--as", "USER", "Act as another user; requires the right to impersonate."),
-        server_option,
-        cluster_option,
-        kubeconfig_options,
-    ):
-        function = decorate(function)
-    return function
+class ConnectionOptions(NamedTuple):
+    """The kubeconfig and its context; None: kubectl's defaults."""
 
-
-def kubeconfig_options(function: Function) -> Function:
-    """Add ``--kubeconfig`` and ``--context``."""
-    for decorate in (
-        click.option(
-            "--context",
-            cls=ConnectionOption,
-            metavar="NAME",
-            shell_complete=complete_context,
-            help="Context of the kubeconfig. Default: the current one.",
-        ),
-        click.option(
-            "--kubeconfig",
-            cls=ConnectionOption,
-            type=click.Path(),
-            metavar="FILE",
-            help="Default: $KUBECONFIG, or ~/.kube/config.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+    kubeconfig: str | None = None
+    context: str | None = None
 
 
 def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False) -> Callable[[Function], Function]:
@@ -96,19 +68,38 @@ def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False
     )
 
 
-def changing_options(function: Function) -> Function:
-    """Add the options of commands that change the cluster."""
+kubeconfig_options = bound(
+    "connection",
+    ConnectionOptions,
+    click.option(
+        "--kubeconfig",
+        cls=ConnectionOption,
+        type=click.Path(),
+        metavar="FILE",
+        help="Default: $KUBECONFIG, or ~/.kube/config.",
+    ),
+    click.option(
+        "--context",
+        cls=ConnectionOption,
+        metavar="NAME",
+        shell_complete=complete_context,
+        help="Context of the kubeconfig. Default: the current one.",
+    ),
+)
+"""Adds ``--kubeconfig`` and ``--context``; the command gets :class:`ConnectionOptions`."""
+
+
+def cluster_options(function: Function) -> Function:
+    """Add the options that select the cluster and the user to act as, or a service. The command gets a
+    :class:`ConnectionOptions`.
+    """
     for decorate in (
-        click.option("-y", "--yes", is_flag=True, help="Confirm all questions."),
-        click.option(
-            "--timeout",
-            default="5m",
-            show_default=True,
-            callback=parse_duration_option,
-            metavar="TIME",
-            help="How long to wait for deletions, quotas and responses, such as 90s or 10m.",
-        ),
-        json_option,
+        _impersonating("--as-uid", "UID", "Uid of the user to act as."),
+        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
+        _impersonating("--as", "USER", "Act as another user; requires the right to impersonate."),
+        server_option,
+        cluster_option,
+        kubeconfig_options,
     ):
         function = decorate(function)
     return function
@@ -123,12 +114,23 @@ def checkpoint_option(function: Function) -> Function:
     )(function)
 
 
-def json_option(function: Function) -> Function:
-    """Add ``-o text|json`` and ``--json``."""
-    function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
-    return click.option(
+json_flag = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+
+
+def named_format(output: str, as_json: bool) -> str:
+    """Return the format that ``-o`` and ``--json`` select."""
+    return "json" if as_json else output
+
+
+json_option = bound(
+    "as_json",
+    lambda output, as_json: as_json or output == "json",
+    click.option(
         "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format."
-    )(function)
+    ),
+    json_flag,
+)
+"""Adds ``-o text|json`` and ``--json``; the command gets ``as_json``."""
 
 
 def secrets_option(function: Function) -> Function:
@@ -161,8 +163,7 @@ def parse_duration_option(context: click.Context, parameter: click.Parameter, va
 
 
 def open_cluster(
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ConnectionOptions,
     *,
     changes: bool = False,
     settings: Settings | None = None,
@@ -176,15 +177,14 @@ def open_cluster(
     :raises NeedsKubeconfig: a service is selected, which cannot do this command.
     :raises WrongCluster: the connection leads to another cluster.
     """
-    if (service := selected_service(kubeconfig, context)) is not None:
+    if (service := selected_service(connection)) is not None:
         raise not_offered_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
-    return open_named_cluster(cluster or stated_cluster(), kubeconfig, context, changes=changes, settings=settings)
+    return open_named_cluster(cluster or stated_cluster(), connection, changes=changes, settings=settings)
 
 
 def open_named_cluster(
     name: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ConnectionOptions,
     *,
     changes: bool = False,
     settings: Settings | None = None,
@@ -194,6 +194,7 @@ def open_named_cluster(
     user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
     clusters = platform_clusters(settings)
     cluster = clusters.find(name) if name is not None else None
+    kubeconfig, context = connection
     if name is not None and cluster is not None:
         context = chosen_context(name, cluster, context)
     session = open_session(
@@ -210,13 +211,13 @@ def open_named_cluster(
     return session
 
 
-def selected_service(kubeconfig: str | None, context: str | None) -> ServiceClient | None:
+def selected_service(connection: ConnectionOptions) -> ServiceClient | None:
     """Return the selected service: that of the options, else the default one. None if the options select a cluster.
 
     :raises ConfigurationError: there is no login for the service, or its address is not a URL.
     """
     meta = click.get_current_context().find_root().meta
-    given = {"--kubeconfig": kubeconfig is not None, "--context": context is not None}
+    given = {"--kubeconfig": connection.kubeconfig is not None, "--context": connection.context is not None}
     given["--cluster"] = bool(stated_clusters())
     given |= {name: bool(meta.get(f"{__name__}{name}")) for name in ("--as", "--as-group", "--as-uid")}
     return chosen_service([name for name, is_given in given.items() if is_given])

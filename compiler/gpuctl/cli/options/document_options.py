@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.local_completion import complete_cluster
 from gpuctl.cli.options.platform_option import platform_option
@@ -17,17 +17,29 @@ from gpuctl.language.names import is_dns_label, nearest_dns_label
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def input_options(function: Function) -> Function:
-    """Add ``-f`` (repeatable) and the FILE arguments."""
-    function = click.argument("paths", nargs=-1, type=click.Path(), metavar="[FILE]...")(function)
-    return click.option(
+input_options = bound(
+    "inputs",
+    lambda filenames, paths: [*filenames, *paths],
+    click.option(
         "-f",
         "--filename",
         "filenames",
         multiple=True,
         metavar="FILE",
         help="A file, a directory (recursive), or - for standard input; repeatable.",
-    )(function)
+    ),
+    click.argument("paths", nargs=-1, type=click.Path(), metavar="[FILE]..."),
+)
+"""Adds ``-f`` (repeatable) and the FILE arguments; the command gets the ``inputs`` in order."""
+
+
+def check_namespace_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check the syntax of a namespace's name."""
+    if value is not None and not is_dns_label(value):
+        legal = nearest_dns_label(value)
+        hint = f" Did you mean `{legal}`?" if legal else ""
+        raise click.BadParameter(f"`{value}` is not a legal namespace name.{hint}", context, parameter)
+    return value
 
 
 def namespace_option(help: str, default: str | None = None) -> Callable[[Function], Function]:
@@ -43,43 +55,50 @@ def namespace_option(help: str, default: str | None = None) -> Callable[[Functio
     )
 
 
-def compile_options(function: Function) -> Function:
-    """Add the options of commands that compile for a cluster; the default namespace is the context's."""
-    return _compile_options(function, None, "Namespace of jobs that set none. Default: the context's.")
+class CompileOptions(NamedTuple):
+    """Options of compilation.
+
+    :param namespace: namespace of jobs that set none; None: the context's.
+    """
+
+    platform: str | None
+    namespace: str | None
+    strict: bool
+    variant: Variant
+
+    @property
+    def offline_namespace(self) -> str:
+        """The namespace of jobs that set none, for commands without a cluster."""
+        return self.namespace or "default"
 
 
-def offline_compile_options(function: Function) -> Function:
-    """Add the options of commands that compile without a cluster; the default namespace is ``default``."""
-    return _compile_options(function, "default", "Namespace of jobs that set none.")
+def _compile_options_of(
+    platform: str | None, namespace: str | None, strict: bool, profile: str | None, overrides: Sequence[str] = ()
+) -> CompileOptions:
+    return CompileOptions(platform, namespace, strict, Variant(profile, tuple(overrides)))
 
 
-def _compile_options(function: Function, namespace: str | None, help: str) -> Function:
-    for decorate in (
-        _variant_option,
-        click.option("--strict", is_flag=True, help="Treat warnings as errors."),
-        platform_option("The platform's settings. Default: platform.yaml at or above the files, up to the git root."),
+def _compile_options(namespace: str | None, help: str) -> Callable[..., Any]:
+    return bound(
+        "compiling",
+        _compile_options_of,
         namespace_option(help, namespace),
-    ):
-        function = decorate(function)
-    return function
+        platform_option("The platform's settings. Default: platform.yaml at or above the files, up to the git root."),
+        click.option("--strict", is_flag=True, help="Treat warnings as errors."),
+        click.option(
+            "--profile", metavar="NAME", help="Merge this entry of `profiles` into the documents that have profiles."
+        ),
+    )
 
 
-def _variant_option(function: Function) -> Function:
-    """Add ``--profile``. The function gets it, and the values of ``--with``, as one argument ``variant``."""
-
-    @wraps(function)
-    def command(*args: Any, profile: str | None, overrides: Sequence[str] = (), **given: Any) -> Any:
-        return function(*args, variant=Variant(profile, tuple(overrides)), **given)
-
-    decorated: Any = click.option(
-        "--profile", metavar="NAME", help="Merge this entry of `profiles` into the documents that have profiles."
-    )(command)
-    found: Function = decorated
-    return found
+compile_options = _compile_options(None, "Namespace of jobs that set none. Default: the context's.")
+"""Adds the options of commands that compile for a cluster; the command gets :class:`CompileOptions`."""
+offline_compile_options = _compile_options("default", "Namespace of jobs that set none.")
+"""Adds the options of commands that compile without a cluster; the command gets :class:`CompileOptions`."""
 
 
 def override_option(function: Function) -> Function:
-    """Add ``--with``, above :func:`compile_options`."""
+    """Add ``--with`` to the options of :data:`compile_options`."""
     return click.option(
         OPTION,
         "overrides",
@@ -149,18 +168,7 @@ def check_delivery_options(gitops: str | None, job_names: str | None) -> None:
         )
 
 
-def check_namespace_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Check the syntax of a namespace's name."""
-    if value is not None and not is_dns_label(value):
-        legal = nearest_dns_label(value)
-        hint = f" Did you mean `{legal}`?" if legal else ""
-        raise click.BadParameter(f"`{value}` is not a legal namespace name.{hint}", context, parameter)
-    return value
-
-
-def require_inputs(filenames: Sequence[str], paths: Sequence[str], example: str) -> list[str]:
-    """Return the named inputs in order. Without any, raise a usage error with an example."""
-    inputs = [*filenames, *paths]
+def require_inputs(inputs: Sequence[str], example: str) -> None:
+    """Raise a usage error with an example if no input is named."""
     if not inputs:
         raise click.UsageError(f"Name a file, a directory, or - for standard input: `{example}`")
-    return inputs

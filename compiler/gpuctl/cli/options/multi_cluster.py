@@ -129,7 +129,7 @@ class MultiClusterChange:
         raise (RefusedFailure if can_ask else UndeterminedFailure)(f"{said}\n  = no cluster was changed")
 
     def _opened(self, name: str) -> Session:
-        session = open_named_cluster(name, self.invocation.kubeconfig, self.invocation.context, changes=self._changes)
+        session = open_named_cluster(name, self.invocation.connection, changes=self._changes)
         self._sessions.append(session)
         return session
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.options.reading_options import open_context
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.reading.jobs.job_lookup import JobNotFound
 from gpuctl.usecases.job_queries import JobQuery, jobs_of_sweep
 from gpuctl.usecases.read_context import ReadContext
@@ -40,9 +40,7 @@ def named_jobs(reader: ReadContext, names: tuple[str, ...], sweep: str, status: 
 def read_named_jobs(
     names: tuple[str, ...],
     sweep: str,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    options: ReadingOptions,
     namespace: str | None,
     *,
     as_json: bool,
@@ -52,5 +50,5 @@ def read_named_jobs(
     require_names(names, sweep)
     if names:
         return names
-    with open_context(kubeconfig, context, platform, namespace, as_json=as_json) as reader:
+    with open_context(options, namespace, as_json=as_json) as reader:
         return named_jobs(reader, names, sweep, status)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.cli.options.connection_options import cluster_errors, cluster_options, open_cluster, selected_service
+from gpuctl.cli.options.bound_options import bound
+from gpuctl.cli.options.connection_options import (
+    ConnectionOptions,
+    cluster_errors,
+    cluster_options,
+    json_flag,
+    named_format,
+    open_cluster,
+    selected_service,
+)
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
@@ -21,51 +30,69 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
-def reading_options(function: Function) -> Function:
-    """Add the connection options and ``--platform``, whose label domain is used."""
-    function = cluster_options(function)
-    return platform_option("The platform's settings. Default: platform.yaml here or above, up to the git root.")(
-        function
-    )
+class ReadingOptions(NamedTuple):
+    """The cluster that a command reads, and the file of the platform, whose label domain is used."""
+
+    connection: ConnectionOptions
+    platform: str | None
 
 
-def namespace_options(function: Function) -> Function:
-    """Add ``-n`` and ``-A``; :func:`open_context` takes both."""
-    for decorate in (
-        click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
-        namespace_option("Only this namespace. Default: all."),
-    ):
-        function = decorate(function)
-    return function
+settings_option = platform_option("The platform's settings. Default: platform.yaml here or above, up to the git root.")
+reading_options = bound("reading", ReadingOptions, settings_option, cluster_options)
+"""Adds the connection options and ``--platform``; the command gets :class:`ReadingOptions`."""
 
 
-def list_options(function: Function) -> Function:
-    """Add ``-o``, ``--json`` and ``--no-headers`` of lists."""
-    for decorate in (
-        click.option("--no-headers", is_flag=True, help="Omit the header line."),
-        click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
-        click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
-    ):
-        function = decorate(function)
-    return function
+def _one_namespace(namespace: str | None, all_namespaces: bool) -> str | None:
+    if namespace is not None and all_namespaces:
+        raise click.UsageError("-n names one namespace, -A means all; not both")
+    return namespace
 
 
-def detail_options(function: Function) -> Function:
-    """Add ``-o text|json|yaml`` and ``--json`` of commands that show one object."""
-    function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
-    return click.option(
+namespace_options = bound(
+    "namespace",
+    _one_namespace,
+    namespace_option("Only this namespace. Default: all."),
+    click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
+)
+"""Adds ``-n`` and ``-A``; the command gets the namespace, None for all."""
+
+
+class ListOptions(NamedTuple):
+    """The form of a list: one of :data:`FORMATS`, with or without headings."""
+
+    output: str
+    headings: bool
+
+    @property
+    def is_machine(self) -> bool:
+        """Return True if the output is one JSON or YAML value."""
+        return self.output in ("json", "yaml")
+
+
+list_options = bound(
+    "output_form",
+    lambda output, as_json, no_headers: ListOptions(named_format(output, as_json), not no_headers),
+    click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
+    json_flag,
+    click.option("--no-headers", is_flag=True, help="Omit the header line."),
+)
+"""Adds ``-o``, ``--json`` and ``--no-headers`` of lists; the command gets :class:`ListOptions`."""
+detail_options = bound(
+    "output",
+    named_format,
+    click.option(
         "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help="Format."
-    )(function)
+    ),
+    json_flag,
+)
+"""Adds ``-o text|json|yaml`` and ``--json`` of commands that show one object; the command gets the format."""
 
 
 @contextmanager
 def open_context(
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    options: ReadingOptions,
     namespace: str | None = None,
     *,
-    all_namespaces: bool = False,
     as_json: bool = False,
     changes: bool = False,
 ) -> Iterator[ReadContext]:
@@ -75,17 +102,16 @@ def open_context(
 
     :param changes: the command also writes; a cluster that the platform does not define is refused.
     """
-    if namespace is not None and all_namespaces:
-        raise click.UsageError("-n names one namespace, -A means all; not both")
+    connection, platform = options
     with cluster_errors(as_json=as_json, of_plan=False):
-        service = selected_service(kubeconfig, context)
+        service = selected_service(connection)
         if service is not None:
             reject_platform(platform)
             asked: Session | ServiceClient = service
             read_context = service_context(service, Settings(), namespace)
         else:
             settings = platform_settings(platform)
-            asked = session = open_cluster(kubeconfig, context, changes=changes, settings=settings)
+            asked = session = open_cluster(connection, changes=changes, settings=settings)
             read_context = context_of(session, settings, namespace)
         try:
             yield read_context

@@ -11,7 +11,7 @@ import click
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.cli.command_target import is_server_stated, stated_clusters
-from gpuctl.cli.options.connection_options import open_cluster
+from gpuctl.cli.options.connection_options import ConnectionOptions, open_cluster
 from gpuctl.usecases.snapshot_files import read_snapshot
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,9 +22,7 @@ def snapshot_option(help: str) -> Callable[[Function], Function]:
     return click.option("--snapshot", "snapshot_file", type=click.Path(), metavar="FILE", help=help)
 
 
-def check_snapshot_option(
-    snapshot_file: str | None, kubeconfig: str | None, context: str | None, inputs: Sequence[str] = ()
-) -> None:
+def check_snapshot_option(snapshot_file: str | None, connection: ConnectionOptions, inputs: Sequence[str] = ()) -> None:
     """Reject ``--snapshot`` together with a cluster or service, and standard input for both documents and snapshot.
 
     :raises click.UsageError: such a combination was given.
@@ -33,7 +31,7 @@ def check_snapshot_option(
         raise click.UsageError("--snapshot replaces the cluster: leave --server out")
     if snapshot_file is not None and stated_clusters():
         raise click.UsageError("--snapshot replaces the cluster: leave --cluster out")
-    if snapshot_file is not None and (kubeconfig is not None or context is not None):
+    if snapshot_file is not None and connection != ConnectionOptions():
         raise click.UsageError("--snapshot replaces the cluster: leave --context and --kubeconfig out")
     if snapshot_file == "-" and "-" in inputs:
         raise click.UsageError("standard input is either the documents or the snapshot")
@@ -44,7 +42,7 @@ def snapshot_source(name: str | None) -> str | BinaryIO | None:
     return sys.stdin.buffer if name == "-" else name
 
 
-def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | None) -> Snapshot | None:
+def chosen_snapshot(name: str | None, connection: ConnectionOptions) -> Snapshot | None:
     """Return the snapshot in a file, or one of the cluster that the options select; None without either.
 
     :raises ClusterError: the file cannot be read, or is not a snapshot.
@@ -52,13 +50,13 @@ def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | Non
     source = snapshot_source(name)
     if source is not None:
         return read_snapshot(source)
-    is_named = stated_clusters() or (kubeconfig, context) != (None, None)
-    return take_snapshot_of_cluster(kubeconfig, context) if is_named else None
+    is_named = stated_clusters() or connection != ConnectionOptions()
+    return take_snapshot_of_cluster(connection) if is_named else None
 
 
-def take_snapshot_of_cluster(kubeconfig: str | None, context: str | None) -> Snapshot:
+def take_snapshot_of_cluster(connection: ConnectionOptions) -> Snapshot:
     """Take a snapshot of the cluster that the options select."""
-    session = open_cluster(kubeconfig, context)
+    session = open_cluster(connection)
     try:
         return take_snapshot(session)
     finally:

@@ -12,7 +12,13 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.usage_options import configured_backend
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import secrets_option
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ReadingOptions,
+    detail_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.output.paragraphs import fit_terminal, section
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.sparkline import shows_blocks
@@ -47,21 +53,14 @@ _SHOWN = 20
 def command(
     job: str,
     output: str,
-    as_json: bool,
     namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Show a job's status, resources, pod timeline, addresses, events and document.
 
     JOB is the job's name, KIND/NAME, or the name of one of its pods. If the job does not run, the cause is shown too.
     """
-    output = "json" if as_json else output
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
-    ) as read_context:
+    with open_context(reading, namespace, as_json=output != "text") as read_context:
         found = look_up_job(read_context, job)
         usage = _usage(read_context, found)
         if output == "text":

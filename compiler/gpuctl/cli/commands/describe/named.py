@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gpuctl.cli.options.reading_options import open_context
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.read_context import ReadContext
 
@@ -15,7 +15,7 @@ Found = TypeVar("Found")
 def show_named(
     name: str,
     output: str,
-    where: dict[str, Any],
+    reading: ReadingOptions,
     find: Callable[[ReadContext, str], Found],
     answer: Callable[[Found], dict[str, Any]],
     show: Callable[[ReadContext, Found], None],
@@ -23,9 +23,8 @@ def show_named(
     """Find the object with a name, ``pool/a`` or ``a``, and print it.
 
     :param output: ``text``, or the format of the ``answer``.
-    :param where: the options of ``reading_options``.
     """
-    with open_context(**where, as_json=output != "text") as read_context:
+    with open_context(reading, as_json=output != "text") as read_context:
         found = find(read_context, name.rpartition("/")[2])
         if output == "text":
             show(read_context, found)

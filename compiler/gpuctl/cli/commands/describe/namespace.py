@@ -11,7 +11,7 @@ from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota
 from gpuctl.cli.options.cluster_completion import complete_namespace
-from gpuctl.cli.options.reading_options import detail_options, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.reading.queues.namespace_rows import Namespace
 from gpuctl.usecases.quota_queries import describe_namespace
 from gpuctl.usecases.read_context import ReadContext
@@ -25,9 +25,9 @@ from gpuctl.usecases.read_context import ReadContext
 @click.argument("name", metavar="NAMESPACE", shell_complete=complete_namespace)
 @detail_options
 @reading_options
-def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
+def command(name: str, output: str, reading: ReadingOptions) -> int:
     """Show a namespace's quotas, and its running and waiting jobs."""
-    return show_named(name, "json" if as_json else output, where, describe_namespace, _answer, _show)
+    return show_named(name, output, reading, describe_namespace, _answer, _show)
 
 
 def _answer(namespace: Namespace | NamespaceDetail) -> dict[str, Any]:

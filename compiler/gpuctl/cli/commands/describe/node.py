@@ -12,7 +12,7 @@ from gpuctl.api.node_answers import NodeReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_node
-from gpuctl.cli.options.reading_options import detail_options, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.timestamps import age
 from gpuctl.usecases.node_description import describe_node
@@ -27,9 +27,9 @@ from gpuctl.usecases.read_context import ReadContext
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 @detail_options
 @reading_options
-def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
+def command(name: str, output: str, reading: ReadingOptions) -> int:
     """Show a node's resources, the pods that request them, its labels, pool and conditions."""
-    return show_named(name, "json" if as_json else output, where, describe_node, NodeReport.as_json, _show)
+    return show_named(name, output, reading, describe_node, NodeReport.as_json, _show)
 
 
 def _show(_: ReadContext, node: NodeReport) -> None:

@@ -10,7 +10,7 @@ from gpuctl.api.pool_answers import PoolReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_pool
-from gpuctl.cli.options.reading_options import detail_options, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.usecases.pool_queries import PoolView, describe_pool
 from gpuctl.usecases.read_context import ReadContext
@@ -24,9 +24,9 @@ from gpuctl.usecases.read_context import ReadContext
 @click.argument("name", metavar="POOL", shell_complete=complete_pool)
 @detail_options
 @reading_options
-def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
+def command(name: str, output: str, reading: ReadingOptions) -> int:
     """Show a pool's nodes, limits and use, and its running and waiting jobs."""
-    return show_named(name, "json" if as_json else output, where, describe_pool, _answer, _show)
+    return show_named(name, output, reading, describe_pool, _answer, _show)
 
 
 def _answer(view: PoolView) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from gpuctl.api.queue_answers import QueueDetail, QueueEntrance, QueueJob
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_queue
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import detail_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.cli.output.printing import show_value
 from gpuctl.objects.timestamps import age
@@ -30,15 +30,11 @@ _JOB = ("NAME", "NAMESPACE", "KIND", "PRIORITY", "GPU", "AGE")
 def command(
     name: str,
     output: str,
-    as_json: bool,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Show a ClusterQueue: its quota, the jobs that wait in their order, and the jobs that hold the quota."""
-    output = "json" if as_json else output
-    with open_context(kubeconfig, context, platform, namespace, as_json=output != "text") as read_context:
+    with open_context(reading, namespace, as_json=output != "text") as read_context:
         queue = describe_queue(read_context, name.rpartition("/")[2])
         if output == "text":
             _show(queue)

@@ -7,7 +7,13 @@ import click
 from gpuctl.api.quota_answers import Quota, QuotaLimit, quota_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.options.cluster_completion import complete_quota
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ReadingOptions,
+    detail_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.output.printing import show_value
 from gpuctl.reading.queues.quota_rows import QuotaState, ResourceLimit
 from gpuctl.usecases.quota_queries import list_quotas, quota_holders
@@ -25,21 +31,14 @@ from gpuctl.usecases.quota_queries import list_quotas, quota_holders
 def command(
     name: str,
     output: str,
-    as_json: bool,
     namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Show a user's limits, their use, and the pods that use them.
 
     The use is what pods request, as Kubernetes counts it. The name of a quota's document selects all its users.
     """
-    output = "json" if as_json else output
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
-    ) as read_context:
+    with open_context(reading, namespace, as_json=output != "text") as read_context:
         quotas = list_quotas(read_context, [name.rpartition("/")[2]])
         if output == "text":
             for number, quota in enumerate(quotas):

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from gpuctl.cli.commands.get.labels import show_gpu_labels
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
-from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
+from gpuctl.cli.commands.get.listing import ListEntry, show_list
+from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.usecases.node_queries import list_gpu_types
 
@@ -28,12 +28,8 @@ WIDE = ("VENDOR", "NODES")
 def command(
     names: tuple[str, ...],
     everything: bool,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    output_form: ListOptions,
+    reading: ReadingOptions,
 ) -> int:
     """List the GPU types, their number, and the pools that have them.
 
@@ -41,8 +37,7 @@ def command(
     """
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+    with open_context(reading, as_json=output_form.is_machine) as read_context:
         if everything:
             show_gpu_labels(read_context, output_form)
             return 0

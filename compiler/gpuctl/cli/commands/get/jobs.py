@@ -10,8 +10,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_completion import complete_job, complete_pool
-from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ListOptions,
+    ReadingOptions,
+    list_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
@@ -46,7 +54,9 @@ class JobTableOptions(NamedTuple):
 
 
 def _options(function: Function) -> Function:
+    """Add the options of lists of jobs, and pass those that select jobs as ``query``."""
     for decorate in (
+        bound("query", _query),
         click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_job),
         click.option("-w", "--watch", is_flag=True, help="Watch: print a row again when it changes."),
         click.option("-l", "--selector", default="", metavar="LABELS", help="Label selector as in kubectl: a=b,c!=d."),
@@ -66,6 +76,10 @@ def _options(function: Function) -> Function:
     return function
 
 
+def _query(names: tuple[str, ...], pool: str, kind: str | None, status: str, selector: str, sweep: str) -> JobQuery:
+    return JobQuery(names, pool, kind or "", status, selector, sweep=sweep)
+
+
 @click.command(
     "jobs",
     short_help="Jobs, a row for each of their pods.",
@@ -74,7 +88,15 @@ def _options(function: Function) -> Function:
 @_options
 @click.option("--pods", "pods_only", is_flag=True, help="Pods only; no rows for jobs that have none.")
 @click.option("--jobs", "by_job", is_flag=True, help="One row per job; READY counts its pods.")
-def command(pods_only: bool, by_job: bool, **options: Any) -> int:
+def command(
+    query: JobQuery,
+    watch: bool,
+    output_form: ListOptions,
+    namespace: str | None,
+    reading: ReadingOptions,
+    pods_only: bool,
+    by_job: bool,
+) -> int:
     """List jobs: a row for each pod, and for each job without pods, with the reason.
 
     All namespaces that you may read are searched. STATUS is the reason why a pod does not run, in kubectl's words; -o
@@ -83,51 +105,30 @@ def command(pods_only: bool, by_job: bool, **options: Any) -> int:
     """
     if pods_only and by_job:
         raise click.UsageError("--pods shows a row for each pod, --jobs one for each job; not both")
-    return _get(pods_only=pods_only, by_job=by_job, **options)
+    return _get(query._replace(pods_only=pods_only, by_job=by_job), output_form, namespace, reading, watch=watch)
 
 
 @click.command("pods", short_help="Pods of jobs.", epilog="Example:\n\n  $ gpuctl get pods --status failed")
 @_options
-def pods(**options: Any) -> int:
+def pods(query: JobQuery, watch: bool, output_form: ListOptions, namespace: str | None, reading: ReadingOptions) -> int:
     """List the pods of jobs: `gpuctl get jobs --pods`."""
-    return _get(pods_only=True, by_job=False, **options)
+    return _get(query._replace(pods_only=True), output_form, namespace, reading, watch=watch)
 
 
 def _get(
-    names: tuple[str, ...],
-    watch: bool,
-    selector: str,
-    status: str,
-    pool: str,
-    kind: str | None,
-    sweep: str,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
-    *,
-    pods_only: bool,
-    by_job: bool,
+    query: JobQuery, output_form: ListOptions, namespace: str | None, reading: ReadingOptions, *, watch: bool
 ) -> int:
-    output = "json" if as_json else output
+    output = output_form.output
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
-    output_form = JobTableOptions(output, not no_headers, by_job, pods_only)
+    table = JobTableOptions(output, output_form.headings, query.by_job, query.pods_only)
     # Not with --watch: these reasons depend on all pods of the cluster, so rows would be printed again all the time.
-    reasons = output == "wide" and not watch
-    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only, reasons, sweep)
-    machine = output in ("json", "yaml")
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine
-    ) as read_context:
+    query = query._replace(reasons=output == "wide" and not watch)
+    with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         try:
-            return _watch(read_context, query, output_form) if watch else _list(read_context, query, output_form)
+            return _watch(read_context, query, table) if watch else _list(read_context, query, table)
         except ApiError as error:
-            if error.status == 400 and selector:
+            if error.status == 400 and query.selector:
                 # The API server parses the selector; its message names the error.
                 raise click.BadParameter(error.message, param_hint="-l") from None
             raise

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.cluster_completion import complete_node
-from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.node_queries import list_gpu_labels, list_labels, one_label
 from gpuctl.usecases.read_context import ReadContext
@@ -30,12 +30,8 @@ def command(
     names: tuple[str, ...],
     key: str | None,
     everything: bool,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    output_form: ListOptions,
+    reading: ReadingOptions,
 ) -> int:
     """List the labels of nodes.
 
@@ -44,8 +40,7 @@ def command(
     """
     if everything and names:
         raise click.UsageError("Name nodes, or --all; not both")
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+    with open_context(reading, as_json=output_form.is_machine) as read_context:
         if names or key is not None:
             _show(read_context, strip_kinds(names), key, output_form)
         else:

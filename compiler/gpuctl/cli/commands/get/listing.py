@@ -8,24 +8,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from gpuctl.cli.options.reading_options import ListOptions
 from gpuctl.cli.output.printing import show_table, show_value
-
-
-class ListOptions(NamedTuple):
-    """The form of a list: a format of ``list_options``, with or without headings."""
-
-    output: str
-    headings: bool
-
-    @classmethod
-    def of(cls, output: str, *, as_json: bool, no_headers: bool) -> ListOptions:
-        """Return the form that the options select."""
-        return cls("json" if as_json else output, not no_headers)
-
-    @property
-    def is_machine(self) -> bool:
-        """Return True if the output is one JSON or YAML value."""
-        return self.output in ("json", "yaml")
 
 
 class ListEntry(NamedTuple):

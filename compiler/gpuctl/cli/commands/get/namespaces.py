@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_namespace
-from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.queues.namespace_rows import NamespaceRow
 
@@ -32,12 +32,8 @@ HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
 def command(
     names: tuple[str, ...],
     everything: bool,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    output_form: ListOptions,
+    reading: ReadingOptions,
 ) -> int:
     """List namespaces that gpuctl created, or that have gpuctl jobs or quotas.
 
@@ -45,8 +41,7 @@ def command(
     """
     from gpuctl.usecases.quota_queries import list_namespaces
 
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+    with open_context(reading, as_json=output_form.is_machine) as read_context:
         found = list_namespaces(read_context, strip_kinds(names), everything=everything)
         entries = []
         for item in found:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
-from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
@@ -64,12 +64,8 @@ def command(
     label: str | None,
     gpu_detail: bool,
     selector: str,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    output_form: ListOptions,
+    reading: ReadingOptions,
 ) -> int:
     """List nodes, their GPUs and pools.
 
@@ -79,9 +75,8 @@ def command(
     """
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     query = NodeQuery(strip_kinds(names), pool, gpu_type, status, selector, label, gpu_detail)
-    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+    with open_context(reading, as_json=output_form.is_machine) as read_context:
         found = list_nodes(read_context, query)
         if found.query.label is not None:
             _show_label(read_context, found.query.label, found, output_form)

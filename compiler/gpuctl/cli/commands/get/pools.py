@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_pool
-from gpuctl.cli.options.reading_options import list_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.language.display_text import first_few
 from gpuctl.usecases.pool_queries import PoolView, list_pools
@@ -28,20 +28,15 @@ WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
 @reading_options
 def command(
     names: tuple[str, ...],
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    output_form: ListOptions,
+    reading: ReadingOptions,
 ) -> int:
     """List pools of nodes and their use.
 
     STATUS is active if a node of the pool takes pods, else maintaining, faulty or empty. The pool `default` contains
     the nodes that are in no other pool.
     """
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with open_context(kubeconfig, context, platform, as_json=output_form.is_machine) as read_context:
+    with open_context(reading, as_json=output_form.is_machine) as read_context:
         pools = list_pools(read_context, strip_kinds(names))
         entries = []
         for pool, _ in pools:

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_queue
-from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ListOptions,
+    ReadingOptions,
+    list_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.objects.timestamps import age
 
@@ -32,14 +39,9 @@ WIDE = ("LOCAL QUEUES", "AGE", "REASON")
 @reading_options
 def command(
     names: tuple[str, ...],
-    output: str,
-    as_json: bool,
-    no_headers: bool,
+    output_form: ListOptions,
     namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """List Kueue's ClusterQueues, or with -n those that a namespace can use.
 
@@ -48,10 +50,7 @@ def command(
     """
     from gpuctl.usecases.queue_queries import list_queues
 
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output_form.is_machine
-    ) as read_context:
+    with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         queues = list_queues(read_context, strip_kinds(names))
         entries = []
         for row in queues.items:

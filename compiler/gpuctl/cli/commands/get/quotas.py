@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.cluster_completion import complete_quota
-from gpuctl.cli.options.reading_options import list_options, namespace_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import (
+    ListOptions,
+    ReadingOptions,
+    list_options,
+    namespace_options,
+    open_context,
+    reading_options,
+)
 from gpuctl.cli.output.amounts import format_amount
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.queues.quota_rows import QuotaState
@@ -33,14 +40,9 @@ WIDE = ("AGE", "DESCRIPTION")
 @reading_options
 def command(
     names: tuple[str, ...],
-    output: str,
-    as_json: bool,
-    no_headers: bool,
+    output_form: ListOptions,
     namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """List quotas and their use.
 
@@ -49,10 +51,7 @@ def command(
     """
     from gpuctl.usecases.quota_queries import list_quotas
 
-    output_form = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    with open_context(
-        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output_form.is_machine
-    ) as read_context:
+    with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         quotas = list_quotas(read_context, strip_kinds(names))
         entries = []
         for quota in quotas:

@@ -153,8 +153,8 @@ def rollup(start: str, end: str, even_if_less: bool, **given: Any) -> int:
 
 
 def _settings(given: dict[str, Any]) -> UsageSettings:
-    config, database = given.pop("config"), given.pop("database")
-    return stated_settings(config, usage_database=database, **given)
+    config, database, connection = (given.pop(name) for name in ("config", "database", "connection"))
+    return stated_settings(config, usage_database=database, **connection._asdict(), **given)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from gpuctl.api.usage_answers import columns_of, group_steps, group_totals, usag
 from gpuctl.cli.commands.usage.usage_options import (
     STEPS,
     RowFormat,
+    TimeOptions,
+    UsageSource,
     note_cut_rows,
     note_known_time,
     note_on_terminal,
@@ -140,28 +142,19 @@ def models(**given: Any) -> int:
 def _show(
     level: str,
     *,
-    last: str | None,
-    start: str | None,
-    end: str | None,
-    tz: str,
+    times: TimeOptions,
     step: str | None,
     sort: str,
-    limit: int | None,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    cluster: str,
-    database: str | None,
-    config: str | None,
+    row_format: RowFormat,
+    source: UsageSource,
     namespace: str | None = None,
     key: str = "",
 ) -> int:
-    row_format = RowFormat.of(output, as_json, no_headers, limit)
-    asked = parse_range(last, start, end, tz, cluster, namespace)
+    asked = parse_range(times, source.cluster, namespace)
     options = ViewOptions(step or "", sort, row_format.limit, over_time=row_format.output != "csv" or step is not None)
-    with open_usage_backend(database, config, as_json=row_format.output == "json") as backend:
+    with open_usage_backend(source, as_json=row_format.output == "json") as backend:
         view = usage_view(backend, level, asked, options, key)
-        keys = backend.keys(cluster, level) if key and not view.groups else []
+        keys = backend.keys(source.cluster, level) if key and not view.groups else []
     if row_format.output == "table":
         _show_table(view, row_format, by_step=step is not None)
     else:

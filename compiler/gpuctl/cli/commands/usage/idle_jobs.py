@@ -11,7 +11,7 @@ import click
 
 from gpuctl.cli.commands.usage.database_options import database_options, named_database, stated_settings
 from gpuctl.cli.commands.usage.usage_options import only_namespace
-from gpuctl.cli.options.reading_options import open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.language.usage_block import UsageIdle
@@ -48,9 +48,7 @@ def command(
     database: str | None,
     config: str | None,
     namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    platform: str | None,
+    reading: ReadingOptions,
 ) -> int:
     """Warn the owners of idle jobs, or pause these jobs, by the platform's policy `usage.idle`. Pause notebooks that
     have reached a limit of their documents (`notebook.stop_after`, `notebook.max_lifetime`).
@@ -61,7 +59,7 @@ def command(
     manage are shown, but not changed.
     """
     settings = stated_settings(config, usage_database=database)
-    with open_context(kubeconfig, context, platform, namespace, as_json=output == "json", changes=True) as read_context:
+    with open_context(reading, namespace, as_json=output == "json", changes=True) as read_context:
         if read_context.service is not None:
             raise click.UsageError(
                 "`gpuctl usage idle` asks no service: name the cluster with --kubeconfig or --context."

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from gpuctl.cli.commands.usage.usage_options import open_usage_backend, where_options, zone_named
+from gpuctl.cli.commands.usage.usage_options import UsageSource, open_usage_backend, where_options, zone_named
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
@@ -49,9 +49,7 @@ def command(
     tz: str,
     language: str,
     platform: str | None,
-    cluster: str,
-    database: str | None,
-    config: str | None,
+    source: UsageSource,
 ) -> int:
     """Print a report of a month's GPU usage, by namespace, label, model and workload, and of what is unknown.
 
@@ -72,8 +70,8 @@ def command(
         raise click.UsageError("--annotation needs --by KEY.")
     by = ReportKey(key or _BY, "annotation" if is_annotation else "label", key is None)
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
-    with open_usage_backend(database, config) as backend:
-        asked, settings = UsageRange(start, end, tz, cluster), platform_settings(platform)
+    with open_usage_backend(source) as backend:
+        asked, settings = UsageRange(start, end, tz, source.cluster), platform_settings(platform)
         found = replace(month_report(backend, month, asked, by, settings, time.time()), language=language)
     click.echo(report_page(found) if output == "html" else report_markdown(found), nl=False)
     return 0

@@ -7,6 +7,7 @@ import click
 from gpuctl.api.usage_answers import HeldNow, HeldNowList
 from gpuctl.cli.commands.usage.usage_options import (
     RowFormat,
+    UsageSource,
     note_cut_rows,
     note_if_stale,
     note_on_terminal,
@@ -43,22 +44,16 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE",
 def command(
     namespace: str | None,
     sort: str,
-    limit: int | None,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
-    cluster: str,
-    database: str | None,
-    config: str | None,
+    row_format: RowFormat,
+    source: UsageSource,
 ) -> int:
     """List the workloads that held GPUs at the last snapshot; the collector takes one every 5 minutes.
 
     USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the current hour and the one
     before.
     """
-    row_format = RowFormat.of(output, as_json, no_headers, limit)
-    with open_usage_backend(database, config, as_json=row_format.output == "json") as backend:
-        found = current_holders(backend, cluster, namespace or "", sort)
+    with open_usage_backend(source, as_json=row_format.output == "json") as backend:
+        found = current_holders(backend, source.cluster, namespace or "", sort)
     shown = found._replace(workloads=found.workloads[: row_format.limit])
     if row_format.output == "table":
         _show(shown, row_format)

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import click
 
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.commands.usage.database_options import database_options, stated_database
-from gpuctl.cli.options.connection_options import cluster_errors
+from gpuctl.cli.options.bound_options import bound
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, json_flag, named_format
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.server_option import server_option
 from gpuctl.cli.options.service_choice import chosen_service
@@ -31,7 +32,6 @@ from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.read_context import ReadContext
 from gpuctl.usecases.usage_backends import UsageBackend, UsageService
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
 STEPS = ("hour", "day", "week", "month")
 _HOUR = 3600
@@ -43,50 +43,49 @@ _SHOWN = 20
 """Default number of rows on a terminal."""
 
 
-def where_options(function: Function) -> Function:
-    """Add the options that select a database or a service, and the cluster in it."""
-    for decorate in (
-        server_option,
-        database_options,
-        click.option(
-            "--cluster",
-            default="",
-            metavar="NAME",
-            help="The cluster. Default: the only one, or that of the kubeconfig.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+class UsageSource(NamedTuple):
+    """A usage database, its settings, and the cluster in it; None and "": the default."""
+
+    cluster: str
+    database: str | None
+    config: str | None
 
 
-def time_options(function: Function) -> Function:
-    """Add the options of the time range."""
-    for decorate in (
-        click.option(
-            "--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, such as Asia/Shanghai."
-        ),
-        click.option("--to", "end", metavar="TIME", help="Hours before this time. Default: now."),
-        click.option("--from", "start", metavar="TIME", help="Hours from this time on: 2026-10-01, or RFC 3339."),
-        click.option("--last", metavar="TIME", help="The last hours or days: 24h, 7d. Default: 24h."),
-    ):
-        function = decorate(function)
-    return function
+where_options = bound(
+    "source",
+    UsageSource,
+    click.option(
+        "--cluster",
+        default="",
+        metavar="NAME",
+        help="The cluster. Default: the only one, or that of the kubeconfig.",
+    ),
+    database_options,
+    server_option,
+)
+"""Adds the options that select a database or a service; the command gets a :class:`UsageSource`."""
 
 
-def shape_options(function: Function) -> Function:
-    """Add the options of format and number of rows."""
-    for decorate in (
-        click.option("--no-headers", is_flag=True, help="Omit the header line."),
-        click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
-        click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
-        click.option(
-            "--limit", type=click.IntRange(0), help=f"Maximum number of rows; 0: all. Default: {_SHOWN} on a terminal."
-        ),
-    ):
-        function = decorate(function)
-    return function
+class TimeOptions(NamedTuple):
+    """The options of a time range, as they were given."""
+
+    last: str | None
+    start: str | None
+    end: str | None
+    tz: str
 
 
+time_options = bound(
+    "times",
+    TimeOptions,
+    click.option("--last", metavar="TIME", help="The last hours or days: 24h, 7d. Default: 24h."),
+    click.option("--from", "start", metavar="TIME", help="Hours from this time on: 2026-10-01, or RFC 3339."),
+    click.option("--to", "end", metavar="TIME", help="Hours before this time. Default: now."),
+    click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, such as Asia/Shanghai."),
+)
+"""Adds the options of the time range; the command gets :class:`TimeOptions`."""
+KUBECTL = ConnectionOptions()
+"""The cluster that kubectl would use."""
 only_namespace = namespace_option("Only this namespace. Default: all.")
 
 
@@ -97,45 +96,52 @@ class RowFormat(NamedTuple):
     headings: bool
     limit: int | None
 
-    @classmethod
-    def of(cls, output: str, as_json: bool, no_headers: bool, limit: int | None) -> RowFormat:
-        """Return the form that the options select."""
-        output = "json" if as_json else output
-        default = _SHOWN if output == "table" and sys.stdout.isatty() else None
-        return cls(output, not no_headers, default if limit is None else limit or None)
+
+def _row_format(output: str, as_json: bool, no_headers: bool, limit: int | None) -> RowFormat:
+    output = named_format(output, as_json)
+    default = _SHOWN if output == "table" and sys.stdout.isatty() else None
+    return RowFormat(output, not no_headers, default if limit is None else limit or None)
+
+
+shape_options = bound(
+    "row_format",
+    _row_format,
+    click.option(
+        "--limit", type=click.IntRange(0), help=f"Maximum number of rows; 0: all. Default: {_SHOWN} on a terminal."
+    ),
+    click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
+    json_flag,
+    click.option("--no-headers", is_flag=True, help="Omit the header line."),
+)
+"""Adds the options of format and number of rows; the command gets a :class:`RowFormat`."""
 
 
 @contextmanager
 def open_usage_backend(
-    database: str | None,
-    config: str | None,
-    *,
-    as_json: bool = False,
-    kubeconfig: str | None = None,
-    context: str | None = None,
+    source: UsageSource, *, as_json: bool = False, connection: ConnectionOptions = KUBECTL
 ) -> Iterator[UsageBackend]:
     """Yield the stated database, else a service, else the database of the settings.
 
     Failures become messages and exit codes.
 
-    :param kubeconfig: with ``context`` it selects the default cluster of a database with several clusters.
+    :param connection: selects the default cluster of a database with several clusters.
     """
-    if is_server_stated() and (database or config):
+    if is_server_stated() and (source.database or source.config):
         raise click.UsageError(
             "--server selects a service, which has its own database: leave --database and --config out."
         )
     with cluster_errors(as_json=as_json, of_plan=False):
-        backend = _backend(database, config, partial(_uid_at_hand, kubeconfig, context))
+        backend = _backend(source, partial(_uid_at_hand, connection))
         try:
             yield backend
         finally:
             backend.close()
 
 
-def _backend(database: str | None, config: str | None, own_uid: Callable[[], str | None]) -> UsageBackend:
-    if not database and not config and (service := chosen_service(())) is not None:
+def _backend(source: UsageSource, own_uid: Callable[[], str | None]) -> UsageBackend:
+    if not source.database and not source.config and (service := chosen_service(())) is not None:
         return UsageService(service)
-    return _open_database(stated_database(database, config), own_uid)
+    return _open_database(stated_database(source.database, source.config), own_uid)
 
 
 def _open_database(address: str, own_uid: Callable[[], str | None]) -> UsageBackend:
@@ -145,10 +151,10 @@ def _open_database(address: str, own_uid: Callable[[], str | None]) -> UsageBack
     return UsageDatabase(address, own_uid)
 
 
-def _uid_at_hand(kubeconfig: str | None, context: str | None) -> str | None:
+def _uid_at_hand(connection: ConnectionOptions) -> str | None:
     """Return the uid of the cluster of the kubeconfig; None if it cannot be read."""
     try:
-        session = open_session(kubeconfig=kubeconfig, context=context)
+        session = open_session(kubeconfig=connection.kubeconfig, context=connection.context)
         try:
             return kube_system_uid(session)
         finally:
@@ -183,13 +189,12 @@ def configured_backend(read_context: ReadContext) -> Iterator[UsageBackend | Non
         yield backend
 
 
-def parse_range(
-    last: str | None, start: str | None, end: str | None, tz: str, cluster: str = "", namespace: str | None = None
-) -> UsageRange:
+def parse_range(options: TimeOptions, cluster: str = "", namespace: str | None = None) -> UsageRange:
     """Return the time range of the options, in whole hours and including the current one.
 
     :raises click.UsageError: the options contradict each other or are not times.
     """
+    last, start, end, tz = options
     zone = zone_named(tz)
     if last is not None and start is not None:
         raise click.UsageError("--last counts back from --to or now, --from is a start time: not both.")

@@ -7,6 +7,8 @@ import click
 from gpuctl.api.usage_answers import HeldIdleWorkload, IdleGpuList
 from gpuctl.cli.commands.usage.usage_options import (
     RowFormat,
+    TimeOptions,
+    UsageSource,
     note_cut_rows,
     note_if_stale,
     note_on_terminal,
@@ -19,7 +21,7 @@ from gpuctl.cli.commands.usage.usage_options import (
     time_options,
     where_options,
 )
-from gpuctl.cli.options.connection_options import kubeconfig_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, kubeconfig_options
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.options.reading_options import reject_platform
@@ -58,20 +60,11 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDL
 def command(
     namespace: str | None,
     below: float,
-    last: str | None,
-    start: str | None,
-    end: str | None,
-    tz: str,
-    limit: int | None,
-    output: str,
-    as_json: bool,
-    no_headers: bool,
+    times: TimeOptions,
+    row_format: RowFormat,
     platform: str | None,
-    context: str | None,
-    kubeconfig: str | None,
-    cluster: str,
-    database: str | None,
-    config: str | None,
+    connection: ConnectionOptions,
+    source: UsageSource,
 ) -> int:
     """List workloads that hold GPUs now and have not used them for an hour or longer.
 
@@ -79,17 +72,14 @@ def command(
     IDLE-GPU-HOURS and COST are of the time of --last. The commands below the table free the GPUs of jobs; a workload
     that gpuctl does not manage has to be scaled down by its owner.
     """
-    row_format = RowFormat.of(output, as_json, no_headers, limit)
-    asked = parse_range(last, start, end, tz, cluster, namespace)
-    with open_usage_backend(
-        database, config, as_json=row_format.output == "json", kubeconfig=kubeconfig, context=context
-    ) as backend:
+    asked = parse_range(times, source.cluster, namespace)
+    with open_usage_backend(source, as_json=row_format.output == "json", connection=connection) as backend:
         if isinstance(backend, UsageService):
-            _reject_cluster_options(platform, context, kubeconfig)
+            _reject_cluster_options(platform, connection)
         settings = platform_settings(platform)
         waste = idle_gpus(backend, asked, below, settings)
         if not isinstance(backend, UsageService) and waste.workloads:
-            waste = _with_pauses(waste, kubeconfig, context, platform)
+            waste = _with_pauses(waste, connection, platform)
     if row_format.output == "table":
         _show(waste, row_format)
         _print_notes(waste, row_format, range_text(asked))
@@ -101,25 +91,23 @@ def command(
     return 0
 
 
-def _reject_cluster_options(platform: str | None, context: str | None, kubeconfig: str | None) -> None:
+def _reject_cluster_options(platform: str | None, connection: ConnectionOptions) -> None:
     """Reject options that select a cluster or a platform if a service is asked.
 
     :raises click.UsageError: such an option was given.
     """
     reject_platform(platform)
-    for name, value in (("--context", context), ("--kubeconfig", kubeconfig)):
+    for name, value in (("--context", connection.context), ("--kubeconfig", connection.kubeconfig)):
         if value is not None:
             raise click.UsageError(
                 f"{name} needs a usage database, and a service is selected: name a database with --database."
             )
 
 
-def _with_pauses(
-    waste: IdleGpuReport, kubeconfig: str | None, context: str | None, platform: str | None
-) -> IdleGpuReport:
+def _with_pauses(waste: IdleGpuReport, connection: ConnectionOptions, platform: str | None) -> IdleGpuReport:
     """Add the names of pausable jobs in the kubeconfig's cluster; matched by uid, so a wrong cluster adds none."""
     try:
-        session = open_session(kubeconfig=kubeconfig, context=context)
+        session = open_session(kubeconfig=connection.kubeconfig, context=connection.context)
         try:
             return with_pauses(waste, pausable_names(context_of(session, platform_settings(platform))))
         finally:
