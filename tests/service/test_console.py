@@ -236,7 +236,8 @@ def test_overview_says_when_a_waiting_job_fits(visit: Visit, place: Place, serve
     by = (datetime.now(timezone.utc) + timedelta(hours=3.5)).isoformat()
 
     def opened(route: Any) -> None:
-        answer = route.fetch()
+        # Not the answer to a request of another test, which does not have the job.
+        answer = route.fetch(url=route.request.url.replace("maxAge=30", "maxAge=0"))
         route.fulfill(response=answer, json=_with(answer.json(), {"opening"}, {"by": by, "takenAt": by, "after": []}))
 
     visit.page.route("**/api/v1/fit?*", opened)
