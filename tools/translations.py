@@ -5,7 +5,6 @@ paragraph. The texts are:
 
 - those of the field reference, which ``reference_zh_CN.yaml`` in ``gpuctl.language`` translates;
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
-- the messages that ``gpuctl.messages`` words, which ``messages_zh_CN.yaml`` beside it translates;
 - the sentences of ``gpuctl.language.sentences``, which ``sentences_zh_CN.yaml`` beside it translates;
 - the meanings of causes, which ``causes_zh_CN.yaml`` in ``gpuctl.reading.why`` translates;
 - those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
@@ -94,28 +93,6 @@ def cause_problems() -> Iterator[str]:
     yield from (f"causes_zh_CN.yaml: unused: {cause}" for cause in known if cause not in CAUSES)
 
 
-def message_values(directories: Iterable[Path]) -> dict[str, set[str]]:
-    """Return the names of the values of each message, from the calls of ``message`` in source files."""
-    found: dict[str, set[str]] = {}
-    for path in (file for directory in directories for file in directory.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        for call in ast.walk(ast.parse(text)) if "gpuctl.messages" in text else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "message":
-                name = ast.literal_eval(call.args[0])
-                found[name] = {keyword.arg or "" for keyword in call.keywords}
-    return found
-
-
-def message_problems() -> Iterator[str]:
-    """Yield a sentence for each missing, unused or wrong translation of a message."""
-    known, made = translation_files.chinese_messages(), message_values(SOURCES)
-    yield from (f"messages_zh_CN.yaml: no translation of: {name}" for name in sorted(made.keys() - known.keys()))
-    yield from (f"messages_zh_CN.yaml: unused: {name}" for name in sorted(known.keys() - made.keys()))
-    for name in sorted(made.keys() & known.keys()):
-        used = {field for _, field, _, _ in Formatter().parse(known[name]) if field is not None}
-        yield from (f"messages_zh_CN.yaml: {name} has no value {field}" for field in sorted(used - made[name]))
-
-
 def sentence_templates(directories: Iterable[Path]) -> Iterator[tuple[str, str | None]]:
     """Yield file and template of each call of ``say`` and ``Template`` in source files; None if it is computed."""
     for path in (file for directory in directories for file in sorted(directory.rglob("*.py"))):
@@ -155,7 +132,6 @@ def problems() -> Iterator[str]:
     yield from (f"reference_zh_CN.yaml: {problem}" for problem in chinese.problems)
     yield from diagnostic_problems()
     yield from cause_problems()
-    yield from message_problems()
     yield from sentence_problems()
     yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
     for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / "examples"):

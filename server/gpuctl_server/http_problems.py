@@ -21,8 +21,8 @@ from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
-from gpuctl.language.translation_files import chinese_texts
-from gpuctl.messages import Translation, set_request_translation
+from gpuctl.language.sentences import Translation, set_request_translation
+from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.usecases.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
@@ -179,7 +179,7 @@ class Route(APIRoute):
         async def careful(request: Request) -> Response:
             is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
             set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
-            translation = Translation(chinese_texts()) if wants_chinese(request) else None
+            translation = Translation(chinese_sentences()) if wants_chinese(request) else None
             set_request_translation(translation)
             response = await answered(request)
             if translation is not None and translation.is_used:

@@ -12,8 +12,8 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
+from gpuctl.language.sentences import say
 from gpuctl.language.workload import Workload
-from gpuctl.messages import message
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.applying import apply_request
@@ -146,8 +146,8 @@ def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: b
         said = f"{title} would be deleted, and its pods ended {when}; {NOTHING}"
         return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
     ends = "its pods are ended" if force else "its pods end"
-    deleted = message("job-deleted", "{job} is being deleted; {ends} {when}", job=title, ends=ends, when=when)
-    return JobState(jobId=job, status="terminating", message=str(deleted), notes=plan.notes or None)
+    deleted = say("{job} is being deleted; {ends} {when}", job=title, ends=ends, when=when)
+    return JobState(jobId=job, status="terminating", message=deleted, notes=plan.notes or None)
 
 
 def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:

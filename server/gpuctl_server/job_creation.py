@@ -13,8 +13,8 @@ from gpuctl.apply.plan.plan import AlreadyExists, Plan
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.workload import Workload
-from gpuctl.messages import UserMessage, message
 from gpuctl.objects.api_resources import Key, Object, annotations_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.applying import apply_request
@@ -216,15 +216,14 @@ def _answers(
             yield _answer(document, id_of_workload(obj, service.keys), created, "pending", said)
 
 
-def submitted(job: str, pool: str | None, waits: str | None) -> UserMessage:
+def submitted(job: str, pool: str | None, waits: str | None) -> Sentence:
     """Return the message about a job that was created.
 
     :param waits: the clause with what it waits for; None if it does not wait.
     """
     if waits is None:
-        return message("job-submitted", "{job} is submitted to the pool {pool}", job=job, pool=pool)
-    text = "{job} is submitted to the pool {pool}; it {waits}"
-    return message("job-submitted-and-waiting", text, job=job, pool=pool, waits=waits)
+        return say("{job} is submitted to the pool {pool}", job=job, pool=pool)
+    return say("{job} is submitted to the pool {pool}; it {waits}", job=job, pool=pool, waits=waits)
 
 
 def _validated(document: Document, waits: str | None) -> SubmittedJob:
@@ -235,9 +234,7 @@ def _validated(document: Document, waits: str | None) -> SubmittedJob:
     )
 
 
-def _answer(
-    document: Document, job: str | None, created: str | None, status: str, said: UserMessage | str
-) -> SubmittedJob:
+def _answer(document: Document, job: str | None, created: str | None, status: str, said: str) -> SubmittedJob:
     return SubmittedJob(
         jobId=job,
         name=name_of(document),
@@ -246,7 +243,7 @@ def _answer(
         pool=_pool(document),
         status=status,
         createdAt=created,
-        message=str(said),
+        message=said,
     )
 
 

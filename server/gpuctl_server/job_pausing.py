@@ -12,8 +12,8 @@ from gpuctl.apply.plan.checkpoint_notes import describe_checkpoint
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
-from gpuctl.messages import UserMessage, message
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.workload_state import running_description
 from gpuctl.reading.jobs.job_lookup import workload_of
@@ -110,20 +110,20 @@ def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Sus
         said = dry_run_message(said) if done.changed else f"{said}; {NOTHING}"
     is_planned = change.dry_run and done.changed
     sentence = effect_message(title_of_job(item), said, "" if is_planned else done.effect)
-    state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=str(sentence))
+    state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=sentence)
     return _Suspended(state, workload_of(item.job), done.changed)
 
 
-def effect_message(job: str, said: str, effect: PauseEffect) -> UserMessage | str:
+def effect_message(job: str, said: str, effect: PauseEffect) -> str:
     """Return the message about a job that was paused or resumed.
 
     :param job: the title of the job.
     :param said: the rest of the English sentence.
     """
     if effect == "paused":
-        return message("job-paused", "{job} {said}", job=job, said=said)
+        return say("{job} {paused}", job=job, paused=said)
     if effect == "gpus-freed":
-        return message("job-paused-and-gpus-freed", "{job} {said}", job=job, said=said)
+        return say("{job} {freed}", job=job, freed=said)
     if effect == "resumed":
-        return message("job-resumed", "{job} {said}", job=job, said=said)
+        return say("{job} {resumed}", job=job, resumed=said)
     return f"{job} {said}"

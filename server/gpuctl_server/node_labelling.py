@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.acts.node_labels import LabelTerms, NodeChangeFailure, NodeChangeReport, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.messages import UserMessage, message
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.usecases.label_nodes import check_labels, label_nodes
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
@@ -74,17 +74,17 @@ def set_node_label(
         raise failed.cause or _problem(failed)
     (done,) = report.done
     said = f"node {name}: {done.text}; {NOTHING} (dry run)" if change.dry_run else label_changed(name, value, done.text)
-    return str(said), report.notes
+    return said, report.notes
 
 
-def label_changed(node: str, value: str | None, text: str) -> UserMessage:
+def label_changed(node: str, value: str | None, text: str) -> Sentence:
     """Return the message about a label that was set, or deleted (None).
 
     :param text: the change in English.
     """
     if value is None:
-        return message("label-deleted", "node {node}: {text}", node=node, text=text)
-    return message("label-set", "node {node}: {text}", node=node, text=text)
+        return say("node {node}: {deleted}", node=node, deleted=text)
+    return say("node {node}: {set}", node=node, set=text)
 
 
 def _problem(failed: NodeChangeFailure) -> Problem:

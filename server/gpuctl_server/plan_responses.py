@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
-from gpuctl.messages import UserMessage, message
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.redaction import merge_hidden
@@ -24,9 +24,9 @@ def dry_run_message(said: str) -> str:
     return f"{re.sub(*_WOULD, said, count=1)}; {NOTHING}"
 
 
-def pool_created(name: str) -> UserMessage:
+def pool_created(name: str) -> Sentence:
     """Return the message about a pool that was created."""
-    return message("pool-created", "pool/{name} is created", name=name)
+    return say("pool/{name} is created", name=name)
 
 
 def plan_answer(plan: Plan, keys: Records | None = None, **more: Any) -> PlanAnswer:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from gpuctl.messages import request_translation
+from gpuctl.language.sentences import request_translation
 from gpuctl_server.access.caller import Caller, TokenCaller
 
 LONGEST = 300.0

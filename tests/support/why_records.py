@@ -86,7 +86,7 @@ def load(path: Path) -> tuple[Evidence, str]:
         records(settings),
         settings,
         datetime.fromisoformat(value["now"]),
-        snapshot=None if value["snapshot"] is None else _snapshot(value["snapshot"]),
+        snapshot=None if value["snapshot"] is None else Snapshot(**value["snapshot"]),
         kueue=KueueLists(**value["kueue"]) if "kueue" in value else None,
         device_claims={(kind, name): item for kind, name, item in value.get("device_claims", [])},
         logs={(pod, container): lines for pod, container, lines in value["logs"]},
@@ -94,11 +94,6 @@ def load(path: Path) -> tuple[Evidence, str]:
         **{name: value[key] for name, key in _PARTS.items() if key in value},
     )
     return evidence, value["cause"]
-
-
-def _snapshot(value: dict[str, Any]) -> Snapshot:
-    """Return a recorded snapshot, without lists that a snapshot no longer has."""
-    return Snapshot(**{key: item for key, item in value.items() if key in Snapshot.__dataclass_fields__})
 
 
 def record(namespace: str, name: str, cause: str) -> None:

@@ -12,8 +12,8 @@ from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_c
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.not_found import no_such
-from gpuctl.language.translation_files import chinese_messages
-from gpuctl.messages import Translation, message, set_request_translation
+from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.translation_files import chinese_sentences
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.job_creation import submitted
@@ -30,7 +30,7 @@ MISSING = NodeChangeFailure("node-3", "NodeNotFound", "there is no node node-3",
 def chinese() -> Iterator[Translation]:
     """A request of a client that prefers Chinese."""
     set_request_surface(Surface.REST)
-    translation = Translation(chinese_messages())
+    translation = Translation(chinese_sentences())
     set_request_translation(translation)
     yield translation
     set_request_translation(None)
@@ -140,8 +140,7 @@ def test_documented_messages_are_translated(make: Any, english: str, text: str |
 
 
 def test_message_without_a_translation_stays_english(chinese: Translation) -> None:
-    missing = message("missing", "{node} and {text}", node="node-1", text=pool_created("a"))
-    assert str(missing) == "node-1 and 资源池创建成功"
+    assert say("{node} and {text}", node="node-1", text=pool_created("a")) == "node-1 and 资源池创建成功"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import translations
 from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import code_translations
 from gpuctl.language import translation_files
-from gpuctl.language.translation_files import chinese_messages, chinese_reference, chinese_sentences
+from gpuctl.language.translation_files import chinese_reference, chinese_sentences
 from gpuctl.reading.why import cause_translations
 
 
@@ -26,9 +26,6 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_translations, "chinese_texts", lambda: texts)
     causes = {cause: text for cause, text in cause_translations.chinese_causes().items() if cause != "cordoned"}
     monkeypatch.setattr(cause_translations, "chinese_causes", lambda: causes)
-    messages = {name: text for name, text in chinese_messages().items() if name != "job-deleted"}
-    messages |= {"job-lost": "任务丢失", "label-set": "{nodes}"}
-    monkeypatch.setattr(translation_files, "chinese_messages", lambda: messages)
     sentences = {text: chinese for text, chinese in chinese_sentences().items() if text != "add nodes"}
     sentences |= {"add pods": "增加 Pod", "add the key to the {kind}, or correct `key` in `environment.env`": "{name}"}
     monkeypatch.setattr(translation_files, "chinese_sentences", lambda: sentences)
@@ -45,9 +42,6 @@ MISSING = [
     "zh_CN.yaml: no translation of: fix of GPU203",
     "zh_CN.yaml: unused: title of GPU999",
     "causes_zh_CN.yaml: no translation of: cordoned",
-    "messages_zh_CN.yaml: no translation of: job-deleted",
-    "messages_zh_CN.yaml: unused: job-lost",
-    "messages_zh_CN.yaml: label-set has no value nodes",
     "sentences_zh_CN.yaml: no translation of: add nodes",
     "sentences_zh_CN.yaml: unused: add pods",
     "sentences_zh_CN.yaml: 'add the key to the {kind}, or correct `key` in `environment.env`' has no value name",

@@ -18,9 +18,8 @@ from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of
 from gpuctl.language.masking import redact
-from gpuctl.language.sentences import say
-from gpuctl.language.translation_files import chinese_texts
-from gpuctl.messages import Translation, set_request_translation
+from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.jobs.event_rows import of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job
@@ -73,7 +72,7 @@ def test_recorded_evidence_gives_the_recorded_cause(cause: str) -> None:
 @pytest.fixture
 def chinese() -> Iterator[Translation]:
     """A request of a client that prefers Chinese."""
-    translation = Translation(chinese_texts())
+    translation = Translation(chinese_sentences())
     set_request_translation(translation)
     yield translation
     set_request_translation(None)

@@ -11,8 +11,9 @@ from gpuctl.hints import OVERWRITE_LABEL
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.not_found import no_such_node, suggestion
 from gpuctl.kube.session import Session
+from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
-from gpuctl.messages import UserMessage, message
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.label_names import LABEL_MAX
 
@@ -58,10 +59,7 @@ class NodeChangeFailure:
         if not self.hint:
             return self.message
         # Only nodes that do not exist have a hint.
-        said = message(
-            "no-such-node-with-hint", "{message}; {hint}", name=self.name, message=self.message, hint=self.hint
-        )
-        return str(said)
+        return say("there is no node {name}; {hint}", name=visible(self.name), hint=self.hint)
 
 
 @dataclass
@@ -92,20 +90,19 @@ class LabelTerms:
 class UnexpectedNode(Exception):
     """A node is not in the state that a change of it requires."""
 
-    def __init__(self, error: str, message: UserMessage | str) -> None:
-        super().__init__(str(message))
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
         self.error = error
 
 
-def no_such_label(node: str, key: str) -> UserMessage:
+def no_such_label(node: str, key: str) -> Sentence:
     """Return the message about a label that a node does not have."""
-    return message("no-such-label", "node {name} has no label {key}", name=node, key=key)
+    return say("node {name} has no label {key}", name=node, key=key)
 
 
-def label_conflict(node: str, key: str, value: str) -> UserMessage:
+def label_conflict(node: str, key: str, value: str) -> Sentence:
     """Return the message about a label that has another value."""
-    text = "node {name} has {key}={value} already; {hint}"
-    return message("label-conflict", text, name=node, key=key, value=value, hint=OVERWRITE_LABEL)
+    return say("node {name} has {key}={value} already; {hint}", name=node, key=key, value=value, hint=OVERWRITE_LABEL)
 
 
 def label_key_error(key: str) -> str | None:

@@ -11,7 +11,7 @@ from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair, Labels
-from gpuctl.messages import UserMessage, message
+from gpuctl.language.sentences import say
 from gpuctl.reading.nodes.label_rows import LabelRow
 from gpuctl.reading.nodes.node_rows import NodeDetails
 
@@ -121,18 +121,18 @@ class BatchReport(ApiModel):
                 NodeFailure(node_name=item.name, error=item.error, message=item.text, is_outage=item.is_outage)
                 for item in report.failed
             ],
-            message=str(_summary(report, done)),
+            message=_summary(report, done),
             notes=report.notes,
             nodes=[ChangedNode(node_name=item.name, message=item.text) for item in report.done],
         )
 
 
-def _summary(report: NodeChangeReport, done: str) -> UserMessage | str:
+def _summary(report: NodeChangeReport, done: str) -> str:
     counts = f"{len(report.done)} of {len(report.done) + len(report.failed)}"
     if done == LABELLED and report.failed:
-        return message("some-nodes-labelled", "{counts} nodes labelled; see `failed`", counts=counts)
+        return say("{counts} nodes labelled; see `failed`", counts=counts)
     if done == LABELLED:
-        return message("nodes-labelled", "{counts} nodes labelled", counts=counts)
+        return say("{counts} nodes labelled", counts=counts)
     return f"{counts} nodes {done}" + ("; see `failed`" if report.failed else "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.display_text import visible
-from gpuctl.messages import UserMessage, message
+from gpuctl.language.sentences import Sentence, say
 
 _SHOWN = 8
 _CLOSE = 0.6
@@ -23,12 +23,12 @@ def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotTh
     near = suggestion(name, there)
     hint = f"{near}{' ' if near.endswith('?') else '; '}{more}" if more else near
     said = no_such_node(visible(name)) if what == "node" else f"there is no {what} {visible(name)}"
-    return NotThere(str(said), hint)
+    return NotThere(said, hint)
 
 
-def no_such_node(name: str) -> UserMessage:
+def no_such_node(name: str) -> Sentence:
     """Return the message about a node that does not exist."""
-    return message("no-such-node", "there is no node {name}", name=name)
+    return say("there is no node {name}", name=name)
 
 
 def suggestion(name: str, there: Iterable[str]) -> str:

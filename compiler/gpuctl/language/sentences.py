@@ -1,7 +1,9 @@
-"""Sentences made of a template and values, in the language that :mod:`gpuctl.messages` has for the request.
+"""Sentences for users, made of a template and values, in the language of the client.
 
-The English template is written where the sentence is made, and is the name of its translation in
-``sentences_zh_CN.yaml``. A template without a translation stays English; ``make docs`` lists it.
+They are English, unless :func:`set_request_translation` has set another language for the current context, such as a
+request of the service. To add one, call :func:`say` where it is made, and translate the template in
+``sentences_zh_CN.yaml``. A template without a translation stays English; ``make docs`` lists it. Nothing compares the
+wording of a sentence.
 
 Numbers and lists have formats of their own, which the language decides: ``{pods:pod}`` is ``1 pod`` or ``2 pods``,
 ``{pods:is/are}`` a word by number, ``{names:and}`` and ``{names:or}`` a list, ``{names:few}`` its first three items
@@ -11,15 +13,43 @@ Numbers and lists have formats of their own, which the language decides: ``{pods
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, NewType
 
 from gpuctl.language.display_text import and_list, count_text, first_few
-from gpuctl.messages import request_translation
 
 Sentence = NewType("Sentence", str)
 """Text that :func:`say` has made; ``Sentence(text)`` quotes text that no language changes, such as a command."""
 Template = NewType("Template", str)
 """A template in a table."""
+
+
+class Translation:
+    """The templates of a language by the English ones. ``is_used``: a sentence was made in it."""
+
+    def __init__(self, templates: Mapping[str, str]) -> None:
+        self._templates = templates
+        self.is_used = False
+
+    def find(self, template: str) -> str | None:
+        """Return the translation of an English template; None without one."""
+        found = self._templates.get(template)
+        self.is_used = self.is_used or found is not None
+        return found
+
+
+_request: ContextVar[Translation | None] = ContextVar("translation", default=None)
+
+
+def set_request_translation(value: Translation | None) -> None:
+    """Set the language for the current context, such as a request's task and the threads it starts; None: English."""
+    _request.set(value)
+
+
+def request_translation() -> Translation | None:
+    """Return the language of the current context; None: English."""
+    return _request.get()
 
 
 def say(template: str, /, **values: object) -> Sentence:

@@ -21,19 +21,6 @@ def chinese_reference() -> list[dict[str, str]]:
 
 
 @cache
-def chinese_messages() -> dict[str, str]:
-    """Return the Chinese texts of the messages of :mod:`gpuctl.messages`, by their names."""
-    texts: dict[str, str] = read_translations("gpuctl", "messages_zh_CN.yaml")
-    return texts
-
-
-@cache
 def chinese_sentences() -> dict[str, str]:
     """Return the Chinese templates of :mod:`gpuctl.language.sentences` by the English ones."""
     return {pair["en"]: pair["zh"] for pair in read_translations("gpuctl.language", "sentences_zh_CN.yaml")}
-
-
-@cache
-def chinese_texts() -> dict[str, str]:
-    """Return the Chinese texts of messages and sentences."""
-    return chinese_messages() | chinese_sentences()

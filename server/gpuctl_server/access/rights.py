@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpuctl.language.names import SYSTEM_NAMESPACE
-from gpuctl.messages import UserMessage, message
+from gpuctl.language.sentences import Template, say
 
 Role = Literal["admin", "user", "viewer"]
 ROLES: tuple[Role, ...] = ("admin", "user", "viewer")
@@ -30,11 +30,11 @@ RESOURCES = (
 )
 """Resources of requests. ``plans`` are previews; ``recoveries`` finish interrupted runs."""
 
-_WORDS: dict[Action, UserMessage] = {
-    "get": message("action-get", "get"),
-    "create": message("action-create", "create"),
-    "update": message("action-update", "update"),
-    "delete": message("action-delete", "delete"),
+_ACTIONS: dict[Action, Template] = {
+    "get": Template("get"),
+    "create": Template("create"),
+    "update": Template("update"),
+    "delete": Template("delete"),
 }
 _OF_JOBS = frozenset({"jobs", "logs", "metrics", "plans"})
 _READ_BY_ALL = frozenset({"pools", "nodes", "labels", "quotas", "namespaces", *_OF_JOBS})
@@ -63,15 +63,19 @@ class Decision(NamedTuple):
     """The decision about a request, with a message for the user."""
 
     allowed: bool
-    message: UserMessage | str
+    message: str
 
 
 def granted(name: str, access: AccessRequest) -> Decision:
     """Return the decision that the caller ``name`` may do something."""
     if access.resource != "jobs":
         return Decision(True, f"{name} may {access}")
-    action, pool, text = _WORDS[access.action], access.pool or "", "{name} may {access}"
-    return Decision(True, message("right-granted", text, name=name, access=access, action=action, pool=pool))
+    where = "" if access.namespace is None else say(" in the namespace {namespace}", namespace=access.namespace)
+    pool = "" if access.pool is None else say(" of the pool {pool}", pool=access.pool)
+    action = say(_ACTIONS[access.action])
+    return Decision(
+        True, say("{name} may {action} jobs{where}{pool}", name=name, action=action, where=where, pool=pool)
+    )
 
 
 @dataclass(frozen=True)
