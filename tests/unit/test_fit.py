@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.placement import _departures
 from gpuctl.capacity.scheduler.pod_claims import csi_volumes
+from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, PlacedPod, SpreadConstraint
+from gpuctl.capacity.scheduler.scheduling import counts_pod
 from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load, render
 from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, pod_entry
 from gpuctl.cli import main
@@ -914,3 +917,12 @@ def test_queue_label_without_kueue_has_no_effect() -> None:
     # An older snapshot does not record whether Kueue is installed.
     older = dataclasses.replace(cluster([node("a")]), missing=["jobs"])
     assert "no Kueue" not in answer(older, queued).reason
+
+
+def test_spread_constraint_counts_matching_pods_that_stay_in_the_namespace() -> None:
+    rule = SpreadConstraint("zone", {"matchLabels": {"app": "a"}}, 1, 1, True, True)
+    incoming, pod = IncomingPod(PlacedPod("team", "new")), PlacedPod("team", "old", {"app": "a"})
+    assert counts_pod(rule, incoming, pod)
+    for other in (replace(pod, deleting=True), replace(pod, namespace="other"), replace(pod, labels={"app": "b"})):
+        assert not counts_pod(rule, incoming, other)
+    assert not counts_pod(rule._replace(selector={}), incoming, pod)

@@ -1,4 +1,4 @@
-"""What is known about the pods and nodes whose intervals are open."""
+"""The pods and nodes whose intervals are open, with what is known about them."""
 
 from __future__ import annotations
 

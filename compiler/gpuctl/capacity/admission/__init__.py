@@ -1,1 +1,1 @@
-"""What the API server adds to pods, and refuses: LimitRanges, Pod Security, quotas."""
+"""The rules by which the API server completes and refuses pods: LimitRanges, Pod Security, quotas."""

@@ -11,13 +11,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def bound(name: str, make: Callable[..., Any], *options: Callable[[Function], Function]) -> Callable[..., Any]:
-    """Return the decorator for options whose values a command gets as one argument.
+    """Return a decorator that adds options to a command and passes their values as one argument.
 
-    :param name: the argument.
-    :param make: makes its value; its parameters are named like those of the options. One with a default may lack its
-        option.
-    :param options: the decorators of the options, as they are written above a command. ``make`` may also take what the
-        options above them bind.
+    :param name: the name of the argument.
+    :param make: returns its value. Its parameters have the names of the options; a parameter with a default does not
+        need an option.
+    :param options: decorators that add options, in the order of the help. ``make`` may also take options of decorators
+        above.
     """
     taken = tuple(signature(make).parameters)
 
