@@ -201,7 +201,7 @@ def test_amounts_that_may_not_be_read_are_dashes(visit: Visit) -> None:
 
     page = visit.log_in().page
     page.route(re.compile("/api/v1/(pools|nodes|gpu-types|quotas)"), without_pods)
-    visit.open("/overview")
+    visit.open_anew("/overview")
     assert visit.see("GPUs free", ".tiles").inner_text().startswith("–")
     assert set(page.locator("td[data-head=Free]").all_inner_texts()) == {"–"}
     for address in ("/pools/drill", "/nodes/drill-0"):
