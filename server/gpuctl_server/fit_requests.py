@@ -10,10 +10,11 @@ from gpuctl.usecases.fit_documents import FitDocuments, FitResult, fit_waiting_s
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import require_access, simulation_slot
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
+from gpuctl_server.simulation_slots import simulation_slot
 
 MOST_SUGGESTED = 20
 """Maximum number of documents of one search for changes. Each is compiled and judged many times."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 import anyio.to_thread
@@ -17,8 +16,6 @@ from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.service_context import Service
 
 Result = TypeVar("Result")
-_PATIENCE = 50.0
-"""Seconds that a plan waits for other plans."""
 REVIEWS = CapacityLimiter(40)
 """Threads for reviews of tokens and rights. The result is usually cached, so it must not wait for requests that call
 the API server.
@@ -32,21 +29,7 @@ def require_access(caller: Caller, access: AccessRequest) -> None:
     """
     decision = caller.may(access)
     if not decision.allowed:
-        raise forbidden(str(decision.message))
-
-
-@contextmanager
-def simulation_slot(service: Service) -> Iterator[None]:
-    """Hold one of the few slots for simulations of all pods of the cluster.
-
-    :raises Problem: 429 if no slot became free in time.
-    """
-    if not service.simulations.acquire(timeout=_PATIENCE):
-        raise Problem(429, "other plans are being computed; try again in a moment")
-    try:
-        yield
-    finally:
-        service.simulations.release()
+        raise forbidden(decision.message)
 
 
 def board_of(service: Service) -> Board:

@@ -318,7 +318,7 @@ def _refusal(caller: Caller, part: Document, access: AccessRequest, decision: De
     if part.is_workload:
         is_pool = caller.may(access._replace(pool=None)).allowed
         path = ("resources", "pool") if is_pool else ("job", "namespace")
-    return part.diagnostic(Severity.ERROR, "Forbidden", str(decision.message), path)
+    return part.diagnostic(Severity.ERROR, "Forbidden", decision.message, path)
 
 
 def require_namespaces(caller: Caller, session: Session, documents: list[Document]) -> None:

@@ -49,4 +49,4 @@ def check(
             raise Problem(400, f"{field} must be one of {', '.join(known)}")
     action = next(action for action in ACTIONS if action == question.action)
     decision = caller.may(AccessRequest(action, question.resource, question.namespace, question.pool))
-    return {"allowed": decision.allowed, "message": str(decision.message)}
+    return {"allowed": decision.allowed, "message": decision.message}
