@@ -8,12 +8,13 @@ from typing import Any
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.import_values import Given, Missing
+from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_metadata import is_reserved
-from gpuctl.importing.manifest_rules import pull_policy, selected_labels
 from gpuctl.importing.manifest_volumes import take_mounts
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.language.names import is_pod_field
+from gpuctl.objects.pod_specs import default_pull_policy
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
 DEVICES = {
@@ -271,7 +272,7 @@ class PodFields:
         tree = self.tree
         for name in tree.keys(self.container):
             path = (*self.container, name)
-            if name == "imagePullPolicy" and tree.text(path) != pull_policy(
+            if name == "imagePullPolicy" and tree.text(path) != default_pull_policy(
                 tree.text((*self.container, "image")) or ""
             ):
                 tree.changed(path, None, "gpuctl sets it by the image's tag")

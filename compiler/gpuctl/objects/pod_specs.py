@@ -1,4 +1,4 @@
-"""Parts of a pod's spec: its containers, the claims that it mounts, and its required node affinity."""
+"""Parts of a pod's spec: its containers and images, the claims that it mounts, and its required node affinity."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def containers_of(spec: Object) -> list[Object]:
 def sidecars_of(spec: Object) -> list[Object]:
     """Return the native sidecars of a pod: init containers that keep running."""
     return [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
+
+
+def default_pull_policy(image: str) -> str:
+    """Return the ``imagePullPolicy`` that the API server sets for an image."""
+    name, _, digest = image.partition("@")
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    return "Always" if not digest and (not colon or tag == "latest") else "IfNotPresent"
 
 
 def mounted_claims(spec: Object) -> list[str]:

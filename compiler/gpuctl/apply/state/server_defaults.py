@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import default_pull_policy
 
 # Maps whose keys users choose: such a key is not a field of the API.
 USER_MAPS = frozenset(
@@ -88,7 +89,7 @@ def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
     if owner in USER_MAPS:
         return False
     if field == "imagePullPolicy":
-        return bool(value == _pull_policy(str(siblings.get("image") or "")))
+        return bool(value == default_pull_policy(str(siblings.get("image") or "")))
     if field == "clusterIP":
         return bool(value != "None")
     if field in ("targetPort", "hostPort", "serviceAccount"):
@@ -101,12 +102,6 @@ def is_default(owner: str, field: str, value: Any, siblings: Object) -> bool:
     # `False == 0`, so that the types are compared as well.
     defaults = (*_DEFAULTS.get(field, ()), *_DEFAULTS.get(f"{owner}.{field}", ()))
     return any(value == one and type(value) is type(one) for one in defaults)
-
-
-def _pull_policy(image: str) -> str:
-    name, _, digest = image.partition("@")
-    _, colon, tag = name.rpartition("/")[2].partition(":")
-    return "Always" if not digest and (not colon or tag == "latest") else "IfNotPresent"
 
 
 def without_defaults(value: Any, field: str = "") -> Any:

@@ -1,15 +1,9 @@
-"""Rules of Kubernetes about the values of pods."""
+"""Label selectors in a manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-
-
-def pull_policy(image: str) -> str:
-    """Return the policy of Kubernetes for an image."""
-    name = image.rsplit("/", 1)[-1]
-    return "Always" if name.endswith(":latest") or not set(name) & {":", "@"} else "IfNotPresent"
 
 
 def selected_labels(value: Any) -> Iterator[tuple[str, list[str]]]:
