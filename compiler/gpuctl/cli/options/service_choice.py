@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.command_target import note_service, stated_server
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.usecases.saved_logins import read_logins, server_url
+from gpuctl.usecases.saved_logins import logins_file, read_logins, server_url
 from gpuctl.usecases.service_client import ServiceClient
 
 
@@ -40,7 +40,9 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
 
 
 def _has_logged_in() -> bool:
-    """Return True if the file of saved logins exists. There is none in a directory that may not be read."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    directory = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.exists(os.path.join(directory, "gpuctl", "servers.json"))
+    """Return True if the file of saved logins exists; False if its directory may not be read, or there is no home."""
+    try:
+        return os.path.exists(logins_file())
+    except RuntimeError:
+        # Path.home: the user has no home directory, as in a container with any uid.
+        return False
