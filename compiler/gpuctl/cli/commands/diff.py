@@ -14,7 +14,6 @@ from gpuctl.api.plan_answers import difference_code
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
-from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import (
     CompileOptions,
@@ -26,6 +25,7 @@ from gpuctl.cli.options.document_options import (
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.planning_options import documents_of, planning_options
 from gpuctl.cli.options.revision_errors import revision_errors
+from gpuctl.cli.options.revision_options import revision_options
 from gpuctl.cli.output.cluster_lines import show_cluster_differences
 from gpuctl.cli.output.object_differences import markdown_lines, text_lines
 from gpuctl.cli.output.plan_results import show_difference
@@ -87,14 +87,7 @@ def command(
             raise click.UsageError("--against compares with files: leave --server out")
         return _against(
             against,
-            RevisionPairOptions(
-                inputs,
-                compiling.platform,
-                compiling.offline_namespace,
-                compiling.strict,
-                stated_cluster(),
-                compiling.variant,
-            ),
+            revision_options(compiling, inputs),
             output,
         )
     documents = documents_of(compiling, inputs)

@@ -9,15 +9,14 @@ import click
 from gpuctl.api.difference_answers import ImpactAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.command_target import is_server_stated
-from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import CONTROLLERS, CompileOptions, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
+from gpuctl.cli.options.revision_options import revision_options
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
 from gpuctl.cli.output.live_impact_lines import live_lists
 from gpuctl.gitops.impact_report import markdown, text
 from gpuctl.usecases.change_impact import change_between, impact_of
-from gpuctl.usecases.revision_pairs import RevisionPairOptions
 from gpuctl.usecases.snapshot_files import snapshot_limits
 
 
@@ -82,14 +81,7 @@ def command(
         change = change_between(
             before,
             after,
-            RevisionPairOptions(
-                inputs,
-                compiling.platform,
-                compiling.offline_namespace,
-                compiling.strict,
-                stated_cluster(),
-                compiling.variant,
-            ),
+            revision_options(compiling, inputs),
         )
     with cluster_errors():
         snapshot = chosen_snapshot(snapshot_file, connection)
