@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -19,6 +18,7 @@ from gpuctl.api.usage_ledger_models import (
     WasteAnswer,
 )
 from gpuctl.reading.usage.price_list import price_list
+from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.common import ServiceOf
 from gpuctl_server.routes.usage_answers import (
@@ -42,29 +42,30 @@ from gpuctl_server.routes.usage_parameters import (
     PageSize,
     Since,
     Until,
-    hours_between,
+    hours_up_to,
     paging_of,
-    seconds_of,
 )
+from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import pausable_by, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
 from gpuctl_usage.answers.ledger_answers import OF_NAMESPACES
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.answers.waste_answers import IdleRule
+from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import KEYED, Level
 
-DAY = 24 * 3600
-_SECONDS = {"m": 60, "h": 3600, "d": DAY}
+_SECONDS = {"m": 60, "h": HOUR, "d": DAY}
 _INTERVAL = r"^([1-9]\d{0,5}[mhd])?$"
 router = usage_router()
 _LEDGER = "/gpu-aggregation/ledger?by=namespace"
 
 
-def _narrowed(seen: frozenset[str] | None, namespace: str) -> frozenset[str] | None:
+def _seen(service: Service, caller: Caller, cluster: str, namespace: str) -> frozenset[str] | None:
     """Return the visible namespaces that a request is about; None: all."""
+    seen = visible_namespaces(service, caller, cluster, namespace)
     if not namespace:
         return seen
     return frozenset({namespace}) if seen is None else seen & {namespace}
@@ -95,9 +96,8 @@ def held_models(
     """
     from gpuctl_usage.answers.held_models import held_models as answer
 
-    end = seconds_of("end_time", end_time, time.time())
-    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging_of(page, page_size))
-    seen = _narrowed(visible_namespaces(service, caller, cluster, namespace), namespace)
+    hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
+    seen = _seen(service, caller, cluster, namespace)
     level = Level(dimension_type)
     return usage_success(
         usage_answer(
@@ -191,9 +191,8 @@ def waste(
     period."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
-    end = seconds_of("end_time", end_time, time.time())
-    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
-    seen = _narrowed(visible_namespaces(service, caller, cluster, namespace), namespace)
+    hours = hours_up_to(cluster, start_time, end_time)
+    seen = _seen(service, caller, cluster, namespace)
     query: dict[str, Any] = {
         "prices": price_list(service.platform.platform.usage.prices),
         "rule": IdleRule(below=below),
@@ -241,9 +240,7 @@ def snapshots(
     # Not a constraint of the parameter: the message would only show the pattern.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):
         raise Problem(400, f"interval: `{interval}` is not a duration such as 5m, 1h or 1d", error="InvalidRequest")
-    end = seconds_of("end_time", end_time, time.time())
-    start = seconds_of("start_time", start_time, end - DAY)
-    hours = hours_between(cluster, start, end, paging_of(page, page_size))
+    hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
     hours = replace(hours, namespaces=visible_namespaces(service, caller, cluster))
     every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0
     found = usage_answer(

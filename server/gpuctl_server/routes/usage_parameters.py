@@ -12,8 +12,8 @@ from gpuctl_server.routes.common import LARGEST_PAGE, time_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import StepUnit
+from gpuctl_usage.facts import DAY, HOUR
 
-HOUR = 3600
 _MOST_HOURS = 10 * 366 * 24
 Cluster = Annotated[
     str,
@@ -88,6 +88,15 @@ def hours_between(cluster: str, start: float, end: float, paging: Paging | Curso
     if start >= end:
         raise Problem(400, "start_time must be before end_time", error="InvalidRequest")
     return HoursQuery(cluster, start, end, paging=paging, **more)
+
+
+def hours_up_to(cluster: str, start_time: str, end_time: str, paging: Paging | None = None) -> HoursQuery:
+    """Return the selection of hours up to a time, by default until now, and of the 24 hours before it.
+
+    :raises Problem: 400.
+    """
+    end = seconds_of("end_time", end_time, time.time())
+    return hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging)
 
 
 def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, float]:
