@@ -158,7 +158,7 @@ def create_pool(change: ChangeRequest, body: AdminBody) -> Administered:
     """
     with change.session() as session:
         name, plan = _apply_pool(change, session, body, None)
-    said = f"pool/{name} would be created" if change.dry_run else str(pool_created(name))
+    said = f"pool/{name} would be created" if change.dry_run else pool_created(name)
     return _administered(change, name, "created", said, plan)
 
 

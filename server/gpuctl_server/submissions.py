@@ -302,14 +302,13 @@ def require_document_access(caller: Caller, action: Action, documents: list[Docu
     :raises RefusedDocuments: 403.
     """
     refused = [
-        (part, access, decision)
+        _refusal(caller, part, access, decision)
         for document in documents
         for part, access in _access_requests(action, document, jobs)
         if not (decision := caller.may(access)).allowed
     ]
     if refused:
-        diagnostics = [_refusal(caller, part, access, decision) for part, access, decision in refused]
-        raise RefusedDocuments(403, str(refused[0][2].message), diagnostics)
+        raise RefusedDocuments(403, refused[0].message, refused)
 
 
 def _refusal(caller: Caller, part: Document, access: AccessRequest, decision: Decision) -> Diagnostic:

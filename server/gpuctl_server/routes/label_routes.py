@@ -194,7 +194,7 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
     for item in found:
         if item.key == key:
             return KeptLabel.of(item).as_json()
-    raise not_found(str(no_such_label(name, key)), "LabelNotFound")
+    raise not_found(no_such_label(name, key), "LabelNotFound")
 
 
 @writes.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})
