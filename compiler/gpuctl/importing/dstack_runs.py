@@ -134,11 +134,11 @@ def _gpu_text(text: str, draft: Draft, task: TaskFields) -> None:
             notes.append(f"the memory of a card is that of its type ({part}): `resources.gpu-type`")
         elif part in _VENDORS:
             _vendor(part, draft, task.tree.line(path))
-        elif re.match(r"[A-Za-z][\w-]*\Z", part) and not is_tpu(part):
-            name = part
-        elif is_tpu(part) or part == "google":
+        elif is_tpu(part):
             task.no_gpus(path)
             return
+        elif re.match(r"[A-Za-z][\w-]*\Z", part):
+            name = part
         else:
             task.ask_for_gpus(path)
             return
