@@ -17,6 +17,7 @@ from gpuctl.capacity.scheduler.scheduling import (
 )
 from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import TRAININGS
+from gpuctl.objects.quantities import sum_by_key
 
 PODS = "pods"
 """The number of pods that a node runs: a resource in its ``allocatable``."""
@@ -56,10 +57,10 @@ def resource_balance(demand: Demand, nodes: Sequence[NodeInfo]) -> ResourceBalan
 
     :param nodes: the nodes open to these pods.
     """
-    need: Units = {}
-    for group, number in demand.groups:
-        for name, amount in group.incoming.pod.requests.items():
-            need[name] = need.get(name, 0) + amount * number
+    need = sum_by_key(
+        {name: amount * number for name, amount in group.incoming.pod.requests.items()}
+        for group, number in demand.groups
+    )
     if not demand.groups:
         return ResourceBalance({}, need, {}, None, PODS, [])
     own = demand.groups[0][0].incoming.pod.requests

@@ -50,9 +50,8 @@ def flavor_headroom(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -
             for resource, asked in job.requests.items() if sets else ():
                 if resource in group.resources:
                     quota = queue_quota(node, FlavorResource(flavor, resource))
-                    largest = max(requests.get(resource, 0) for requests in sets)
-                    amounts = (amount_of(resource, value) for value in (asked, largest))
-                    found.append(QueueHeadroom(*vars(quota).values(), *amounts))
+                    largest = amount_of(resource, max(requests.get(resource, 0) for requests in sets))
+                    found.append(QueueHeadroom(**vars(quota), asked=amount_of(resource, asked), largest=largest))
     return found
 
 

@@ -28,7 +28,14 @@ from gpuctl.reading.queues.queue_position import (
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.queue_troubles import NAMED, kueue_message, missing_queue, queue_title, queue_trouble
+from gpuctl.reading.why.queue_troubles import (
+    NAMED,
+    kueue_message,
+    missing_queue,
+    own_queue_title,
+    queue_title,
+    queue_trouble,
+)
 from gpuctl.reading.why.stopped_jobs import command
 
 _PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
@@ -77,7 +84,7 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     proof = (*told, _held_by(evidence, workload))
     if lists.workloads is None:
         fix = say("ask the administrators, who may read Kueue's workloads, what it waits for")
-        message = say("waits in {queue}", queue=say("Kueue's queue {name}", name=queue))
+        message = say("waits in {queue}", queue=own_queue_title(queue))
         return Finding("queued", message, {"queue": queue}, fix, proof)
     missing = missing_queue(lists, namespace, queue)
     if missing is not None:

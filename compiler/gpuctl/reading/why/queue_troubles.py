@@ -90,7 +90,7 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
     if local is not None and policy != "None":
         return QueueTrouble(
             say("{queue} is stopped (stopPolicy {policy}): it admits nothing",
-                queue=say("Kueue's queue {name}", name=place.queue), policy=policy), fix,
+                queue=own_queue_title(place.queue), policy=policy), fix,
             Proof("spec", object_title(local), f"stopPolicy: {policy}"),
         )  # fmt: skip
     if place.cluster_queue is None or lists.cluster_queues is None:
@@ -224,11 +224,16 @@ def _by_its_words(admission: Object, place: QueuePosition) -> QueueTrouble | Non
     return None
 
 
+def own_queue_title(name: str) -> Sentence:
+    """Return the title of a LocalQueue."""
+    return say("Kueue's queue {name}", name=name)
+
+
 def queue_title(place: QueuePosition) -> Sentence:
     """Return ``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
     behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
     behind += [f"cohort {place.cohort}"] if place.cohort else []
-    title = say("Kueue's queue {name}", name=place.queue)
+    title = own_queue_title(place.queue)
     return Sentence(f"{title} ({', '.join(behind)})") if behind else title
 
 
