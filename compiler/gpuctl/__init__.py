@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from gpuctl.kube.connection import Connection
     from gpuctl.library import DocumentPlan, apply, plan
     from gpuctl.reading.why.explanation import Explanation
-    from gpuctl.usecases.change_options import InvalidOptions
-    from gpuctl.usecases.fit_documents import FitResult, fit
-    from gpuctl.usecases.one_job import why
+    from gpuctl.usecases.documents.change_options import InvalidOptions
+    from gpuctl.usecases.fit.fit_documents import FitResult, fit
+    from gpuctl.usecases.queries.one_job import why
 
 _HOMES = {
     "Changed": "gpuctl.kube.api_errors",
@@ -62,18 +62,18 @@ _HOMES = {
     "Diagnostic": "gpuctl.frontend.diagnostics",
     "DocumentPlan": "gpuctl.library",
     "Explanation": "gpuctl.reading.why.explanation",
-    "FitResult": "gpuctl.usecases.fit_documents",
+    "FitResult": "gpuctl.usecases.fit.fit_documents",
     "InvalidDocuments": "gpuctl.frontend.invalid_documents",
-    "InvalidOptions": "gpuctl.usecases.change_options",
+    "InvalidOptions": "gpuctl.usecases.documents.change_options",
     "Refused": "gpuctl.apply.plan.plan",
     "Source": "gpuctl.frontend.source",
     "compile": "gpuctl.compilation",
     "connect": "gpuctl.kube.configuration",
     "emit_stream": "gpuctl.backend.emitter",
-    "fit": "gpuctl.usecases.fit_documents",
+    "fit": "gpuctl.usecases.fit.fit_documents",
     "lift": "gpuctl.backend.lift",
     "plan": "gpuctl.library",
-    "why": "gpuctl.usecases.one_job",
+    "why": "gpuctl.usecases.queries.one_job",
 }
 
 

@@ -16,9 +16,9 @@ from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.source import Source
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
-from gpuctl.usecases.applying import DocumentRequest, apply_request, preview_request, request_for
-from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions, Strategy
-from gpuctl.usecases.compiling import reportable_diagnostics
+from gpuctl.usecases.changes.applying import DocumentRequest, apply_request, preview_request, request_for
+from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions, PlanOptions, Strategy
+from gpuctl.usecases.documents.compiling import reportable_diagnostics
 
 Input: TypeAlias = "str | os.PathLike[str] | Source"
 Confirm: TypeAlias = "bool | Callable[[DocumentPlan], bool]"

@@ -26,9 +26,9 @@ from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
-from gpuctl.usecases.applying import apply_request
-from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.deletion_by_name import delete_pools, delete_quotas
+from gpuctl.usecases.changes.applying import apply_request
+from gpuctl.usecases.changes.deletion_by_name import delete_pools, delete_quotas
+from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.body_parsing import InvalidBody
 from gpuctl_server.change_request import ChangeRequest

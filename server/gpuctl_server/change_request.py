@@ -12,7 +12,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.fair_slots import NoFreeSlot

@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.usecases.fit_documents import FitDocuments, FitResult, fit_waiting_seen
+from gpuctl.usecases.fit.fit_documents import FitDocuments, FitResult, fit_waiting_seen
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem

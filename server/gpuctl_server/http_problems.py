@@ -23,7 +23,7 @@ from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
 from gpuctl.language.sentences import Translation, set_request_translation
 from gpuctl.language.translation_files import chinese_sentences
-from gpuctl.usecases.service_client import UNKNOWN_PATH
+from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
 from gpuctl_server.content_negotiation import as_yaml, wants_chinese, wants_yaml

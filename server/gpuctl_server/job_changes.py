@@ -16,12 +16,12 @@ from gpuctl.language.sentences import say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
-from gpuctl.usecases.applying import apply_request
-from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.deleting import delete_jobs
-from gpuctl.usecases.named_trainings import rerun_jobs
-from gpuctl.usecases.read_context import context_of
-from gpuctl.usecases.run_recovery import UnfinishedRecovery, read_unfinished, recover
+from gpuctl.usecases.changes.applying import apply_request
+from gpuctl.usecases.changes.deleting import delete_jobs
+from gpuctl.usecases.changes.named_trainings import rerun_jobs
+from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery, read_unfinished, recover
+from gpuctl.usecases.documents.change_options import PlanOptions
+from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest

@@ -17,8 +17,8 @@ from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, annotations_of
 from gpuctl.objects.ownership_metadata import is_ours
-from gpuctl.usecases.applying import apply_request
-from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.changes.applying import apply_request
+from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem

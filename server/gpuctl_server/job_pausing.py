@@ -17,8 +17,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.workload_state import running_description
 from gpuctl.reading.jobs.job_lookup import workload_of
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl.usecases.pause_and_resume import PausedJob, pause_jobs, resume_jobs
+from gpuctl.usecases.changes.pause_and_resume import PausedJob, pause_jobs, resume_jobs
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef, await_shown, open_job, title_of_job

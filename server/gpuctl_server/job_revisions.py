@@ -16,10 +16,10 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.jobs.job_lookup import find_job as find_by_name
-from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.document_rollback import as_rollback, choose_target, live_document, removed_training
-from gpuctl.usecases.job_queries import document_history
-from gpuctl.usecases.read_context import ReadContext, context_of
+from gpuctl.usecases.changes.document_rollback import as_rollback, choose_target, live_document, removed_training
+from gpuctl.usecases.documents.change_options import PlanOptions
+from gpuctl.usecases.queries.job_queries import document_history
+from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.change_request import ChangeRequest

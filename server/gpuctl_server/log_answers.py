@@ -14,7 +14,7 @@ from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.logs.log_parsing import instant
 from gpuctl.reading.logs.log_streams import NoLog
-from gpuctl.usecases.job_logs import JobLogs, LogQuery
+from gpuctl.usecases.queries.job_logs import JobLogs, LogQuery
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.logs.follower import HAS_ENDED
 from gpuctl_server.logs.log_channel import AWAY, FAILED

@@ -18,8 +18,8 @@ from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import job_row, platform_keys
-from gpuctl.usecases.deleting import delete_jobs
-from gpuctl.usecases.named_trainings import rerun_jobs, scale_jobs, start_runs
+from gpuctl.usecases.changes.deleting import delete_jobs
+from gpuctl.usecases.changes.named_trainings import rerun_jobs, scale_jobs, start_runs
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of

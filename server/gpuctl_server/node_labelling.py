@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from gpuctl.acts.node_labels import LabelTerms, NodeChangeFailure, NodeChangeReport, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, say
-from gpuctl.usecases.label_nodes import check_labels, label_nodes
+from gpuctl.usecases.changes.label_nodes import check_labels, label_nodes
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, forbidden

@@ -10,7 +10,7 @@ from gpuctl.objects.api_resources import RESOURCES, Key, labels_of
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import NodeDetails, PodOnNode
 from gpuctl.reading.nodes.pool_rows import PoolState
-from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
+from gpuctl.usecases.queries.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.http_problems import Problem, not_found

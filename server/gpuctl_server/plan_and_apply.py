@@ -10,10 +10,10 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
-from gpuctl.usecases.applying import preview_request
-from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.deleting import delete_compiled
-from gpuctl.usecases.service_documents import platform_message
+from gpuctl.usecases.changes.applying import preview_request
+from gpuctl.usecases.changes.deleting import delete_compiled
+from gpuctl.usecases.documents.change_options import PlanOptions
+from gpuctl.usecases.documents.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest

@@ -13,7 +13,7 @@ from gpuctl.hints import CONFIRM_REQUEST
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import WORKLOADS, Key
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, problem_of
 from gpuctl_server.plan_responses import plan_answer, require_all_done

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.api.quota_answers import Quota
 from gpuctl.kube.not_found import no_such
 from gpuctl.reading.queues.quota_rows import QuotaState, select_quotas
-from gpuctl.usecases.quota_queries import list_quotas
+from gpuctl.usecases.queries.quota_queries import list_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.service_context import Service

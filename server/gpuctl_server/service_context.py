@@ -20,8 +20,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import DEVICE_KINDS, QUEUE_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.nodes.node_rows import pool_name
-from gpuctl.usecases.compiling import platform_source
-from gpuctl.usecases.read_context import ReadContext, context_of
+from gpuctl.usecases.documents.compiling import platform_source
+from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.access.label_keys import LabelKeys
 from gpuctl_server.access.oidc_login import CodeFlow

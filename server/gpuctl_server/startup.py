@@ -22,7 +22,7 @@ from gpuctl.kube.configuration import connect
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.atomic_files import write_atomically
-from gpuctl.usecases.compiling import read_platform
+from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_server import channel_commands as channels
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator

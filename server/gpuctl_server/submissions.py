@@ -22,10 +22,10 @@ from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.objects.ownership_metadata import is_controlled, is_ours
-from gpuctl.usecases.applying import DocumentRequest, request_for
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.compiling import reportable_diagnostics
-from gpuctl.usecases.fit_documents import FitDocuments, compile_for_fit
+from gpuctl.usecases.changes.applying import DocumentRequest, request_for
+from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.compiling import reportable_diagnostics
+from gpuctl.usecases.fit.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import AccessRequest, Action, Decision

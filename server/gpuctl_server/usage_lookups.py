@@ -8,7 +8,7 @@ from typing import TypeVar
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
-from gpuctl.usecases.service_client import USAGE_NOT_CONFIGURED
+from gpuctl.usecases.service.service_client import USAGE_NOT_CONFIGURED
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem, forbidden, not_found

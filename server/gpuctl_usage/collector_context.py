@@ -13,7 +13,7 @@ from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
-from gpuctl.usecases.compiling import read_platform
+from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import SharedGpuMetrics

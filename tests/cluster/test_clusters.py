@@ -16,7 +16,7 @@ import gpuctl
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, cut_after, cut_before, from_the_first, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
-from gpuctl.usecases.change_options import InvalidOptions
+from gpuctl.usecases.documents.change_options import InvalidOptions
 from support.cluster_tools import MERGE_PATCH, Place, image, inference, merged, outcome, training
 from support.command import Start, on_a_terminal
 from support.repositories import Repository

@@ -15,8 +15,8 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.kube.configuration import session_of
-from gpuctl.usecases.compiling import read_platform
-from gpuctl.usecases.label_nodes import label_nodes
+from gpuctl.usecases.changes.label_nodes import label_nodes
+from gpuctl.usecases.documents.compiling import read_platform
 from support import node_world
 from support.cluster_tools import Place
 from support.node_world import POOL, SYSTEM, TYPE, labels_of, managers, spare_nodes

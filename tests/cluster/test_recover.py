@@ -23,7 +23,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.workload_state import recreatable
-from gpuctl.usecases import run_recovery
+from gpuctl.usecases.changes import run_recovery
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
 Object = dict[str, Any]

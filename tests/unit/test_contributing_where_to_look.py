@@ -48,6 +48,6 @@ def test_paths_outside_the_table_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("|")]
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", "\n".join(lines)))
-    assert {"apply/workflow.py", "usecases/applying.py"} <= named
+    assert {"apply/workflow.py", "usecases/changes/applying.py"} <= named
     places = (ROOT, ROOT / "compiler" / "gpuctl", ROOT / "server")
     assert not [name for name in named if not any((place / name).exists() for place in places)]

@@ -11,7 +11,7 @@ import pytest
 import gpuctl
 from gpuctl.api.error_meanings import MEANINGS, ErrorMeaning, meaning_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
-from gpuctl.usecases.change_options import InvalidOptions
+from gpuctl.usecases.documents.change_options import InvalidOptions
 
 INTERNAL_EXCEPTIONS = {
     "CannotSet": "becomes an InvalidOptions",

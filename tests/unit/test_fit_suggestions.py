@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from gpuctl.capacity.fit.suggestions import RequestedResources, candidates
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
 from gpuctl.cli.main import cli
-from gpuctl.usecases.fit_suggestions import _first
+from gpuctl.usecases.fit.fit_suggestions import _first
 
 Object = dict[str, Any]
 

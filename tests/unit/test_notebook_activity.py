@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.usecases.notebook_policy import parse_activity
+from gpuctl.usecases.policies.notebook_policy import parse_activity
 
 DOCUMENT = """\
 kind: notebook

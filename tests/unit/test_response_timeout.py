@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.usecases.change_options import LONGEST_BY_SERVICE
-from gpuctl.usecases.service_requests import response_timeout
+from gpuctl.usecases.changes.service_requests import response_timeout
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.cli.output.plan_lines import planned_line, summary_line
 from gpuctl.objects.api_resources import Key
-from gpuctl.usecases.service_plans import plan_of
+from gpuctl.usecases.changes.service_plans import plan_of
 
 PLAN = Plan(
     steps=[

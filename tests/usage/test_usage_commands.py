@@ -19,7 +19,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
 from gpuctl.reading.usage.month_report import round_to_sum
 from gpuctl.reading.usage.usage_records import UsageRange
-from gpuctl.usecases.usage_database import UsageDatabase
+from gpuctl.usecases.usage.usage_database import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import HOUR
@@ -213,7 +213,7 @@ def test_missing_cluster_is_reported(usage: Usage) -> None:
 
 def test_requested_steps_are_complete(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     # Fewer than the groups and steps of a day, of which a table would not show how it went.
-    monkeypatch.setattr("gpuctl.usecases.usage_views._MOST_STEPS", 5)
+    monkeypatch.setattr("gpuctl.usecases.usage.usage_views._MOST_STEPS", 5)
     assert "BY-HOUR" not in usage("workloads", *DAY).out
     rows = list(csv.DictReader(io.StringIO(usage("workloads", *DAY, "--step", "hour", "-o", "csv").out)))
     assert sum(float(row["gpuHours"]) for row in rows) == pytest.approx(192)

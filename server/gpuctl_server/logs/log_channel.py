@@ -17,8 +17,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
 from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogProblem
-from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery
-from gpuctl.usecases.read_context import context_of
+from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery
+from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, LogPosition
 from gpuctl_server.request_log import LOG

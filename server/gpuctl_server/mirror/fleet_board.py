@@ -11,7 +11,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading.nodes.node_rows import NodeDetails
 from gpuctl.reading.nodes.pool_rows import PoolState
-from gpuctl.usecases.pool_queries import pool_states
+from gpuctl.usecases.queries.pool_queries import pool_states
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 

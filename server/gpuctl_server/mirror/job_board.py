@@ -28,7 +28,7 @@ from gpuctl.reading.jobs.job_objects import (
     read_jobs,
 )
 from gpuctl.reading.jobs.job_rows import JobTableRow, job_row, platform_keys, with_claimed_gpus
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.request_log import LOG

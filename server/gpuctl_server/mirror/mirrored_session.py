@@ -10,7 +10,7 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
-from gpuctl.usecases.read_context import ReadContext, context_of
+from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
 from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector

@@ -22,7 +22,7 @@ from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import finding_of
 from gpuctl.reading.why.finding import Finding
-from gpuctl.usecases.read_context import context_of
+from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.redacting_session import RedactingSession
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge, SharedLists

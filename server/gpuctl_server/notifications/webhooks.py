@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.notify_block import Channel
-from gpuctl.usecases.webhook_request import post
+from gpuctl.usecases.policies.webhook_request import post
 from gpuctl_server.notifications.messages import Message, rejection, request_of
 
 _LARGEST = 8192

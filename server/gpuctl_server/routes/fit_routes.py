@@ -11,8 +11,8 @@ from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, fit_jobs
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.usecases.fit_documents import FitResult
-from gpuctl.usecases.service_documents import platform_message
+from gpuctl.usecases.documents.service_documents import platform_message
+from gpuctl.usecases.fit.fit_documents import FitResult
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
 from gpuctl_server.http_problems import RefusedDocuments

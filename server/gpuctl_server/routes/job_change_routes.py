@@ -22,7 +22,7 @@ from gpuctl.api.change_models import (
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
-from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest

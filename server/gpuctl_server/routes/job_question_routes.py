@@ -15,8 +15,8 @@ from gpuctl.api.job_history import JobDocuments, JobRevision
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.reading.jobs.wait_until import LONGEST_WAIT
-from gpuctl.usecases.job_queries import wait_for_jobs
-from gpuctl.usecases.one_job import describe_job, explain_job, job_history
+from gpuctl.usecases.queries.job_queries import wait_for_jobs
+from gpuctl.usecases.queries.one_job import describe_job, explain_job, job_history
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import JobRef

@@ -25,8 +25,8 @@ from gpuctl.api.node_label_answers import (
     label_list,
 )
 from gpuctl.reading.nodes.label_rows import labels_with, node_labels
-from gpuctl.usecases.label_nodes import check_labels
-from gpuctl.usecases.node_queries import labels_of_node
+from gpuctl.usecases.changes.label_nodes import check_labels
+from gpuctl.usecases.queries.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest

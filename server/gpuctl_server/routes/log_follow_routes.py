@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.usecases.job_logs import JobLogs
+from gpuctl.usecases.queries.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem, answer, invalid_query, problem_for

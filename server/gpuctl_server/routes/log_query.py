@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from gpuctl.usecases.job_logs import LogQuery
+from gpuctl.usecases.queries.job_logs import LogQuery
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_lookups import find_job
 from gpuctl_server.log_answers import DEFAULT_TAIL, LONGEST_TAIL, LogFilter, named_pod, since

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query
 
 from gpuctl.api.namespace_answers import NamespaceDetail, NamespaceList
-from gpuctl.usecases.quota_queries import describe_namespace, list_namespaces
+from gpuctl.usecases.queries.quota_queries import describe_namespace, list_namespaces
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 

@@ -10,7 +10,7 @@ from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetai
 from gpuctl.reading.nodes.label_rows import gpu_types
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import STATUSES
-from gpuctl.usecases.node_queries import NodeQuery
+from gpuctl.usecases.queries.node_queries import NodeQuery
 from gpuctl_server import node_details
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest

@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
 from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.reading.jobs.job_rows import JobTableRow
-from gpuctl.usecases.job_queries import JobQuery, gpu_use, list_jobs
+from gpuctl.usecases.queries.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem

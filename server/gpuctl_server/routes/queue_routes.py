@@ -11,7 +11,7 @@ from gpuctl.api.queue_answers import QueueDetail, QueueList
 from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.reading.queues.queue_position import ReaderLimits
 from gpuctl.reading.queues.queue_rows import QueueRow
-from gpuctl.usecases.queue_queries import describe_queue, list_queues
+from gpuctl.usecases.queries.queue_queries import describe_queue, list_queues
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.kubernetes import ClusterCaller
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router

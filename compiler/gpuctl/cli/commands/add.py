@@ -12,7 +12,7 @@ from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
-from gpuctl.usecases.service_node_changes import add_by_service
+from gpuctl.usecases.changes.service_node_changes import add_by_service
 
 SUBCOMMANDS = {
     "node": Subcommand("gpuctl.cli.commands.add", "Add nodes to a pool.", ("nodes", "no"), "node"),

@@ -16,7 +16,7 @@ from gpuctl.cli.options.document_options import (
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import documents_of, dry_run_option, planning_options
-from gpuctl.usecases.change_options import PlanOptions
+from gpuctl.usecases.documents.change_options import PlanOptions
 
 
 @click.command(

@@ -32,7 +32,7 @@ from gpuctl.gitops.sources import build_sources, source_names
 from gpuctl.gitops.writer import BuildOutcome
 from gpuctl.language.display_text import visible
 from gpuctl.objects.hashed_names import LOWERED_FROM
-from gpuctl.usecases.kept_training_files import KeptFiles, keep_trainings
+from gpuctl.usecases.revisions.kept_training_files import KeptFiles, keep_trainings
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation

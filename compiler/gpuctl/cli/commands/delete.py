@@ -18,11 +18,11 @@ from gpuctl.cli.options.reading_options import ReadingOptions, reject_platform
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.usecases.deleting import delete_documents, delete_jobs
-from gpuctl.usecases.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
-from gpuctl.usecases.service_changes import delete_by_service, delete_named_by_service
-from gpuctl.usecases.service_client import not_offered_by_service
-from gpuctl.usecases.several_clusters import prepare_delete
+from gpuctl.usecases.changes.deleting import delete_documents, delete_jobs
+from gpuctl.usecases.changes.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
+from gpuctl.usecases.changes.service_changes import delete_by_service, delete_named_by_service
+from gpuctl.usecases.changes.several_clusters import prepare_delete
+from gpuctl.usecases.service.service_client import not_offered_by_service
 
 KINDS = {
     "job": "job",

@@ -31,12 +31,12 @@ from gpuctl.cli.output.object_differences import markdown_lines, text_lines
 from gpuctl.cli.output.plan_results import show_difference
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.usecases.applying import preview_request, request_for
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.changes_against import changes_against
-from gpuctl.usecases.revision_pairs import RevisionPairOptions
-from gpuctl.usecases.service_changes import apply_by_service
-from gpuctl.usecases.several_clusters import prepare_apply
+from gpuctl.usecases.changes.applying import preview_request, request_for
+from gpuctl.usecases.changes.service_changes import apply_by_service
+from gpuctl.usecases.changes.several_clusters import prepare_apply
+from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.revisions.changes_against import changes_against
+from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions
 
 
 @click.command(

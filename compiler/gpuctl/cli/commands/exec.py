@@ -14,9 +14,9 @@ from gpuctl.cli.options.reading_options import ReadingOptions, open_context, rea
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
-from gpuctl.usecases.notebook_use import recorded_use
-from gpuctl.usecases.pod_access import choose_pod
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.policies.notebook_use import recorded_use
+from gpuctl.usecases.queries.pod_access import choose_pod
+from gpuctl.usecases.queries.read_context import ReadContext
 
 # Bash if the image has it, else sh.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")

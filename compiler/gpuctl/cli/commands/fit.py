@@ -30,9 +30,9 @@ from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.usecases.change_options import DocumentOptions
-from gpuctl.usecases.fit_documents import FitResult, fit, fit_waiting
-from gpuctl.usecases.service_fit import fit_by_service, fit_waiting_by_service
+from gpuctl.usecases.documents.change_options import DocumentOptions
+from gpuctl.usecases.fit.fit_documents import FitResult, fit, fit_waiting
+from gpuctl.usecases.fit.service_fit import fit_by_service, fit_waiting_by_service
 
 
 @click.command(

@@ -19,7 +19,7 @@ from gpuctl.cli.options.reading_options import (
 )
 from gpuctl.cli.output.history_lines import HEADERS, cells, difference, notes
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.usecases.job_queries import document_history
+from gpuctl.usecases.queries.job_queries import document_history
 
 
 @click.command(

@@ -16,8 +16,8 @@ from gpuctl.cli.options.revision_options import revision_options
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
 from gpuctl.cli.output.live_impact_lines import live_lists
 from gpuctl.gitops.impact_report import markdown, text
-from gpuctl.usecases.change_impact import change_between, impact_of
-from gpuctl.usecases.snapshot_files import snapshot_limits
+from gpuctl.usecases.documents.snapshot_files import snapshot_limits
+from gpuctl.usecases.revisions.change_impact import change_between, impact_of
 
 
 @click.command(

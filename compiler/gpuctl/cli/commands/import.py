@@ -15,7 +15,7 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.frontend.source import STDIN, Source, collect
 from gpuctl.importing.import_values import Given, Missing, completed
 from gpuctl.importing.tools import IMPORTERS
-from gpuctl.usecases.document_import import ImportedFile, import_file
+from gpuctl.usecases.documents.document_import import ImportedFile, import_file
 
 
 def _pools(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from gpuctl.hints import NextStep, use_document
 from gpuctl.language.kinds import ALIASES, KINDS, WORKLOADS
 from gpuctl.language.names import is_dns_1035_label, longest_job_name, nearest_dns_label
 from gpuctl.language.spelling import nearest
-from gpuctl.usecases.change_options import InvalidOptions
-from gpuctl.usecases.starter_documents import starter_document
+from gpuctl.usecases.documents.change_options import InvalidOptions
+from gpuctl.usecases.documents.starter_documents import starter_document
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -14,9 +14,9 @@ from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
 from gpuctl.cli.output.change_results import show_batch_report
-from gpuctl.usecases.change_options import InvalidOptions
-from gpuctl.usecases.label_nodes import check_labels, label_nodes
-from gpuctl.usecases.service_node_changes import label_by_service
+from gpuctl.usecases.changes.label_nodes import check_labels, label_nodes
+from gpuctl.usecases.changes.service_node_changes import label_by_service
+from gpuctl.usecases.documents.change_options import InvalidOptions
 
 SUBCOMMANDS = {
     "node": Subcommand("gpuctl.cli.commands.label", "Set or delete labels of nodes.", ("nodes", "no"), "node"),

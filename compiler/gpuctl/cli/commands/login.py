@@ -8,8 +8,8 @@ import sys
 import click
 
 from gpuctl.cli.options.connection_options import cluster_errors
-from gpuctl.usecases.saved_logins import SavedLogin, read_logins, server_url, write_logins
-from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service.saved_logins import SavedLogin, read_logins, server_url, write_logins
+from gpuctl.usecases.service.service_client import ServiceClient
 
 _LONGEST = 64 * 1024
 

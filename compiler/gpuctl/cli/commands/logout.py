@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.options.connection_options import cluster_errors
-from gpuctl.usecases.saved_logins import read_logins, server_url, write_logins
+from gpuctl.usecases.service.saved_logins import read_logins, server_url, write_logins
 
 
 @click.command("logout", short_help="Remove the saved token of a service.", epilog="Example:\n\n  $ gpuctl logout")

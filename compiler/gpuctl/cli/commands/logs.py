@@ -22,8 +22,8 @@ from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
 from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, short_name
-from gpuctl.usecases.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
-from gpuctl.usecases.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
+from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
+from gpuctl.usecases.queries.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -8,7 +8,7 @@ import click
 
 from gpuctl.cli.commands.init import checked_name, print_starter, starter_options
 from gpuctl.language.kinds import KINDS, WORKLOADS
-from gpuctl.usecases.starter_documents import pools_to_choose
+from gpuctl.usecases.documents.starter_documents import pools_to_choose
 
 
 @click.command(

@@ -17,9 +17,9 @@ from gpuctl.cli.output.change_results import show_paused
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.reading.jobs.job_lookup import find_job
-from gpuctl.usecases.job_queries import wait_for_jobs
-from gpuctl.usecases.pause_and_resume import resume_jobs
-from gpuctl.usecases.pod_access import choose_pod
+from gpuctl.usecases.changes.pause_and_resume import resume_jobs
+from gpuctl.usecases.queries.job_queries import wait_for_jobs
+from gpuctl.usecases.queries.pod_access import choose_pod
 
 
 @click.command(

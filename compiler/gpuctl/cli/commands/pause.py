@@ -13,8 +13,8 @@ from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.change_results import show_paused
-from gpuctl.usecases.pause_and_resume import pause_jobs
-from gpuctl.usecases.service_changes import pause_by_service
+from gpuctl.usecases.changes.pause_and_resume import pause_jobs
+from gpuctl.usecases.changes.service_changes import pause_by_service
 
 
 @click.command("pause", short_help="End a job's pods and keep the job.", epilog="Example:\n\n  $ gpuctl pause qwen-sft")

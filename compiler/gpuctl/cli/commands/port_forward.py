@@ -10,7 +10,7 @@ from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
-from gpuctl.usecases.pod_access import choose_pod
+from gpuctl.usecases.queries.pod_access import choose_pod
 
 
 def _ports(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | None, int | None]:

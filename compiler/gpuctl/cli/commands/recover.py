@@ -17,8 +17,8 @@ from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
-from gpuctl.usecases.run_recovery import UnfinishedRecovery, read_unfinished, recover
-from gpuctl.usecases.service_recovery import ServiceRecovery, recover_by_service, unfinished_of_service
+from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery, read_unfinished, recover
+from gpuctl.usecases.changes.service_recovery import ServiceRecovery, recover_by_service, unfinished_of_service
 
 
 @click.command(

@@ -16,9 +16,9 @@ from gpuctl.cli.output.plan_results import finish
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound
-from gpuctl.usecases.document_rollback import rerun_removed
-from gpuctl.usecases.named_trainings import rerun_jobs
-from gpuctl.usecases.service_changes import rerun_by_service
+from gpuctl.usecases.changes.document_rollback import rerun_removed
+from gpuctl.usecases.changes.named_trainings import rerun_jobs
+from gpuctl.usecases.changes.service_changes import rerun_by_service
 
 
 @click.command(

@@ -27,13 +27,13 @@ from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.history_lines import difference
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import PlanOptions
-from gpuctl.usecases.document_rollback import find_target, rollback_request
-from gpuctl.usecases.service_changes import roll_back_by_service
+from gpuctl.usecases.changes.applying import apply_request, preview_request
+from gpuctl.usecases.changes.document_rollback import find_target, rollback_request
+from gpuctl.usecases.changes.service_changes import roll_back_by_service
+from gpuctl.usecases.documents.change_options import PlanOptions
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.document_rollback import RollbackTarget
+    from gpuctl.usecases.changes.document_rollback import RollbackTarget
 
 
 @click.command(

@@ -11,8 +11,8 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.usecases.named_trainings import start_runs
-from gpuctl.usecases.service_changes import start_runs_by_service
+from gpuctl.usecases.changes.named_trainings import start_runs
+from gpuctl.usecases.changes.service_changes import start_runs_by_service
 
 
 @click.command(

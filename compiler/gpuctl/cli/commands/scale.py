@@ -12,8 +12,8 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.planning_options import platform_settings, queue_option
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.usecases.named_trainings import scale_jobs
-from gpuctl.usecases.service_changes import scale_by_service
+from gpuctl.usecases.changes.named_trainings import scale_jobs
+from gpuctl.usecases.changes.service_changes import scale_by_service
 
 
 @click.command(

@@ -13,8 +13,8 @@ from gpuctl.cli.output.file_changes import print_difference, replace_file
 from gpuctl.cli.output.printing import show_value
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import STDIN, collect
-from gpuctl.usecases.change_options import InvalidOptions
-from gpuctl.usecases.field_setting import set_fields
+from gpuctl.usecases.documents.change_options import InvalidOptions
+from gpuctl.usecases.documents.field_setting import set_fields
 
 
 @click.command(

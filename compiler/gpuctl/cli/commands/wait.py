@@ -13,7 +13,7 @@ from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.sweep_option import sweep_option
-from gpuctl.usecases.job_queries import wait_for_jobs
+from gpuctl.usecases.queries.job_queries import wait_for_jobs
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

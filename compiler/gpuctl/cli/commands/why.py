@@ -22,7 +22,7 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.usecases.one_job import cause_of
+from gpuctl.usecases.queries.one_job import cause_of
 
 if TYPE_CHECKING:
     from gpuctl.api.job_cause_answers import JobCause, WhyEvidence

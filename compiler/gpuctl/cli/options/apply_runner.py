@@ -11,10 +11,10 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change, show_outcome
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.output.cluster_lines import show_cluster_plans
-from gpuctl.usecases.applying import apply_request, preview_request, request_for
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
-from gpuctl.usecases.service_changes import apply_by_service
-from gpuctl.usecases.several_clusters import prepare_apply
+from gpuctl.usecases.changes.applying import apply_request, preview_request, request_for
+from gpuctl.usecases.changes.service_changes import apply_by_service
+from gpuctl.usecases.changes.several_clusters import prepare_apply
+from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
 
 
 def run_apply(

@@ -27,7 +27,7 @@ from gpuctl.cli.options.connection_options import (
 from gpuctl.cli.output import text
 from gpuctl.cli.output.plan_results import finish, show_plan, show_step
 from gpuctl.kube.session import Session
-from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service.service_client import ServiceClient
 
 
 class Invocation(NamedTuple):

@@ -35,7 +35,7 @@ class Clusters(NamedTuple):
         """
         if name in self.by_name:
             return self.by_name[name]
-        from gpuctl.usecases.change_options import InvalidOptions
+        from gpuctl.usecases.documents.change_options import InvalidOptions
 
         if not self.by_name:
             where = f"{self.file} names no clusters" if self.file else "there is no platform.yaml that names clusters"
@@ -87,7 +87,7 @@ def platform_clusters(settings: Settings | None = None) -> Clusters:
         return Clusters(dict(settings.clusters), files[0] if files else "")
     by_name: dict[str, ClusterIdentity] = {}
     for file in files:
-        from gpuctl.usecases.compiling import read_platform
+        from gpuctl.usecases.documents.compiling import read_platform
 
         by_name |= read_platform(file).settings.clusters
     return Clusters(by_name, files[0] if files else "")
@@ -99,7 +99,7 @@ def chosen_context(name: str, cluster: ClusterIdentity, context: str | None) -> 
     :raises InvalidOptions: they contradict each other.
     """
     if cluster.context is not None and context not in (None, cluster.context):
-        from gpuctl.usecases.change_options import InvalidOptions
+        from gpuctl.usecases.documents.change_options import InvalidOptions
 
         raise InvalidOptions(
             f"--context {visible(context or '')} and --cluster {name} contradict each other: the context of {name} is "

@@ -18,9 +18,9 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.jobs.job_objects import identity_of, workloads
-from gpuctl.usecases.compiling import read_platform
-from gpuctl.usecases.saved_logins import read_logins
-from gpuctl.usecases.service_names import names_of_service
+from gpuctl.usecases.documents.compiling import read_platform
+from gpuctl.usecases.service.saved_logins import read_logins
+from gpuctl.usecases.service.service_names import names_of_service
 
 _PATIENCE = 1.0
 """Seconds for which failed requests are retried."""

@@ -36,7 +36,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.masking import shown
 from gpuctl.language.settings import Settings
 from gpuctl.objects.durations import format_duration
-from gpuctl.usecases.service_client import ServiceClient, not_offered_by_service
+from gpuctl.usecases.service.service_client import ServiceClient, not_offered_by_service
 
 if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments

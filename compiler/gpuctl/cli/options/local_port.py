@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from gpuctl.usecases.notebook_use import recorded_use
-from gpuctl.usecases.pod_access import PodChoice, PortForward, listen
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.policies.notebook_use import recorded_use
+from gpuctl.usecases.queries.pod_access import PodChoice, PortForward, listen
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 def forward_port(

@@ -24,9 +24,9 @@ from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cl
 from gpuctl.cli.output.printing import show_value
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.usecases.change_options import DocumentOptions
-from gpuctl.usecases.document_placement import clusters_of_documents, with_buffered_input
-from gpuctl.usecases.several_clusters import PreparedChange, carry_out_each, plan_each
+from gpuctl.usecases.changes.several_clusters import PreparedChange, carry_out_each, plan_each
+from gpuctl.usecases.documents.change_options import DocumentOptions
+from gpuctl.usecases.documents.document_placement import clusters_of_documents, with_buffered_input
 
 
 def chosen_clusters(

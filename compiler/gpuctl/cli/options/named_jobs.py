@@ -6,8 +6,8 @@ import click
 
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.reading.jobs.job_lookup import JobNotFound
-from gpuctl.usecases.job_queries import JobQuery, jobs_of_sweep
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.job_queries import JobQuery, jobs_of_sweep
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 def require_names(names: tuple[str, ...], sweep: str) -> None:

@@ -12,7 +12,7 @@ from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.document_options import CompileOptions
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.language.settings import Settings
-from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -73,7 +73,7 @@ def platform_settings(platform: str | None) -> Settings:
         return Settings()
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments
-    from gpuctl.usecases.compiling import read_platform
+    from gpuctl.usecases.documents.compiling import read_platform
 
     try:
         loaded = read_platform(platform)

@@ -23,8 +23,8 @@ from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.usecases.read_context import ReadContext, context_of, service_context
-from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.queries.read_context import ReadContext, context_of, service_context
+from gpuctl.usecases.service.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "wide", "json", "yaml", "name")

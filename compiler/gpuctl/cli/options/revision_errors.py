@@ -15,7 +15,7 @@ from gpuctl.gitops.build_error import BuildError, RevisionError
 @contextmanager
 def revision_errors() -> Iterator[None]:
     """Turn errors in revisions, manifests and documents into messages that end the command."""
-    from gpuctl.usecases.revision_pairs import InvalidRevisionDocuments
+    from gpuctl.usecases.revisions.revision_pairs import InvalidRevisionDocuments
 
     try:
         yield

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.document_options import CompileOptions
-from gpuctl.usecases.revision_pairs import RevisionPairOptions
+from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions
 
 
 def revision_options(options: CompileOptions, inputs: Sequence[str]) -> RevisionPairOptions:

@@ -9,8 +9,8 @@ import click
 
 from gpuctl.cli.command_target import note_service, stated_server
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.usecases.saved_logins import logins_file, read_logins, server_url
-from gpuctl.usecases.service_client import ServiceClient
+from gpuctl.usecases.service.saved_logins import logins_file, read_logins, server_url
+from gpuctl.usecases.service.service_client import ServiceClient
 
 
 def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:

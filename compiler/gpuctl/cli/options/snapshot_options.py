@@ -12,7 +12,7 @@ from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.cli.command_target import is_server_stated, stated_clusters
 from gpuctl.cli.options.connection_options import ConnectionOptions, open_cluster
-from gpuctl.usecases.snapshot_files import read_snapshot
+from gpuctl.usecases.documents.snapshot_files import read_snapshot
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -11,7 +11,7 @@ from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.import_answers import ImportAnswer, ImportLine, ImportMissing, ImportProblem
 from gpuctl.cli.output import text
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
-from gpuctl.usecases.document_import import ImportedFile
+from gpuctl.usecases.documents.document_import import ImportedFile
 
 
 def import_answer(files: Sequence[ImportedFile]) -> ImportAnswer:

@@ -12,8 +12,8 @@ from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
-    from gpuctl.usecases.run_recovery import UnfinishedRecovery
-    from gpuctl.usecases.service_recovery import ServiceRecovery
+    from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery
+    from gpuctl.usecases.changes.service_recovery import ServiceRecovery
 
 
 def show_planned_recovery(found: UnfinishedRecovery | ServiceRecovery, *, err: bool = False) -> None:

@@ -32,9 +32,9 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.jobs.timeline import STAGES
 from gpuctl.reading.usage.usage_records import UsageView
-from gpuctl.usecases.job_usage import job_usage
-from gpuctl.usecases.one_job import FoundJob, look_up_job
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.one_job import FoundJob, look_up_job
+from gpuctl.usecases.queries.read_context import ReadContext
+from gpuctl.usecases.usage.job_usage import job_usage
 
 _SHOWN = 20
 """Maximum number of pods and events in the text output; JSON has all."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.printing import show_value
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.read_context import ReadContext
 
 Found = TypeVar("Found")
 

@@ -13,8 +13,8 @@ from gpuctl.cli.commands.describe.quota import show_quota
 from gpuctl.cli.options.cluster_completion import complete_namespace
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.reading.queues.namespace_rows import Namespace
-from gpuctl.usecases.quota_queries import describe_namespace
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.quota_queries import describe_namespace
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 @click.command(

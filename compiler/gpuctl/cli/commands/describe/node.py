@@ -15,8 +15,8 @@ from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.timestamps import age
-from gpuctl.usecases.node_description import describe_node
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.node_description import describe_node
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 @click.command(

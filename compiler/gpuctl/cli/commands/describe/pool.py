@@ -12,8 +12,8 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_count
-from gpuctl.usecases.pool_queries import PoolView, describe_pool
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.pool_queries import PoolView, describe_pool
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 @click.command(

@@ -12,7 +12,7 @@ from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, o
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.cli.output.printing import show_value
 from gpuctl.objects.timestamps import age
-from gpuctl.usecases.queue_queries import describe_queue
+from gpuctl.usecases.queries.queue_queries import describe_queue
 
 _LOCAL = ("NAME", "NAMESPACE", "STATUS", "PENDING", "RESERVING", "ADMITTED", "USED", "REASON")
 _JOB = ("NAME", "NAMESPACE", "KIND", "PRIORITY", "GPU", "AGE")

@@ -16,7 +16,7 @@ from gpuctl.cli.options.reading_options import (
 )
 from gpuctl.cli.output.printing import show_value
 from gpuctl.reading.queues.quota_rows import QuotaState, ResourceLimit
-from gpuctl.usecases.quota_queries import list_quotas, quota_holders
+from gpuctl.usecases.queries.quota_queries import list_quotas, quota_holders
 
 
 @click.command(

@@ -10,7 +10,7 @@ from gpuctl.cli.commands.get.labels import show_gpu_labels
 from gpuctl.cli.commands.get.listing import ListEntry, show_list
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
-from gpuctl.usecases.node_queries import list_gpu_types
+from gpuctl.usecases.queries.node_queries import list_gpu_types
 
 HEADERS = ("GPU TYPE", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT", "POOLS")
 WIDE = ("VENDOR", "NODES")

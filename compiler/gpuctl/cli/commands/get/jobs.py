@@ -29,9 +29,9 @@ from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import JobTableRow
-from gpuctl.usecases.job_queries import JobQuery, gpu_use, jobs_of_sweep, list_jobs, watch_jobs
-from gpuctl.usecases.pool_queries import pool_names
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.job_queries import JobQuery, gpu_use, jobs_of_sweep, list_jobs, watch_jobs
+from gpuctl.usecases.queries.pool_queries import pool_names
+from gpuctl.usecases.queries.read_context import ReadContext
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")

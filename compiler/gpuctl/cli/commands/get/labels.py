@@ -12,8 +12,8 @@ from gpuctl.cli.commands.get.nodes import show_labels
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
-from gpuctl.usecases.node_queries import list_gpu_labels, list_labels, one_label
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.node_queries import list_gpu_labels, list_labels, one_label
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 @click.command(

@@ -39,7 +39,7 @@ def command(
 
     JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
     """
-    from gpuctl.usecases.quota_queries import list_namespaces
+    from gpuctl.usecases.queries.quota_queries import list_namespaces
 
     with open_context(reading, as_json=output_form.is_machine) as read_context:
         found = list_namespaces(read_context, strip_kinds(names), everything=everything)

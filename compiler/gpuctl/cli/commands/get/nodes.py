@@ -16,8 +16,8 @@ from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.nodes.label_rows import LabelRow
 from gpuctl.reading.nodes.node_rows import NodeDetails
-from gpuctl.usecases.node_queries import NodeListing, NodeQuery, list_nodes
-from gpuctl.usecases.read_context import ReadContext
+from gpuctl.usecases.queries.node_queries import NodeListing, NodeQuery, list_nodes
+from gpuctl.usecases.queries.read_context import ReadContext
 
 if TYPE_CHECKING:
     from gpuctl.api.node_answers import GpusOfNode, NodeItem

@@ -12,7 +12,7 @@ from gpuctl.cli.options.cluster_completion import complete_pool
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.language.display_text import first_few
-from gpuctl.usecases.pool_queries import PoolView, list_pools
+from gpuctl.usecases.queries.pool_queries import PoolView, list_pools
 
 HEADERS = ("POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT")
 WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")

@@ -48,7 +48,7 @@ def command(
     Cells are used/quota. A use above the quota is borrowed from the cohort. `gpuctl describe queue` lists the jobs. If
     ClusterQueues may not be read, the quota is `?`, and the use is that of the LocalQueues that may be read.
     """
-    from gpuctl.usecases.queue_queries import list_queues
+    from gpuctl.usecases.queries.queue_queries import list_queues
 
     with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         queues = list_queues(read_context, strip_kinds(names))

@@ -49,7 +49,7 @@ def command(
     A user is a namespace; the name of a quota's document selects all its users. Cells are used/total of requested
     resources. STATUS is full if a resource is used up.
     """
-    from gpuctl.usecases.quota_queries import list_quotas
+    from gpuctl.usecases.queries.quota_queries import list_quotas
 
     with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         quotas = list_quotas(read_context, strip_kinds(names))

@@ -32,7 +32,7 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.cli.output.usage_lines import DROPPABLE, group_table, part_table, step_table
 from gpuctl.reading.usage.usage_records import UsageView
-from gpuctl.usecases.usage_views import ViewOptions, usage_view
+from gpuctl.usecases.usage.usage_views import ViewOptions, usage_view
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SORTS = ("gpu-hours", "idle", "use", "coverage", "name")

@@ -16,10 +16,10 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.durations import rough_duration
-from gpuctl.usecases.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
-from gpuctl.usecases.idle_policy import judge_idle_jobs, warn_or_pause
-from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.webhook_request import post
+from gpuctl.usecases.policies.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
+from gpuctl.usecases.policies.idle_policy import judge_idle_jobs, warn_or_pause
+from gpuctl.usecases.policies.webhook_request import post
+from gpuctl.usecases.queries.read_context import ReadContext
 
 if TYPE_CHECKING:
     from gpuctl_usage.store.database import Database
@@ -73,7 +73,7 @@ def command(
 
 @contextmanager
 def _opened(address: str) -> Iterator[Database]:
-    from gpuctl.usecases.usage_database import open_existing_database
+    from gpuctl.usecases.usage.usage_database import open_existing_database
     from gpuctl_usage.store.engines import DatabaseProblem
 
     database = open_existing_database(address)

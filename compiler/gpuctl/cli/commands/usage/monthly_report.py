@@ -13,7 +13,7 @@ from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.reading.usage.usage_records import UsageRange
-from gpuctl.usecases.month_reports import ReportKey, month_range, month_report
+from gpuctl.usecases.usage.month_reports import ReportKey, month_range, month_report
 
 _BY = "team"
 """The default key of a report."""

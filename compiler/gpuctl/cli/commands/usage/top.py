@@ -20,7 +20,7 @@ from gpuctl.cli.commands.usage.usage_options import (
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, gpus, percent
 from gpuctl.reading.usage.usage_records import CurrentHolders
-from gpuctl.usecases.current_holders import current_holders
+from gpuctl.usecases.usage.current_holders import current_holders
 
 _NEXT = "the collector takes a snapshot every 5 minutes"
 HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE", "COVERAGE")

@@ -29,8 +29,8 @@ from gpuctl.objects.durations import parse_duration, rough_duration
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import GpuTime, KnownTime
 from gpuctl.reading.usage.usage_records import UsageRange
-from gpuctl.usecases.read_context import ReadContext
-from gpuctl.usecases.usage_backends import UsageBackend, UsageService
+from gpuctl.usecases.queries.read_context import ReadContext
+from gpuctl.usecases.usage.usage_backends import UsageBackend, UsageService
 
 FORMATS = ("table", "json", "csv")
 STEPS = ("hour", "day", "week", "month")
@@ -146,7 +146,7 @@ def _backend(source: UsageSource, own_uid: Callable[[], str | None]) -> UsageBac
 
 def _open_database(address: str, own_uid: Callable[[], str | None]) -> UsageBackend:
     # It needs the extra `usage`, which a client of a service may lack.
-    from gpuctl.usecases.usage_database import UsageDatabase
+    from gpuctl.usecases.usage.usage_database import UsageDatabase
 
     return UsageDatabase(address, own_uid)
 

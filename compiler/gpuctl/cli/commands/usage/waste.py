@@ -31,9 +31,9 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import open_session
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.usage.usage_records import IdleGpuReport, IdleHolder
-from gpuctl.usecases.idle_gpus import idle_gpus, pausable_names, with_pauses
-from gpuctl.usecases.read_context import context_of
-from gpuctl.usecases.usage_backends import UsageService
+from gpuctl.usecases.queries.read_context import context_of
+from gpuctl.usecases.usage.idle_gpus import idle_gpus, pausable_names, with_pauses
+from gpuctl.usecases.usage.usage_backends import UsageService
 
 HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDLE-GPU-HOURS")
 

@@ -1,0 +1,1 @@
+"""Changes of a cluster, by a plan or by a name, directly or through a service."""

@@ -1,0 +1,216 @@
+"""`rollback`: apply an earlier document from a job's history, like any other document."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from gpuctl.apply.plan.plan import NoSuchJob, Plan
+from gpuctl.apply.run.history_writer import ApplyOrigin
+from gpuctl.apply.run.pod_privileges import privileges
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.state.past_documents import PastDocument, digest_of, without_credentials
+from gpuctl.backend.emitter import emit_object
+from gpuctl.frontend.source import Source
+from gpuctl.gitops.value_change import changes_text
+from gpuctl.gitops.value_changes import value_changes
+from gpuctl.hints import JobHint, RevisionHint
+from gpuctl.kube.api_errors import NotPossible
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.workload import Workload
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.jobs.document_history import DocumentHistory, read_documents, to_minute
+from gpuctl.reading.jobs.job_lookup import find_job
+from gpuctl.usecases.changes.applying import DocumentRequest, apply_request, request_for
+from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+
+_SHORT = 10
+
+
+class NotRevertible(NotPossible):
+    """No other revision is stored, or it cannot be applied as stored; nothing was changed."""
+
+
+class RollbackTarget(NamedTuple):
+    """The revision to apply.
+
+    :param live: the job's current document without credentials; None if the job or its document does not exist.
+    :param again: a deleted training runs again, from its last document.
+    """
+
+    history: DocumentHistory
+    past: PastDocument
+    live: dict[str, Any] | None
+    again: bool = False
+
+    @property
+    def source(self) -> Source:
+        """Return the document as a source for the compiler."""
+        name = f"revision {self.past.revision} of {self.history.name}"
+        return Source(name, emit_object(self.past.document))
+
+    @property
+    def question(self) -> str:
+        """Return the question to confirm."""
+        past, history = self.past, self.history
+        by = f", {past.who}" if past.who else ""
+        title = f"{past.document['kind']}/{history.name} in {history.namespace}"
+        act = f"runs {title} again, by" if self.again else f"rolls back {title} to"
+        head = f"{act} revision {past.revision} ({to_minute(past.when)}{by})"
+        changes = [] if self.live is None else value_changes(self.live, past.document)
+        return f"{head}: {changes_text(changes)}" if changes else head
+
+
+def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> RollbackTarget:
+    """Return the revision to apply.
+
+    :param to: its number; None: the newest revision whose document differs from the current one.
+    :raises NoSuchJob: no history, or histories in several namespaces.
+    :raises NotThere: the revision does not exist.
+    :raises NotRevertible: no other document was applied before, or credentials are missing.
+    """
+    history = read_documents(scope, name, keys)
+    return choose_target(history, live_document(Scope(scope.session, history.namespace), history.name, keys), to)
+
+
+def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | None:
+    """Return the document that a job was created from, without credentials; None if the job or the document does not
+    exist.
+    """
+    with contextlib.suppress(NoSuchJob):
+        workload = find_job(scope, name, keys)[0].workload
+        if workload is not None:
+            found = document_of(workload, keys.document)
+            return None if found is None else without_credentials(found)[0]
+    return None
+
+
+def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int | None) -> RollbackTarget:
+    """Return the revision to apply from a history, as :func:`find_target`."""
+    if to is not None:
+        past = history.at(to)
+    else:
+        now = None if live is None else digest_of(live)
+        others = [row.past for row in history.rows if row.past.digest != now]
+        if not others:
+            raise NotRevertible(
+                f"no other document of {history.name} in {history.namespace} is kept",
+                f"{JobHint('history', history.name, history.namespace)} lists them; its files in git have older ones",
+            )
+        past = others[0]
+    if past.masked:
+        raise _incomplete(history, past)
+    return RollbackTarget(history, past, live)
+
+
+def removed_training(history: DocumentHistory) -> RollbackTarget:
+    """Return the last document of a deleted training: its ttl has passed, or a user deleted it.
+
+    :raises NotRevertible: the job was not a training, or credentials are missing.
+    """
+    past = history.rows[0].past
+    if past.document["kind"] != "training":
+        raise NotRevertible(
+            f"{past.document['kind']}/{history.name} in {history.namespace} does not exist, and only trainings can "
+            "run again",
+            f"{JobHint('rollback', history.name, history.namespace)} creates it again",
+        )
+    if past.masked:
+        raise _incomplete(history, past)
+    return RollbackTarget(history, past, None, again=True)
+
+
+def rerun_removed(
+    session: Session,
+    name: str,
+    namespace: str | None,
+    platform: str | os.PathLike[str] | None,
+    keys: Records,
+    run: RunOptions,
+    callbacks: RunCallbacks,
+) -> Plan:
+    """Run a deleted training again. The user confirms it first, because any user who may create Secrets in the
+    namespace can write its history.
+
+    :raises NoSuchJob: no history, or histories in several namespaces.
+    :raises NotRevertible: the job was not a training, or credentials are missing.
+    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
+    """
+    scope = Scope(session, namespace)
+    with session.within(run.timeout):
+        target = removed_training(read_documents(scope, name, keys))
+        request = rollback_request(session, target, platform, PlanOptions(queue=run.queue), callbacks)
+    for note in scope.notes:
+        callbacks.on_message(f"note: {note}")
+    return apply_request(session, request, run, callbacks)
+
+
+def _incomplete(history: DocumentHistory, past: PastDocument) -> NotRevertible:
+    revision = RevisionHint(history.name, history.namespace, past.revision)
+    filled = f"fill them in and apply that: {revision}"
+    commit = past.commit
+    if commit is not None:
+        where = f" of {commit.repository}" if commit.repository else ""
+        changed = ", though they were not quite as in it" if commit.dirty else ""
+        filled = f"its files are in commit {commit.id[:_SHORT]}{where}{changed}: apply those; or {filled}"
+    return NotRevertible(
+        f"revision {past.revision} of {history.name} in {history.namespace} lacks the values of "
+        f"{', '.join(past.masked)}: credentials are not kept",
+        f"{filled}. A value that refers to a Secret (`secret:`, `key:`) is kept whole",
+    )
+
+
+def rollback_request(
+    session: Session,
+    target: RollbackTarget,
+    platform: str | os.PathLike[str] | None,
+    planning: PlanOptions,
+    callbacks: RunCallbacks,
+) -> DocumentRequest:
+    """Return the request that applies a revision.
+
+    :raises InvalidDocuments: its document is not valid in this version.
+    :raises NotRevertible: it is not a document of this job.
+    """
+    documents = DocumentOptions([target.source], platform, target.history.namespace, are_here=True)
+    return as_rollback(request_for(session, documents, planning, callbacks), target)
+
+
+def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequest:
+    """Return the request for a compiled revision, with its question and its origin for the history.
+
+    Any user who may create Secrets in the namespace can write the history, and another user may apply it. So a document
+    of another job is rejected, and the question names privileges in it.
+
+    :raises NotRevertible: it is not a document of this job.
+    """
+    history, past = target.history, target.past
+    compiled = wanted.compilation
+    (document,) = compiled.documents if len(compiled.documents) == 1 else (None,)
+    model = document.model if document is not None else None
+    is_it = (
+        document is not None
+        and isinstance(model, Workload)
+        and (document.kind, model.job.name, document.namespace)
+        == (past.document["kind"], history.name, history.namespace)
+    )
+    own = [item.object for item in compiled.lowered if not item.shared]
+    if not is_it or any(key_of(obj).namespace != history.namespace for obj in own):
+        raise NotRevertible(f"revision {past.revision} of {history.name} is not a document of this job")
+    found = list(dict.fromkeys(text for obj in own for text in privileges(obj)))
+    question = target.question + (f"; has {', '.join(found)}" if found else "")
+    return replace(
+        wanted,
+        request=replace(wanted.request, confirm=(question,), rerun=True),
+        origin=ApplyOrigin(
+            who=wanted.origin.who if wanted.origin is not None else None,
+            commit=lambda: past.commit,
+            to=None if target.again else {(history.namespace, history.name): past.revision},
+            variants={(history.namespace, history.name): past.variant},
+        ),
+    )

@@ -1,0 +1,272 @@
+"""Check whether the jobs of documents would fit into a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.fit.fit_with_queues import assumed_defaults
+from gpuctl.capacity.fit.job_fit import Fit
+from gpuctl.capacity.fit.job_fit import fit as fit_objects
+from gpuctl.capacity.fit.suggestions import JobName, Suggestion
+from gpuctl.capacity.fit.waiting_fit import fit_waiting as fit_pods
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.compilation import Compilation, compile
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document_variant import PLAIN, Variant
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.configuration import session_of
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
+from gpuctl.language.display_text import first_few
+from gpuctl.objects.api_resources import key_of
+from gpuctl.objects.label_names import AFTER
+from gpuctl.objects.prerequisites import as_released, prerequisites_of
+from gpuctl.objects.scheduled_jobs import with_runs
+from gpuctl.usecases.documents.change_options import InvalidOptions
+from gpuctl.usecases.documents.compiling import POOL_UNKNOWN
+from gpuctl.usecases.documents.snapshot_files import read_snapshot, snapshot_limits
+from gpuctl.usecases.fit.fit_suggestions import suggest as look
+
+_SETTLED = frozenset({POOL_UNKNOWN, "GPU402", "GPU403"})
+"""Diagnostics that nodes decide instead of documents: whether a pool, a GPU type or a large enough node exists."""
+_SNAPSHOTS_NAMESPACE = "default"
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The verdicts for the jobs of documents, in the order in which they are placed.
+
+    :param snapshot: the snapshot of the cluster they are based on.
+    :param diagnostics: warnings about the documents; never errors.
+    :param suggestions: changes with which jobs that do not fit would fit, by namespace and name; None if not requested.
+    :param within: the only namespace that could be read; None for all.
+    """
+
+    jobs: list[Fit]
+    snapshot: Snapshot
+    diagnostics: list[Diagnostic]
+    suggestions: dict[JobName, list[Suggestion]] | None = None
+    within: str | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what the verdicts do not take into account, as sentences."""
+        part = [f"only namespace {self.within} may be read: jobs that wait elsewhere are not shown"]
+        return [
+            *(part if self.within else ()),
+            *snapshot_limits(self.snapshot),
+            *assumed_defaults(self.snapshot, self.jobs),
+        ]
+
+    @property
+    def fits(self) -> bool | None:
+        """Return True if every job fits, perhaps by evicting others; None if that is unknown for a job."""
+        verdicts = {job.verdict for job in self.jobs}
+        if verdicts & {"never", "fits-when-empty"}:
+            return False
+        return None if "unknown" in verdicts else True
+
+
+def fit(
+    sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
+    *,
+    cluster: Connection | None = None,
+    snapshot: Snapshot | str | os.PathLike[str] | BinaryIO | None = None,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str | None = None,
+    strict: bool = False,
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+    cluster_name: str | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    suggest: bool = False,
+    diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None,
+) -> FitResult:
+    """Return for each job whether all its pods would fit at once, by the rules of the Kubernetes scheduler.
+
+    Jobs are placed one after another, highest priority first. Running pods of a job are subtracted, since an apply
+    replaces them. Nothing is changed.
+
+    :param sources: see :func:`gpuctl.compile`, also for ``platform``, ``strict``, ``directory``, ``stdin``, ``profile``
+        and ``overrides``.
+    :param cluster: connection to read with, which may be shared and stays open; None: the kubeconfig's.
+    :param snapshot: file or stream from `gpuctl snapshot`, instead of a cluster.
+    :param namespace: namespace of jobs that name none; None: the context's, with a snapshot ``default``.
+    :param cluster_name: name of the cluster in the platform: documents placed on other clusters are left out.
+    :param suggest: search for the smallest document changes with which jobs that do not fit would fit.
+    :param diagnosed: called with diagnostics and sources before the cluster is read.
+    :raises InvalidDocuments: the documents have errors.
+    :raises ClusterError: the cluster or the snapshot cannot be read.
+    :raises InvalidOptions: both a cluster and a snapshot are given.
+    """
+    if cluster is not None and snapshot is not None:
+        raise InvalidOptions("give a cluster or a snapshot, not both")
+
+    def compiled(default: str) -> FitDocuments:
+        found = compile_for_fit(
+            sources,
+            platform=platform,
+            namespace=namespace or default,
+            strict=strict,
+            directory=directory,
+            stdin=stdin,
+            cluster_name=cluster_name,
+            variant=Variant(profile, tuple(overrides)),
+        )
+        diagnosed(found.diagnostics, found.compilation.sources)
+        return found
+
+    if snapshot is not None:
+        documents = compiled(_SNAPSHOTS_NAMESPACE)
+        found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
+        return documents.fit(found, suggest=suggest)
+    with session_of(cluster) as session:
+        return compiled(session.namespace).fit(take_snapshot(session), suggest=suggest)
+
+
+def fit_waiting(
+    *,
+    cluster: Connection | None = None,
+    snapshot: Snapshot | str | os.PathLike[str] | BinaryIO | None = None,
+    namespace: str | None = None,
+) -> FitResult:
+    """Return for each job with unscheduled pods whether all of them would fit at once. Nothing is changed.
+
+    :param cluster: as for :func:`fit`.
+    :param snapshot: as for :func:`fit`.
+    :param namespace: report only jobs of this namespace; None for all. A user who may not read all namespaces gets only
+        this one, or the context's.
+    :raises ClusterError: the cluster or the snapshot cannot be read.
+    """
+    if snapshot is None:
+        with session_of(cluster) as session:
+            return fit_waiting_seen(session, namespace, session.namespace)
+    found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
+    return FitResult(fit_pods(found, namespace), found, [])
+
+
+def fit_waiting_seen(session: Session, namespace: str | None, home: str) -> FitResult:
+    """Return the same as :func:`fit_waiting`, as far as the user may read.
+
+    :param home: namespace to report if not all may be read and ``namespace`` is None.
+    :raises ApiError: not even the pods of that namespace may be listed.
+    """
+    try:
+        found = take_snapshot(session)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+    else:
+        return FitResult(fit_pods(found, namespace), found, [])
+    within = namespace or home
+    found = take_snapshot(session, within=within)
+    answers = [_by_a_part(answer, found) for answer in fit_pods(found, within)]
+    return FitResult(answers, found, [], within=within)
+
+
+def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
+    """Weaken a verdict that is based on the pods of one namespace: other pods only take more room."""
+    if "nodes" in snapshot.unreadable:
+        what = "nodes"
+    elif answer.verdict in ("unknown", "never"):
+        return answer
+    elif answer.verdict == "fits-when-empty":
+        return replace(answer, certain=False)
+    else:
+        what = "pods of other namespaces"
+    reason = f"free resources are unknown: {what} may not be listed"
+    return replace(
+        answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, opening=None, admitted=None
+    )
+
+
+@dataclass(frozen=True)
+class FitDocuments:
+    """Compiled documents to be judged. ``diagnostics`` are warnings; never errors."""
+
+    compilation: Compilation
+    diagnostics: list[Diagnostic]
+
+    def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
+        """Return the verdicts for a snapshot of a cluster."""
+        answers = fit_objects(snapshot, as_released(with_runs(self.compilation.objects)))
+        answers = _with_prerequisites(answers, self.compilation)
+        if not suggest:
+            return FitResult(answers, snapshot, self.diagnostics)
+        found = look(self.compilation, snapshot, answers, _compiled_again)
+        return FitResult(answers, snapshot, self.diagnostics, found)
+
+
+def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation) -> list[Fit]:
+    """Return the answers with the jobs that a training waits for first. The verdict is that of a start now."""
+    label = compilation.settings.label(AFTER)
+    waits = {key_of(obj): first_few(found) for obj in compilation.objects if (found := prerequisites_of(obj, label))}
+    return [
+        replace(one, reason="; ".join(filter(None, (f"it waits for {waits[one.demand.key]}", one.reason))))
+        if one.demand.key in waits
+        else one
+        for one in answers
+    ]
+
+
+def _compiled_again(sources: list[Source], platform: Source, namespace: str) -> Compilation | None:
+    try:
+        return compile_for_fit(sources, platform=platform, namespace=namespace).compilation
+    except InvalidDocuments:
+        return None
+
+
+def compile_for_fit(
+    sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str,
+    strict: bool = False,
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+    cluster_name: str | None = None,
+    variant: Variant = PLAIN,
+    interrupt: Callable[[], None] = lambda: None,
+) -> FitDocuments:
+    """Compile documents for :meth:`FitDocuments.fit`, without reading a cluster.
+
+    :raises InvalidDocuments: the documents have errors.
+    """
+    result = compile(
+        sources,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        namespaces=True,
+        tolerated=_SETTLED,
+        cluster=cluster_name,
+        profile=variant.profile,
+        overrides=variant.overrides,
+        directory=directory,
+        stdin=stdin,
+        interrupt=interrupt,
+    )
+    return FitDocuments(result, _told(result))
+
+
+def _told(result: Compilation) -> list[Diagnostic]:
+    """Return the diagnostics to report, with errors that nodes decide as warnings.
+
+    :raises InvalidDocuments: there are other errors.
+    """
+    if any(item.severity is Severity.ERROR and item.code not in _SETTLED for item in result.diagnostics):
+        raise InvalidDocuments(result.diagnostics, result.sources)
+    return [
+        item._replace(severity=Severity.WARNING) if item.code in _SETTLED else item
+        for item in result.diagnostics
+        if item.code != POOL_UNKNOWN
+    ]

@@ -1,0 +1,1 @@
+"""Policies for idle jobs and for notebooks, and the webhook that they report to."""

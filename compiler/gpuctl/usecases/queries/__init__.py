@@ -1,0 +1,1 @@
+"""Read-only commands: jobs, logs, nodes, pools, queues and quotas, from a cluster or a service."""

@@ -1,0 +1,288 @@
+"""Queries about several jobs: lists, watches, the GPUs that they hold, and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.objects.label_names import SWEEP
+from gpuctl.reading.jobs import job_rows
+from gpuctl.reading.jobs.job_objects import Identity, Job, read_job_pages, read_jobs
+from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
+from gpuctl.reading.jobs.row_changes import watch_rows
+from gpuctl.reading.jobs.status import pod_status
+from gpuctl.reading.nodes.node_devices import read_devices
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.usecases.queries.read_context import ReadContext
+from gpuctl.usecases.service.service_client import ServiceClient
+from gpuctl.usecases.service.service_jobs import gpu_use_of_service, pages_of_rows
+
+if TYPE_CHECKING:
+    from gpuctl.reading.jobs.document_history import DocumentHistory
+    from gpuctl.reading.jobs.wait_until import WaitResult
+
+DEFAULT_WAIT = 300.0
+"""Default time to wait for jobs, seconds; `done` has no limit, since a training may take any time."""
+
+
+class JobQuery(NamedTuple):
+    """A query for rows of `get jobs`: one per pod, or with ``by_job`` one per job.
+
+    :param names: names of jobs or pods; () for all. For the other filters see
+        :class:`~gpuctl.reading.jobs.job_rows.JobFilter`.
+    :param selector: label selector as in kubectl.
+    :param pods_only: leave out rows of jobs without pods.
+    :param reasons: pending rows have the reason that `why` gives.
+    :param sweep: only the jobs of this sweep.
+    """
+
+    names: tuple[str, ...] = ()
+    pool: str = ""
+    kind: str = ""
+    status: str = ""
+    selector: str = ""
+    by_job: bool = False
+    pods_only: bool = False
+    reasons: bool = False
+    sweep: str = ""
+
+    def label_selector(self, settings: Settings) -> str:
+        """Return the label selector of the objects to read."""
+        of_sweep = f"{settings.label(SWEEP)}={self.sweep}" if self.sweep else ""
+        return ",".join(filter(None, (self.selector, of_sweep)))
+
+    @property
+    def filter(self) -> JobFilter:
+        """Return the filter on rows."""
+        return JobFilter(self.pool, self.kind, self.status, tuple(name.rpartition("/")[2] for name in self.names))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Return the query parameters of ``GET /pods``."""
+        flags = {"byJob": self.by_job, "podsOnly": self.pods_only, "reasons": self.reasons}
+        return {
+            "names": ",".join(self.names),
+            "pool": self.pool,
+            "kind": self.kind,
+            "status": self.status,
+            "selector": self.selector,
+            "sweep": self.sweep,
+            **{name: "true" for name, is_set in flags.items() if is_set},
+        }
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Return True if the query does not match all jobs."""
+        return any((self.names, self.pool, self.kind, self.status, self.selector, self.sweep))
+
+
+@dataclass
+class JobListing:
+    """Rows that are read while they are iterated. The other fields are complete after the last row.
+
+    :param jobs: all jobs that were read; [] from a service.
+    :param statuses: status words of all rows before the filter.
+    :param stuck: the first row that does not run.
+    """
+
+    rows: Iterator[JobTableRow]
+    jobs: list[Job] = field(default_factory=list)
+    statuses: set[str] = field(default_factory=set)
+    stuck: Identity | None = None
+
+    def note_stuck(self, row: JobTableRow) -> None:
+        """Remember the first row that does not run."""
+        if self.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
+            self.stuck = row.identity
+
+
+def list_jobs(
+    reader: ReadContext, query: JobQuery, *, in_pages: bool = False, weighing: ReadContext | None = None
+) -> JobListing:
+    """Return the rows of jobs, by namespace and name.
+
+    :param in_pages: yield rows as soon as a page of pods is read; a job's rows may then be apart. Ignored for rows of
+        jobs, which count all their pods, for named jobs, and with reasons.
+    :param weighing: context for finding the reasons of pending rows; None: ``reader``.
+    :raises JobNotFound: a name has no job; raised when the rows are iterated.
+    """
+    listing = JobListing(iter(()))
+    if reader.service is not None:
+        listing.rows = _rows_of_service(reader.service, reader.scope, query, listing)
+    else:
+        listing.rows = _rows(reader, query, listing, weighing or reader, in_pages=in_pages and not query.reasons)
+    return listing
+
+
+def _rows_of_service(
+    service: ServiceClient, scope: Scope, query: JobQuery, listing: JobListing
+) -> Iterator[JobTableRow]:
+    for page in pages_of_rows(service, scope, query.parameters):
+        listing.statuses.update(page.statuses)
+        for row in page.rows:
+            listing.note_stuck(row)
+            yield row
+
+
+def _rows(
+    reader: ReadContext, query: JobQuery, listing: JobListing, weighing: ReadContext, *, in_pages: bool
+) -> Iterator[JobTableRow]:
+    labels = job_rows.platform_keys(reader.settings, reader.keys)
+    wanted = query.filter
+    for jobs in _batches(reader, query, in_pages=in_pages):
+        listing.jobs.extend(jobs)
+        labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)
+        rows = job_rows.rows_of_jobs(jobs, labels, by_job=query.by_job, pods_only=query.pods_only)
+        for row in _explained(weighing, jobs, rows, query) if query.reasons else rows:
+            listing.statuses.add(row.status.word)
+            if wanted.matches(row):
+                listing.note_stuck(row)
+                yield row
+
+
+def _explained(
+    reader: ReadContext, jobs: Sequence[Job], rows: Iterable[JobTableRow], query: JobQuery
+) -> Iterator[JobTableRow]:
+    """Yield the rows, with the reason for waiting in those that wait."""
+    from gpuctl.reading.why.waiting_reasons import WaitingReasons
+
+    reasons = WaitingReasons(reader.scope, reader.keys, reader.settings).of(jobs)
+    # Jobs that have a row for missing pods beside the rows of their pods.
+    partial = set() if query.by_job else {job.identity for job in jobs if job.pods}
+    for row in rows:
+        found = reasons.get(row.identity)
+        if found is None or row.status.phase != "pending" or row.node is not None:
+            yield row
+            continue
+        is_pod = row.pod is not None
+        said = found.not_scheduled if is_pod else found.not_created if row.identity in partial else found.summary
+        yield row._replace(status=row.status._replace(reason=said or row.status.reason))
+
+
+def _batches(reader: ReadContext, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
+    selector = query.label_selector(reader.settings)
+    if query.names:
+        from gpuctl.reading.jobs.job_lookup import find_jobs
+
+        return [find_jobs(reader.scope, query.names, reader.keys, selector)]
+    if query.by_job or not in_pages:
+        return [read_jobs(reader.scope, reader.keys, selector)]
+    return read_job_pages(reader.scope, reader.keys, selector)
+
+
+def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:
+    """Yield all rows, then those that have changed, until the caller stops."""
+    if reader.service is not None:
+        from gpuctl.usecases.queries.service_waits import watch_by_service
+
+        # Rows are filtered here, because a row that stops passing the filter has changed as well.
+        everything = query._replace(names=(), pool="", kind="", status="")
+
+        yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.matches)
+        return
+    wanted = query.filter
+    shape = {"by_job": query.by_job, "pods_only": query.pods_only}
+    selector = query.label_selector(reader.settings)
+    for rows in watch_rows(reader.scope, reader.settings, reader.keys, selector, **shape):
+        yield [row for row in rows if wanted.matches(row)]
+
+
+def jobs_of_sweep(reader: ReadContext, query: JobQuery) -> list[JobTableRow]:
+    """Return a row for each job of the query's sweep, in the order of their numbers."""
+
+    def number(row: JobTableRow) -> tuple[str, int, str]:
+        _, _, last = row.identity.name.rpartition("-")
+        return row.identity.namespace, int(last) if last.isdecimal() else 0, row.identity.name
+
+    return sorted(list_jobs(reader, query._replace(by_job=True)).rows, key=number)
+
+
+class JobGpuUsage(NamedTuple):
+    """GPUs of jobs.
+
+    :param allocated: GPUs of pods on nodes.
+    :param total: GPUs of all nodes; None for a single namespace or if nodes may not be read.
+    :param waiting: GPUs that unscheduled pods request.
+    """
+
+    allocated: int
+    total: int | None
+    waiting: int
+
+
+def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
+    """Return the GPUs that jobs hold and wait for. A service counts all jobs that the user may see."""
+    if reader.service is not None:
+        return JobGpuUsage(*gpu_use_of_service(reader.service, reader.scope))
+    jobs, labels = list(jobs), job_rows.platform_keys(reader.settings, reader.keys)
+    nodes = reader.scope.all_if_allowed("Node", why="the total of GPUs is not shown")
+    total = None
+    if nodes is None or reader.scope.namespace is not None:
+        labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)
+    else:
+        gpus, devices = PlatformGpus(reader.settings), read_devices(reader.scope, labels.gpus)
+        pods = [pod for job in jobs for pod in job.pods]
+        labels = labels._replace(claimed=devices.gpus_of(pods, labels.gpus))
+        labels = job_rows.with_requested_gpus(labels, reader.scope, jobs)
+        offered = (devices.offered.get(node["metadata"]["name"], {}) for node in nodes)
+        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
+        total = sum(map(gpus.count, (*capacity, *offered)))
+    asked = sum({job.identity: _asked(job, labels) for job in jobs}.values())
+    allocated = sum(
+        job_rows.pod_row(pod, job.identity, labels).gpu
+        for job in jobs
+        for pod in job.pods
+        if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
+    )
+    return JobGpuUsage(allocated, total, max(0, asked - allocated))
+
+
+def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
+    """Return the GPUs that a job holds or waits for; 0 if it has ended, is paused or is being deleted."""
+    row = job_rows.job_row(job, labels)
+    return row.gpu if row.status.phase in ("pending", "running") else 0
+
+
+def document_history(
+    reader: ReadContext, name: str, shows: Callable[[dict[str, Any]], bool] = lambda document: True
+) -> DocumentHistory:
+    """Return the applied documents of a job by name or ``KIND/NAME``, also of a deleted job.
+
+    :param shows: see :func:`gpuctl.reading.jobs.document_history.read_documents`; a service applies its own rule.
+    :raises NoSuchJob: no history, or histories in several namespaces.
+    """
+    from gpuctl.reading.jobs.document_history import read_documents
+    from gpuctl.usecases.service.service_history import history_of_service
+
+    if reader.service is not None:
+        return history_of_service(reader.service, reader.scope, name)
+    return read_documents(reader.scope, name, reader.keys, shows)
+
+
+def wait_for_jobs(
+    reader: ReadContext,
+    names: Sequence[str],
+    condition: str,
+    timeout: float | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Iterator[WaitResult]:
+    """Yield a result for each name as soon as its job is running, ``ready``, ``done`` or ``deleted``.
+
+    :param condition: one of :data:`gpuctl.reading.jobs.wait_until.CONDITIONS`.
+    :param timeout: seconds for all jobs together; None: :data:`DEFAULT_WAIT`, for ``done`` without limit.
+    :param tell: called with the text of what is awaited.
+    :raises JobNotFound: a name has no job, unless the condition is ``deleted``.
+    """
+    limit = timeout if timeout is not None or condition == "done" else DEFAULT_WAIT
+    if reader.service is not None:
+        from gpuctl.usecases.queries.service_waits import wait_by_service
+
+        yield from wait_by_service(reader, names, condition, limit, tell)
+        return
+    from gpuctl.reading.jobs.wait_until import wait_for
+
+    yield from wait_for(reader.scope, names, condition, reader.keys, reader.settings, limit, tell)

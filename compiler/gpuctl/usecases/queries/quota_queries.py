@@ -1,0 +1,142 @@
+"""Queries about quotas and namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from gpuctl.apply.plan import admin_deletion
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.hints import NAMED_NAMESPACE
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.not_found import no_such
+from gpuctl.kube.scope import Scope
+from gpuctl.language.names import is_dns_label
+from gpuctl.reading.nodes.inventory import UNFINISHED
+from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import PodOnNode, pod_on_node
+from gpuctl.reading.queues.namespace_rows import (
+    Namespace,
+    NamespaceRow,
+    namespace_names,
+    read_contents,
+    read_namespaces,
+)
+from gpuctl.reading.queues.quota_rows import QuotaState, read_quotas, select_quotas
+from gpuctl.usecases.queries.read_context import ReadContext, check_names
+from gpuctl.usecases.service.service_client import ServiceRefusal
+from gpuctl.usecases.service.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service
+
+if TYPE_CHECKING:
+    from gpuctl.api.namespace_answers import NamespaceDetail, NamespaceItem
+    from gpuctl.api.node_answers import HoldingPod
+    from gpuctl.api.quota_answers import Quota
+
+AnyQuota = TypeVar("AnyQuota", "QuotaState", "Quota")
+
+
+def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> Sequence[QuotaState | Quota]:
+    """Return the quotas of users (namespaces) or quota documents; all without names.
+
+    :raises NotThere: a name has no quota.
+    :raises ClusterError: quotas may not be listed.
+    """
+    if reader.service is not None:
+        return _named_quotas(quotas_of_service(reader.service, reader.scope.namespace), names)
+    label = reader.settings.label("quota")
+    try:
+        if names and reader.scope.namespace is None:
+            # If not all quotas may be listed, names are namespaces and become parts of URLs: they must be valid.
+            users = list(filter(is_dns_label, names))
+            found = admin_deletion.list_quotas(reader.scope.session, users, label)
+        else:
+            kinds = ("ResourceQuota", "LimitRange", "ClusterQueue")
+            found = dict(zip(kinds, reader.scope.lists(kinds, labels=label), strict=True))
+    except ApiError as error:
+        if not error.lacks_permission or names or reader.scope.namespace is not None:
+            raise
+        raise ClusterError(
+            error.message, f"name a user whose quota you may read, or a namespace {NAMED_NAMESPACE}"
+        ) from None
+    quotas, ranges, queues = (found[kind] for kind in ("ResourceQuota", "LimitRange", "ClusterQueue"))
+    if reader.settings.has_quota_queues and not queues:
+        reader.scope.note("the limits of Kueue are missing: there is no ClusterQueue of a quota, or none may be listed")
+    there = read_quotas(quotas, ranges, reader.settings, queues=queues)
+    within = reader.scope.namespace
+    return _named_quotas([quota for quota in there if within in (None, quota.namespace)], names)
+
+
+def _named_quotas(there: list[AnyQuota], names: Sequence[str]) -> list[AnyQuota]:
+    """Return the quotas of users or of quota documents with these names; all without names.
+
+    :raises NotThere: a name has no quota.
+    """
+    if not names:
+        return there
+    found: list[AnyQuota] = []
+    for name in names:
+        own = select_quotas(there, name)
+        if not own:
+            known = {quota.namespace for quota in there} | {quota.name for quota in there}
+            raise no_such("quota", name, known)
+        found += [quota for quota in own if quota not in found]
+    return found
+
+
+def quota_holders(reader: ReadContext, namespace: str) -> Sequence[PodOnNode | HoldingPod] | None:
+    """Return the pods that a namespace's quota counts; None if they may not be read."""
+    if reader.service is not None:
+        try:
+            found = namespace_of_service(reader.service, namespace)
+            return [*found.running_jobs, *found.waiting_jobs]
+        except ServiceRefusal as error:
+            if error.status != 403:
+                raise
+            return None
+    pods = Scope(reader.scope.session, namespace).all_if_allowed("Pod", fields=UNFINISHED)
+    if pods is None:
+        return None
+    gpus = PlatformGpus(reader.settings)
+    return [pod_on_node(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
+
+
+def list_namespaces(
+    reader: ReadContext, names: Sequence[str] = (), *, everything: bool = False
+) -> Sequence[NamespaceRow | NamespaceItem]:
+    """Return the namespaces that gpuctl created or that have its jobs or quotas, or only those with the given names.
+
+    :param everything: return all namespaces.
+    :raises NotThere: one of the names does not exist.
+    """
+    rows: Sequence[NamespaceRow | NamespaceItem]
+    if reader.service is not None:
+        rows = namespaces_of_service(reader.service, everything=everything or bool(names))
+    else:
+        found = read_contents(reader.scope, reader.keys)
+        rows = [
+            item.row
+            for item in read_namespaces(found, reader.settings, reader.keys)
+            if names or everything or item.is_of_interest or item.name in found.assumed
+        ]
+    check_names("namespace", names, [item.name for item in rows])
+    return [item for item in rows if not names or item.name in names]
+
+
+def describe_namespace(reader: ReadContext, name: str) -> Namespace | NamespaceDetail:
+    """Return one namespace with its quotas and pods.
+
+    :raises NotThere: it does not exist.
+    """
+    if reader.service is not None and is_dns_label(name):
+        return namespace_of_service(reader.service, name)
+    if reader.service is not None:
+        raise no_such("namespace", name, [item.name for item in namespaces_of_service(reader.service, everything=True)])
+    found: list[Namespace] = []
+    if is_dns_label(name):
+        scope = Scope(reader.scope.session, name)
+        found = read_namespaces(read_contents(scope, reader.keys), reader.settings, reader.keys)
+        for note in scope.notes:
+            reader.scope.note(note)
+    if not found:
+        raise no_such("namespace", name, namespace_names(reader.scope.session))
+    return found[0]

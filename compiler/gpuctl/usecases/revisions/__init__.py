@@ -1,0 +1,1 @@
+"""Compare documents with git revisions, directories of manifests, and the cluster."""

@@ -1,0 +1,1 @@
+"""The client of a service, its saved logins, and rows from the REST API."""

@@ -1,0 +1,1 @@
+"""Usage data: backends, periods, monthly reports, and workloads that hold GPUs."""
