@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
-from gpuctl.api.plan_answers import PlanAnswer, Recoveries, recovery_fields
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
-from gpuctl.language.masking import redact
 from gpuctl.language.sentences import say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, key_of
@@ -183,7 +183,7 @@ def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> 
     namespace = _own_place(caller, namespace)
     with service.live_session(caller) as session:
         found = find_unfinished(service, caller, session, namespace)
-    return _recoveries(found)
+    return found.answer
 
 
 def finish_unfinished(change: ChangeRequest, namespace: str | None, run: RunOptions) -> Recoveries:
@@ -198,9 +198,9 @@ def finish_unfinished(change: ChangeRequest, namespace: str | None, run: RunOpti
         found = find_unfinished(service, caller, session, namespace)
         change.touched.extend(str(step.key) for step in found.outlook.steps)
         if change.dry_run:
-            return _recoveries(found)
+            return found.answer
         change.touched.begin()
-        return _recoveries(recover(session, namespace, service.platform, run, PlanRun(change).callbacks, found))
+        return recover(session, namespace, service.platform, run, PlanRun(change).callbacks, found).answer
 
 
 class OpenedJob(NamedTuple):
@@ -303,13 +303,6 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
     if len(caller.namespaces) != 1:
         raise forbidden(_NAME_ONE)
     return next(iter(caller.namespaces))
-
-
-def _recoveries(found: UnfinishedRecovery) -> Recoveries:
-    outlook = found.outlook
-    value = recovery_fields(outlook.steps, outlook.fallbacks, found.result, found.keys)
-    questions = [redact(text) for text in found.plan.questions]
-    return Recoveries(**value, questions=questions, journals=len(outlook.journals), working=outlook.working)
 
 
 def title_of_job(item: ListedJob) -> str:

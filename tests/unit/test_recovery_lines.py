@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.plan.plan import Step
 from gpuctl.cli.output.plan_lines import fallback_text
-from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, key_of
-from gpuctl.objects.ownership_metadata import records
 
 METADATA = {"name": "train", "namespace": "ml"}
 
@@ -21,7 +18,6 @@ def test_field_order_is_not_a_difference() -> None:
     new = _job({"name": "main", "image": "train:2", "command": ["a", "b"]}, backoffLimit=0)
     old = _job({"command": ["a", "b"], "image": "train:1", "name": "main"})
     old["spec"] = {"template": old["spec"]["template"], "backoffLimit": 0, "completions": 2}
-    step = Step("create", key_of(new), desired=new, method="post", title="training/train")
-    lines = "".join(fallback_text(step, old, records(Settings()))).splitlines()
+    lines = "".join(fallback_text(key_of(new), new, old)).splitlines()
     changed = [line.replace(" ", "") for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     assert sorted(changed) == ["+completions:2", "+image:train:1", "-image:train:2"]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
-from gpuctl.api.plan_answers import Recoveries
+from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import job_changes
 from gpuctl_server.access.caller import Caller

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from gpuctl.api.plan_answers import recovery_code
+from gpuctl.api.recovery_answers import Recoveries, recovery_code
 from gpuctl.apply.plan.plan import ConfirmationMissing, Plan
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, confirm_plan, service_change
@@ -17,8 +17,8 @@ from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
-from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery, read_unfinished, recover
-from gpuctl.usecases.changes.service_recovery import ServiceRecovery, recover_by_service, unfinished_of_service
+from gpuctl.usecases.changes.run_recovery import read_unfinished, recover
+from gpuctl.usecases.changes.service_recovery import recover_by_service, unfinished_of_service
 
 
 @click.command(
@@ -53,19 +53,19 @@ def command(
                 )
     if by_service is not None:
         show_recovery(left, dry_run=dry_run, as_json=invocation.as_json)
-        return recovery_code(left.result)
+        return recovery_code(left)
     with cluster_change(invocation, of_plan=False) as (session, callbacks):
         settings = platform_settings(platform)
         with session.within(invocation.timeout):
             found = read_unfinished(session, namespace, settings)
         if not dry_run:
-            callbacks = replace(callbacks, confirm=_confirming(found, invocation))
+            callbacks = replace(callbacks, confirm=_confirming(found.answer, invocation))
             found = recover(session, namespace, settings, RunOptions(invocation.timeout), callbacks, found)
-    show_recovery(found, dry_run=dry_run, as_json=invocation.as_json)
-    return recovery_code(found.result)
+    show_recovery(found.answer, dry_run=dry_run, as_json=invocation.as_json)
+    return recovery_code(found.answer)
 
 
-def _confirming(found: UnfinishedRecovery | ServiceRecovery, invocation: Invocation) -> Callable[[Plan], bool]:
+def _confirming(found: Recoveries, invocation: Invocation) -> Callable[[Plan], bool]:
     """Return a callback that shows the objects in full and asks for confirmation."""
 
     def confirm(plan: Plan) -> bool:

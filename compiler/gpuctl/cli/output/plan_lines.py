@@ -17,7 +17,7 @@ from gpuctl.apply.state.field_paths import named
 from gpuctl.backend.emitter import emit_object
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.hints import NextStep, explain_waiting, reach_job
-from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object
 from gpuctl.objects.ownership_metadata import Records
 
 _DONE = {
@@ -136,17 +136,20 @@ def next_step(plan: Plan) -> NextStep | None:
 
 def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:
     """Yield the unified diff of one step, in YAML."""
-    before, after = before_and_after(step, keys)
-    name = str(step.key)
+    yield from object_diff(step.key, *before_and_after(step, keys), coloured=coloured)
+    for line in _lost(step):
+        yield click.style(line, fg="red") if coloured else line
+
+
+def object_diff(key: Key, before: Object | None, after: Object | None, *, coloured: bool = False) -> Iterator[str]:
+    """Yield the unified diff of an object, in YAML; None: it does not exist."""
     lines = unified_diff(
         emit_object(before).splitlines(keepends=True) if before is not None else [],
         emit_object(after).splitlines(keepends=True) if after is not None else [],
-        f"live/{name}" if before is not None else "/dev/null",
-        f"wanted/{name}" if after is not None else "/dev/null",
+        f"live/{key}" if before is not None else "/dev/null",
+        f"wanted/{key}" if after is not None else "/dev/null",
     )
-    yield from _coloured(lines, coloured)
-    for line in _lost(step):
-        yield click.style(line, fg="red") if coloured else line
+    return _coloured(lines, coloured)
 
 
 def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
@@ -180,13 +183,12 @@ def _in_order_of(model: Any, value: Any) -> Any:
     return value
 
 
-def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = False) -> Iterator[str]:
+def fallback_text(key: Key, new: Object, old: Object, *, coloured: bool = False) -> Iterator[str]:
     """Yield the diff between the new object and the old one, which a recovery creates if the new one is refused."""
-    sides = [before_and_after(each, keys)[1] for each in (step, Step("create", step.key, desired=old))]
-    if sides[0] is not None:
-        sides[1] = _in_order_of(sides[0], sides[1])
-    new, other = ("" if side is None else emit_object(side) for side in sides)
     lines = unified_diff(
-        new.splitlines(keepends=True), other.splitlines(keepends=True), f"wanted/{step.key}", f"if refused/{step.key}"
+        emit_object(new).splitlines(keepends=True),
+        emit_object(_in_order_of(new, old)).splitlines(keepends=True),
+        f"wanted/{key}",
+        f"if refused/{key}",
     )
     return _coloured(lines, coloured)

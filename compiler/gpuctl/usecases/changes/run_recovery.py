@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuctl.api.recovery_answers import Recoveries, recoveries
 from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.recovery import Recovery
@@ -27,6 +28,11 @@ class UnfinishedRecovery:
     def plan(self) -> Plan:
         """Return the recovery as a plan that the user confirms."""
         return Plan(recovery=self.outlook.steps)
+
+    @property
+    def answer(self) -> Recoveries:
+        """Return the answer that commands print and the service sends."""
+        return recoveries(self.outlook, self.result, self.plan.questions, self.keys)
 
 
 def read_unfinished(session: Session, namespace: str | None, settings: Settings) -> UnfinishedRecovery:

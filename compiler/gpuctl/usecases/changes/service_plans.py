@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from gpuctl.api.plan_answers import PlanAnswer, PlanStep, PlanVictim, StepFields
-from gpuctl.apply.plan.plan import Action, EvictedJob, Plan, Result, Step, Wait
-from gpuctl.apply.state.compare import FieldOutcome
+from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.api.plan_steps import step_of
+from gpuctl.apply.plan.plan import Plan
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.gitops.value_change import ValueChange
-from gpuctl.objects.api_resources import RESOURCES, Key
 from gpuctl.usecases.documents.service_documents import diagnostic_of
 
 
@@ -42,6 +40,9 @@ class ServicePlan(Plan):
         return self.polite
 
 
+_COMMON = frozenset(field.name for field in fields(ServicePlan)) & frozenset(PlanAnswer.model_fields)
+
+
 def plan_of(value: Mapping[str, Any]) -> ServicePlan:
     """Return the plan of a response. Unknown fields are ignored.
 
@@ -50,66 +51,14 @@ def plan_of(value: Mapping[str, Any]) -> ServicePlan:
     answer = PlanAnswer.model_validate(value)
     others = {*answer.tracked, *answer.lacking}
     return ServicePlan(
-        steps=list(map(_step, answer.steps)),
-        errors=[text for text in answer.errors if text not in others],
-        lacking=answer.lacking,
-        tracked=answer.tracked,
-        notes=answer.notes,
-        set_name=answer.set,
-        interrupted=answer.interrupted,
-        outage=answer.outage,
-        unfinished=answer.unfinished,
-        recovery=list(map(_step, answer.recovery)),
-        asked=answer.questions,
-        polite=answer.courtesies,
-        finished=answer.finished,
-        messages=answer.messages,
-        diagnostics=list(map(diagnostic_of, answer.warnings)),
-        carried_out=answer.carried_out,
-    )
-
-
-def step_of(value: StepFields) -> Step:
-    """Return a step without its objects.
-
-    :raises ValueError: the kind, action or result is unknown.
-    """
-    if value.kind not in RESOURCES or value.action not in get_args(Action) or value.result not in get_args(Result):
-        raise ValueError(f"{value.action} {value.kind}: {value.result}")
-    namespace = value.namespace or ""
-    return Step(
-        value.action,  # type: ignore[arg-type]
-        Key(value.kind, namespace, value.name),
-        value.reason or "",
-        changes=[FieldOutcome(item["path"], item.get("from"), item.get("to")) for item in value.changes],
-        document_changes=[
-            ValueChange(item["path"], item.get("from"), item.get("to")) for item in value.document_changes
-        ],
-        running=value.running,
-        finished=value.finished,
-        applied_by=value.applied_by,
-        checkpoint=value.checkpoint,
-        verdict=value.verdict,
-        victims=list(map(_victim, value.victims)),
-        waits=[Wait(item.cause, item.message, item.likelihood) for item in value.waits],
-        lost=[FieldOutcome(item["path"], item.get("from"), item.get("to"), (item["manager"],)) for item in value.lost],
-        dependents=[Key(item.kind, namespace, item.name) for item in value.dependents],
-        unseen=value.unseen,
-        result=value.result,  # type: ignore[arg-type]
-        error=value.error,
-        shown=(None, None),
-    )
-
-
-def _step(value: PlanStep) -> Step:
-    step = step_of(value)
-    step.title, step.shared, step.expired = value.title, value.shared, value.expired
-    step.shown = value.before, value.after
-    return step
-
-
-def _victim(value: PlanVictim) -> EvictedJob:
-    seen = value.job is not None
-    return EvictedJob(
-        value.namespace or "", value.job or "", value.priority, tuple(value.pods), value.runtime, value.owner, seen
+        **{
+            **{name: getattr(answer, name) for name in _COMMON},
+            "steps": [step_of(step, step.before, step.after) for step in answer.steps],
+            "errors": [text for text in answer.errors if text not in others],
+            "set_name": answer.set,
+            "recovery": [step_of(step, step.before, step.after) for step in answer.recovery],
+            "asked": answer.questions,
+            "polite": answer.courtesies,
+            "diagnostics": list(map(diagnostic_of, answer.warnings)),
+        }
     )
