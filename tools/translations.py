@@ -33,6 +33,9 @@ from gpuctl.reading.why.finding import CAUSES
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (ROOT / "compiler" / "gpuctl", ROOT / "server")
+HINTS = ROOT / "compiler" / "gpuctl" / "hints.py"
+PHRASES = ("Phrase", "_takeover")
+"""Functions of hints that make a text for each surface."""
 SUFFIX = ".zh-CN.md"
 REPORT = ROOT / "compiler" / "gpuctl" / "cli" / "output" / "usage_report.py"
 NOT_TRANSLATED = frozenset({"{}", "unknown share", "nothing"})
@@ -94,14 +97,17 @@ def cause_problems() -> Iterator[str]:
 
 
 def sentence_templates(directories: Iterable[Path]) -> Iterator[tuple[str, str | None]]:
-    """Yield file and template of each call of ``say`` and ``Template`` in source files; None if it is computed."""
+    """Yield file and template of each `say`, `Template` and phrase of hints in source files; None if it is computed."""
     for path in (file for directory in directories for file in sorted(directory.rglob("*.py"))):
         text = path.read_text(encoding="utf-8")
-        for call in ast.walk(ast.parse(text)) if "gpuctl.language.sentences" in text else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("say", "Template"):
-                given = call.args[0]
+        is_hints = path == HINTS
+        for call in ast.walk(ast.parse(text)) if is_hints or "gpuctl.language.sentences" in text else ():
+            name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+            if isinstance(call, ast.Call) and name in (PHRASES if is_hints else ("say", "Template")):
+                # The second text of a phrase is that of the REST API, which alone has languages.
+                given = call.args[int(is_hints)]
                 if isinstance(given, ast.Constant):
-                    yield path.name, given.value
+                    yield from [(path.name, given.value)] if given.value else []
                 elif isinstance(given, ast.JoinedStr | ast.BinOp):
                     yield path.name, None
 
@@ -117,8 +123,8 @@ def sentence_problems() -> Iterator[str]:
     yield from (f"{name}: a template of `say` is not a constant" for name, template in made if template is None)
     templates = {template for _, template in made if template is not None}
     for template in sorted(templates - known.keys()):
-        # A template of values alone, such as a list, is the same in every language.
-        if re.search("[A-Za-z]{2}", re.sub(r"{[^{}]*}", "", template)):
+        # A template of values alone, such as a list, and a command are the same in every language.
+        if re.search("[A-Za-z]{2}", re.sub(r"{[^{}]*}|^`[^`]*`$", "", template)):
             yield f"sentences_zh_CN.yaml: no translation of: {template}"
     yield from (f"sentences_zh_CN.yaml: unused: {template}" for template in sorted(known.keys() - templates))
     for template in sorted(templates & known.keys()):

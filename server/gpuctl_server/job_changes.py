@@ -12,7 +12,7 @@ from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
@@ -28,7 +28,14 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
-from gpuctl_server.plan_responses import NOTHING, VALIDATED, plan_answer, require_all_done
+from gpuctl_server.plan_responses import (
+    VALIDATED,
+    done_message,
+    dry_run_message,
+    plan_answer,
+    require_all_done,
+    unchanged_message,
+)
 from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
@@ -140,12 +147,12 @@ def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: b
         if not change.dry_run:
             require_all_done(plan)
             await_shown(service, opened.session, key_of(opened.live))
-    job, title = id_of_workload(opened.live, service.keys), title_of_job(opened.item)
-    when = "without their grace period" if force else "within their grace period"
+    job, title = id_of_workload(opened.live, service.keys), job_words(opened.item)
+    when = say("without their grace period") if force else say("within their grace period")
     if change.dry_run:
-        said = f"{title} would be deleted, and its pods ended {when}; {NOTHING}"
+        said = unchanged_message(say("{job} would be deleted, and its pods ended {when}", job=title, when=when))
         return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
-    ends = "its pods are ended" if force else "its pods end"
+    ends = say("its pods are ended") if force else say("its pods end")
     deleted = say("{job} is being deleted; {ends} {when}", job=title, ends=ends, when=when)
     return JobState(jobId=job, status="terminating", message=deleted, notes=plan.notes or None)
 
@@ -160,19 +167,21 @@ def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool =
         callbacks, sees = PlanRun(change).callbacks, visible_job_filter(change.caller)
         plan = rerun_jobs(opened.session, *opened.name, service.platform, run, callbacks, sees, failed=failed)
         if change.dry_run:
-            return rerun_answer(change, opened.item.id, title_of_job(opened.item), plan_answer(plan))
+            return rerun_answer(change, opened.item.id, job_words(opened.item), plan_answer(plan))
         require_all_done(plan)
         again = await_shown(service, opened.session, key_of(opened.live))
     job = opened.item.id if again is None else id_of_workload(again, service.keys)
-    return rerun_answer(change, job, title_of_job(opened.item), plan_answer(plan))
+    return rerun_answer(change, job, job_words(opened.item), plan_answer(plan))
 
 
 def rerun_answer(change: ChangeRequest, job: str, title: str, plan: PlanAnswer) -> RerunJob:
     """Return the answer for a training that runs again, after it is listed."""
     if change.dry_run:
-        return RerunJob(jobId=job, status=VALIDATED, message=f"{title} would run again; {NOTHING}", plan=plan)
+        return RerunJob(
+            jobId=job, status=VALIDATED, message=unchanged_message(say("{job} would run again", job=title)), plan=plan
+        )
     await_listed(change.service, [job])
-    return RerunJob(jobId=job, status="pending", message=f"{title} runs again", plan=plan)
+    return RerunJob(jobId=job, status="pending", message=say("{job} runs again", job=title), plan=plan)
 
 
 def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
@@ -264,7 +273,7 @@ def _changed(
     model = document.model
     assert isinstance(model, Workload)
     title = f"{document.kind}/{model.job.name}"
-    said = f"{title} would be {done}; {NOTHING}" if dry_run else f"{title} is {done}"
+    said = done_message(title, done)
     return ChangedJob(
         jobId=None if live is None else id_of_workload(live, service.keys),
         name=model.job.name,
@@ -273,7 +282,7 @@ def _changed(
         pool=model.resources.pool,
         status=VALIDATED if dry_run else done,
         createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
-        message=said,
+        message=dry_run_message(said) if dry_run else said,
         plan=plan,
         warnings=submission.warnings,
     )
@@ -305,7 +314,13 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
     return next(iter(caller.namespaces))
 
 
+def job_words(item: ListedJob) -> Sentence:
+    """Return the title of a job in a sentence."""
+    identity = item.row.identity
+    return say("{job} in {namespace}", job=f"{identity.kind}/{identity.name}", namespace=identity.namespace)
+
+
 def title_of_job(item: ListedJob) -> str:
-    """Return the title of a job, as in messages and the audit."""
+    """Return the title of a job, as in the audit and in errors."""
     identity = item.row.identity
     return f"{identity.kind}/{identity.name} in {identity.namespace}"

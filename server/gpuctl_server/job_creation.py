@@ -25,7 +25,7 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
-from gpuctl_server.plan_responses import VALIDATED, plan_answer, pool_created, require_all_done
+from gpuctl_server.plan_responses import VALIDATED, done_message, plan_answer, pool_created, require_all_done
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
@@ -205,7 +205,7 @@ def _answers(
         obj = live.get(key) if key is not None else None
         if key is None:
             kind, name = document.kind, name_of(document)
-            said = pool_created(name) if kind == "pool" else f"{kind}/{name} is created"
+            said = pool_created(name) if kind == "pool" else done_message(f"{kind}/{name}", "created")
             yield _answer(document, None, None, "created", said)
         elif obj is None:
             # The job was deleted between its creation and this read.
@@ -227,10 +227,18 @@ def submitted(job: str, pool: str | None, waits: str | None) -> Sentence:
 
 
 def _validated(document: Document, waits: str | None) -> SubmittedJob:
-    where = f"; it would be submitted to the pool {_pool(document)}" if _pool(document) else ""
-    where += f", and {waits}" if waits else ""
+    where = [say("; it would be submitted to the pool {pool}", pool=_pool(document))] if _pool(document) else []
+    where += [say(", and {waits}", waits=waits)] if waits else []
     return _answer(
-        document, None, None, VALIDATED, f"{document.kind}/{name_of(document)} is valid{where}; nothing is created"
+        document,
+        None,
+        None,
+        VALIDATED,
+        say(
+            "{job} is valid{where}; nothing is created",
+            job=f"{document.kind}/{name_of(document)}",
+            where="".join(where),
+        ),
     )
 
 

@@ -9,21 +9,21 @@ from typing import NamedTuple
 from gpuctl.acts.pausing import PauseEffect
 from gpuctl.api.change_models import JobState
 from gpuctl.apply.plan.checkpoint_notes import describe_checkpoint
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
-from gpuctl.objects.workload_state import running_description
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.changes.pause_and_resume import PausedJob, pause_jobs, resume_jobs
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.job_changes import JobRef, await_shown, open_job, title_of_job
+from gpuctl_server.job_changes import JobRef, await_shown, job_words, open_job
 from gpuctl_server.mirror.job_board import id_of_workload
-from gpuctl_server.plan_responses import NOTHING, VALIDATED, dry_run_message, plan_answer
+from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, unchanged_message
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
@@ -59,7 +59,9 @@ def pause_job(change: ChangeRequest, ref: JobRef, *, checkpoint: bool) -> JobSta
         and saving is not None
         and running_description(done.workload) is not None
     ):
-        done.state.message += f"; its progress would be saved first: {describe_checkpoint(saving)}"
+        done.state.message += say(
+            "; its progress would be saved first: {checkpoint}", checkpoint=describe_checkpoint(saving)
+        )
     return done.state
 
 
@@ -104,12 +106,11 @@ def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Sus
         done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform)).result
         if not change.dry_run:
             await_shown(service, opened.session, key_of(live))
-    status, said = done.status, done.message
-    if change.dry_run:
-        status = VALIDATED
-        said = dry_run_message(said) if done.changed else f"{said}; {NOTHING}"
+    status = VALIDATED if change.dry_run else done.status
     is_planned = change.dry_run and done.changed
-    sentence = effect_message(title_of_job(item), said, "" if is_planned else done.effect)
+    sentence = effect_message(job_words(item), done.message, "" if is_planned else done.effect)
+    if change.dry_run:
+        sentence = dry_run_message(sentence) if done.changed else unchanged_message(sentence)
     state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=sentence)
     return _Suspended(state, workload_of(item.job), done.changed)
 
@@ -118,7 +119,7 @@ def effect_message(job: str, said: str, effect: PauseEffect) -> str:
     """Return the message about a job that was paused or resumed.
 
     :param job: the title of the job.
-    :param said: the rest of the English sentence.
+    :param said: the rest of the sentence.
     """
     if effect == "paused":
         return say("{job} {paused}", job=job, paused=said)
@@ -126,4 +127,4 @@ def effect_message(job: str, said: str, effect: PauseEffect) -> str:
         return say("{job} {freed}", job=job, freed=said)
     if effect == "resumed":
         return say("{job} {resumed}", job=job, resumed=said)
-    return f"{job} {said}"
+    return say("{job} {said}", job=job, said=said)

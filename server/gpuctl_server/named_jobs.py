@@ -27,7 +27,7 @@ from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import SuspendFunction, pausing_with, resuming_with
 from gpuctl_server.job_revisions import rerun_removed
-from gpuctl_server.plan_responses import NOTHING, VALIDATED, dry_run_message
+from gpuctl_server.plan_responses import VALIDATED, dry_run_message, unchanged_message
 from gpuctl_server.plan_runs import PlanRun, await_seen
 from gpuctl_server.redaction import visible_job_filter
 
@@ -118,7 +118,9 @@ def _suspended(change: ChangeRequest, names: Sequence[str], namespace: str | Non
                 for paused in act(scope, [f"{identity.kind}/{identity.object_name}"], change.service.platform):
                     item = paused_job(paused.job, paused.result)
                     if change.dry_run:
-                        item.message = dry_run_message(item.message) if item.changed else f"{item.message}; {NOTHING}"
+                        item.message = (
+                            dry_run_message(item.message) if item.changed else unchanged_message(item.message)
+                        )
                         item.status = VALIDATED
                     done.items.append(item)
                     keys.append(paused.result.key)

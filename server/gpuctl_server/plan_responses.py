@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.redaction import merge_hidden
@@ -19,9 +19,30 @@ NOTHING = "nothing is changed"
 _WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
 
 
+_DONE = {
+    "created": Template("{object} is created"),
+    "replaced": Template("{object} is replaced"),
+    "unchanged": Template("{object} is unchanged"),
+    "updated": Template("{object} is updated"),
+}
+
+
+def done_message(title: str, done: str) -> Sentence:
+    """Return the message about an object that was ``created``, ``updated`` and so on."""
+    return say(_DONE[done], object=title)
+
+
 def dry_run_message(said: str) -> str:
-    """Return the message of a dry run: ``it is paused`` -> ``it would be paused; nothing is changed``."""
-    return f"{re.sub(*_WOULD, said, count=1)}; {NOTHING}"
+    """Return the message of a dry run: ``it is paused`` -> ``it would be paused; nothing is changed``.
+
+    Only English has another form of the verb: a Chinese message begins with the words for a dry run.
+    """
+    return unchanged_message(re.sub(*_WOULD, said, count=1))
+
+
+def unchanged_message(said: str) -> Sentence:
+    """Return a message of a request that changes nothing."""
+    return say("{said}; nothing is changed", said=said)
 
 
 def pool_created(name: str) -> Sentence:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.browser import Visit
+from support.browser import Visit, visiting
 from support.cluster_tools import Place, outcome, training
 from support.served import Served
 
@@ -68,7 +68,7 @@ def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place
     served.until_running("train", place.namespace)
 
 
-def test_rollback_shows_the_changes_and_the_new_job(visit: Visit, place: Place, served: Served) -> None:
+def test_rollback_shows_the_changes_and_the_new_job(browser: Any, visit: Visit, place: Place, served: Served) -> None:
     place.apply(training())
     served.until_running("train", place.namespace)
     place.apply(training(environment={"image": "registry.example.com/other:v2"}), flags=("--yes",))
@@ -79,6 +79,10 @@ def test_rollback_shows_the_changes_and_the_new_job(visit: Visit, place: Place, 
     assert command == f"gpuctl rollback training/train -n {place.namespace} --to 1"
     visit.see("registry.example.com/other:v2", "dialog")
     visit.see("You confirm:", "dialog")
+    with visiting(browser, served, locale="zh-CN") as chinese:
+        plan_of(open_job(chinese.log_in(), place, "train", "?tab=history"), "回滚")
+        chinese.see(f"替换 training/train（{place.namespace}）：已运行", "dialog .why")
+        chinese.see("进度会丢失", "dialog .why")
     carry_out(page)
     # The job was replaced: its page follows to the new one.
     page.get_by_role("heading", level=1).get_by_text("train").wait_for()

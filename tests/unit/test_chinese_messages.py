@@ -10,10 +10,12 @@ from starlette.requests import Request
 
 from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_conflict, missing_node, no_such_label
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
-from gpuctl.hints import Surface, set_request_surface
+from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
+from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.sentences import Translation, say, set_request_translation
 from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.objects.api_resources import Key
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.job_creation import submitted
@@ -141,6 +143,26 @@ def test_documented_messages_are_translated(make: Any, english: str, text: str |
 
 def test_message_without_a_translation_stays_english(chinese: Translation) -> None:
     assert say("{node} and {text}", node="node-1", text=pool_created("a")) == "node-1 and 资源池创建成功"
+
+
+def test_plan_and_its_questions_are_chinese_on_request(chinese: Translation) -> None:
+    live = {"kind": "Job", "metadata": {"name": "a", "creationTimestamp": None}, "spec": {"template": {}}}
+    step = Step(
+        "replace", Key("Job", "nlp", "a"), live=live, title="training/a", running=say("running for {time}", time="3h")
+    )
+    wait = Wait("room", say("no node has the labels {labels}{meant}", labels=["a=b"], meant=""))
+    step.victims, step.waits = [EvictedJob("cv", "training/b", 0, ("b-0", "b-1"), None, "anna")], [wait]
+    assert Plan([step]).questions == ["替换 training/a（nlp）：已运行 3h，进度会丢失；要等待：没有节点带有标签 a=b"]
+    assert str(step.victims[0]) == "cv 的 training/b（负责人 anna，2 个 Pod，尚未运行）"
+    # A text that differs between surfaces is translated where it is a value.
+    assert say("{object}: {held}; {hint}", object="a", held="b", hint=ADOPT_OBJECT) == (
+        "a：b；给任务改名，或请其管理者放弃该对象"
+    )
+    set_request_translation(None)
+    assert Plan([step]).questions == [
+        "replaces training/a in nlp: 已运行 3h, its progress is lost; will wait: 没有节点带有标签 a=b"
+    ]
+    assert str(step.victims[0]) == "training/b in cv (owner anna, 2 pods, not running yet)"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ ASKED = "replaces training/a in nlp: running for {}, its progress is lost"
         (["prunes training/run-2d"], ["prunes training/run-1d"], False),
         (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, running for 72h)"], True),
         (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, not running yet)"], False),
+        (["替换 training/a（nlp）：已运行 2h5m，进度会丢失"], ["替换 training/a（nlp）：已运行 59m，进度会丢失"], True),
+        (["清理 training/a（x）：结束于 3d 前（Complete）"], ["清理 training/a（x）：结束于 2d 前（Complete）"], True),
+        (["替换 training/a（nlp）：已运行 2h5m"], ["替换 training/a（cv）：已运行 2h5m"], False),
     ],
 )
 def test_confirmation_holds_if_only_ages_differ(asked: list[str], confirmed: list[str], holds: bool) -> None:

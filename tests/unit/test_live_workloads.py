@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.run import lease
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.timestamps import age
-from gpuctl.objects.workload_state import (
-    carried_over,
-    end_state,
-    is_pod_of,
-    pods_of_each,
-    recreatable,
-    running_description,
-)
+from gpuctl.objects.workload_state import carried_over, end_state, is_pod_of, pods_of_each, recreatable
 
 KEYS = records(Settings())
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

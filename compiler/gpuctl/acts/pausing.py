@@ -23,7 +23,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import count_text, first_few
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import (
     QUEUE_LABEL,
     TRAINING_FORMS,
@@ -43,7 +43,7 @@ from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_state import end_state
 
-_ADMITTED = "it starts when Kueue admits it"
+_ADMITTED = Template("it starts when Kueue admits it")
 _ATTEMPTS = 10
 _KUEUE_CREATES = 5.0
 """Seconds to wait for the Workload of a job that was just applied."""
@@ -193,32 +193,38 @@ def _pause(session: Session, live: Object, keys: Records, reason: str | None) ->
     if queued is not None:
         resource, item = queued
         if not _is_active(item) and marked:
-            return PauseResult(key, "paused", False, "is paused already", "paused")
+            return PauseResult(key, "paused", False, say("is paused already"), "paused")
         _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}})
         _activate(session, resource, item, active=False)
         if spec.get("suspend"):
-            said = f"is paused; it waits no longer in Kueue's queue {queue_of(live)}"
+            said = say("is paused; it waits no longer in Kueue's queue {queue}", queue=queue_of(live))
             return PauseResult(key, "paused", True, said, "paused")
-        return PauseResult(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others", "paused")
+        return PauseResult(
+            key, "paused", True, say("is paused; Kueue ends its pods and gives its GPUs to others"), "paused"
+        )
     if key.kind in TRAININGS:
         if spec.get("suspend") and marked:
-            return PauseResult(key, "paused", False, "is paused already", "paused")
+            return PauseResult(key, "paused", False, say("is paused already"), "paused")
         running = pods_left(live)
         tracker = tracked_by(live)
-        lasts = f"; {tracker} does not undo this, unless its manifest sets `suspend`" if tracker is not None else ""
+        lasts = (
+            say("; {tracker} does not undo this, unless its manifest sets `suspend`", tracker=tracker)
+            if tracker is not None
+            else ""
+        )
         _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
         if running:
             return PauseResult(key, "paused", True, _ends(running) + lasts, "gpus-freed")
-        return PauseResult(key, "paused", True, f"stays suspended until it is resumed{lasts}")
+        return PauseResult(key, "paused", True, say("stays suspended until it is resumed{lasts}", lasts=lasts))
     count = int(spec.get("replicas", 1))
     if not count and marked:
-        return PauseResult(key, "paused", False, "is paused already", "paused")
+        return PauseResult(key, "paused", False, say("is paused already"), "paused")
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, pause_patch(scaler, keys.paused))
     _patch(session, live, {"metadata": {"annotations": _mark(keys, str(count), reason)}, "spec": {"replicas": 0}})
     if count:
         return PauseResult(key, "paused", True, _ends(count), "gpus-freed")
-    return PauseResult(key, "paused", True, "stays at 0 replicas until it is resumed")
+    return PauseResult(key, "paused", True, say("stays at 0 replicas until it is resumed"))
 
 
 def _mark(keys: Records, replicas: str | None = None, reason: str | None = None) -> dict[str, str | None]:
@@ -229,11 +235,13 @@ def _mark(keys: Records, replicas: str | None = None, reason: str | None = None)
 def _pause_schedule(session: Session, live: Object, keys: Records, reason: str | None) -> PauseResult:
     key, is_suspended = key_of(live), bool(live["spec"].get("suspend"))
     if is_suspended and keys.paused in annotations_of(live):
-        return PauseResult(key, "paused", False, "is paused already", "paused")
+        return PauseResult(key, "paused", False, say("is paused already"), "paused")
     _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
     running = [item["name"] for item in (live.get("status") or {}).get("active") or []]
-    said = f"; its unfinished run {' and '.join(running)} continues" if running else ""
-    return PauseResult(key, "paused", True, f"is paused: no further run starts until it is resumed{said}", "paused")
+    said = say("; its unfinished run {runs:and} continues", runs=list(running)) if running else ""
+    return PauseResult(
+        key, "paused", True, say("is paused: no further run starts until it is resumed{runs}", runs=said), "paused"
+    )
 
 
 def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
@@ -242,12 +250,12 @@ def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResu
         return _not_paused(session, live, annotations_of(live).get(keys.paused), keys)
     _patch(session, live, {"metadata": mark, "spec": {"suspend": False}})
     # The controller starts the latest missed run, if its deadline has not passed.
-    return PauseResult(key, "resumed", True, "is resumed; if a run was due during the pause, one starts now")
+    return PauseResult(key, "resumed", True, say("is resumed; if a run was due during the pause, one starts now"))
 
 
 def _ends(pods: int) -> str:
-    what = "its pod ends" if pods == 1 else f"its {pods} pods end"
-    return f"is paused; {what}, which frees the GPUs and removes the logs"
+    what = say("its pod ends") if pods == 1 else say("its {pods} pods end", pods=pods)
+    return say("is paused; {pods}, which frees the GPUs and removes the logs", pods=what)
 
 
 def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
@@ -256,27 +264,27 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     if is_scheduled(live):
         return _resume_schedule(session, live, keys)
     if is_waiting(live, keys):
-        waits = f"it waits for {first_few(prerequisites_of(live, keys.after))}"
+        waits = say("it waits for {names:few}", names=list(prerequisites_of(live, keys.after)))
     queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if _is_active(item) and remembered is None:
-            waits = waits or "Kueue decides when it starts"
-            return PauseResult(key, "resumed", False, f"is not paused; {waits}")
+            waits = waits or say("Kueue decides when it starts")
+            return PauseResult(key, "resumed", False, say("is not paused; {waits}", waits=waits))
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return _resumed(key, waits, _ADMITTED)
+        return _resumed(key, waits, say(_ADMITTED))
     report_finished_indexes(session, live)
     if is_held(live) and kueue_resources(session) is not None:
         labels = {QUEUE_LABEL: queue_of(live)}
         gone = {**_mark(keys), HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
-        return _resumed(key, waits, _ADMITTED)
+        return _resumed(key, waits, say(_ADMITTED))
     if is_waiting(live, keys):
         if remembered is None:
-            return PauseResult(key, "resumed", False, f"is not paused; {waits}")
+            return PauseResult(key, "resumed", False, say("is not paused; {waits}", waits=waits))
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return PauseResult(key, "resumed", True, f"is resumed; {waits}")
+        return PauseResult(key, "resumed", True, say("is resumed; {waits}", waits=waits))
     if key.kind in TRAININGS:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
@@ -284,7 +292,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         refusal = _refusal(session, live)
         gone = {**_mark(keys), FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"annotations": gone}, "spec": {"suspend": False}})
-        return _resumed(key, refusal or waits, "it starts from its beginning, or its last checkpoint")
+        return _resumed(key, refusal or waits, say("it starts from its beginning, or its last checkpoint"))
     if spec.get("replicas", 1):
         return _not_paused(session, live, remembered, keys)
     tracker = pause_undone_by(live)
@@ -305,10 +313,10 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, resume_patch(scaler, keys.paused))
     if not refusal and (waits or queue_of(live)):
-        return _resumed(key, waits, _ADMITTED)
-    said = f"is resumed with {count_text(count, 'replica')}"
+        return _resumed(key, waits, say(_ADMITTED))
+    said = say("is resumed with {replicas:replica}", replicas=count)
     if refusal:
-        return PauseResult(key, "resumed", True, f"{said}; {refusal}")
+        return PauseResult(key, "resumed", True, say("{said}; {refusal}", said=said, refusal=refusal))
     return PauseResult(key, "resumed", True, said, "resumed")
 
 
@@ -318,7 +326,9 @@ def _resumed(key: Key, waits: str, otherwise: str) -> PauseResult:
     :param waits: why it does not start now, "" if nothing is known against it.
     :param otherwise: when it starts without such a reason.
     """
-    return PauseResult(key, "resumed", True, f"is resumed; {waits or otherwise}", "" if waits else "resumed")
+    return PauseResult(
+        key, "resumed", True, say("is resumed; {waits}", waits=waits or otherwise), "" if waits else "resumed"
+    )
 
 
 def _autoscalers(session: Session, live: Object) -> list[Object]:
@@ -347,7 +357,7 @@ def _refusal(session: Session, live: Object) -> str:
             session.create(as_created_by_controller(DryRunPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
-                return f"but its pods are refused for now: {error.message}"
+                return say("but its pods are refused for now: {error}", error=error.message)
     return ""
 
 
@@ -355,8 +365,8 @@ def _not_paused(session: Session, live: Object, remembered: str | None, keys: Re
     """Remove the mark of a pause that another client ended: it would hide replicas from the next apply."""
     if remembered is not None:
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return PauseResult(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
-    return PauseResult(key_of(live), "resumed", False, "is not paused")
+        return PauseResult(key_of(live), "resumed", True, say("runs already; the mark of its pause is removed"))
+    return PauseResult(key_of(live), "resumed", False, say("is not paused"))
 
 
 def _patch(session: Session, live: Object, patch: Object) -> None:

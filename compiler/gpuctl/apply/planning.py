@@ -9,6 +9,7 @@ from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.disruption import add_disruptions, note_finished
 from gpuctl.apply.plan.evictions import add_fit_results
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.missing_namespaces import add_set_namespace
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
@@ -24,9 +25,9 @@ from gpuctl.apply.run import unfinished_runs
 from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.workload_state import running_description
 
 
 def preview(
@@ -122,7 +123,7 @@ def _restore_former(step: Step, former: Object) -> None:
     """Let a step bring back a former object, even if its document would be lowered to the current one."""
     step.desired, step.passed_dry_run = former, False
     if step.action in ("unchanged", "update") and step.live is not None:
-        step.action, step.method, step.reason = "replace", "post", "is restored as it was"
+        step.action, step.method, step.reason = "replace", "post", say("is restored as it was")
         step.running = running_description(step.live)
 
 

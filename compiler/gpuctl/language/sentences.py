@@ -7,7 +7,8 @@ wording of a sentence.
 
 Numbers and lists have formats of their own, which the language decides: ``{pods:pod}`` is ``1 pod`` or ``2 pods``,
 ``{pods:is/are}`` a word by number, ``{names:and}`` and ``{names:or}`` a list, ``{names:few}`` its first three items
-(``few4``: four), ``{parts:;}`` clauses. A list without a format has commas.
+(``few4``: four), ``{parts:;}`` clauses. A list without a format has commas. A :class:`~gpuctl.hints.Phrase` as a value
+is translated too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, NewType
 
+from gpuctl.hints import Phrase
 from gpuctl.language.display_text import and_list, count_text, first_few
 
 Sentence = NewType("Sentence", str)
@@ -79,6 +81,12 @@ class _English(string.Formatter):
 
 
 class _Chinese(_English):
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        translation = request_translation()
+        if isinstance(value, Phrase) and translation is not None:
+            value = translation.find(str(value)) or value
+        return super().format_field(value, format_spec)
+
     def listed(self, items: list[str], form: str) -> str:
         """Return items in a form, such as ``and``."""
         if form.startswith("few"):

@@ -13,7 +13,6 @@ from gpuctl.objects.label_names import MANAGED_BY, SET_NAME, WORKER_INDEX
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.objects.role_jobs import JOBSET_LABEL
-from gpuctl.objects.timestamps import age
 
 ENDED_PHASES = ("Succeeded", "Failed")
 """Phases of a pod that has ended."""
@@ -66,81 +65,6 @@ def end_state(obj: Object) -> str | None:
     if obj["kind"] == "JobSet":
         return "finished" if condition(obj, "Completed") else "failed" if condition(obj, "Failed") else None
     return None
-
-
-_ENDS = {
-    "Job": ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"),
-    "JobSet": ("Completed", "Failed"),
-}
-
-
-def end_description(obj: Object) -> str | None:
-    """Return ``finished 3h ago (Complete)`` for a Job or JobSet that has ended, else None.
-
-    In brackets is the type of its end condition; it is ``Failed`` for a failed training.
-    """
-    found = next(filter(None, (condition(obj, kind) for kind in _ENDS.get(obj["kind"], ()))), None)
-    if found is None:
-        return None
-    since = found.get("lastTransitionTime") or (obj.get("status") or {}).get("completionTime")
-    return f"finished {age(since)} ago ({found['type']})" if since else f"finished ({found['type']})"
-
-
-def running_description(obj: Object) -> str | None:
-    """Return ``running for 3h`` if a workload's status shows pods, so that work may be lost; else None.
-
-    Pods that never started are counted; :func:`lost_work` excludes them.
-    """
-    status = obj.get("status") or {}
-    since = obj["metadata"].get("creationTimestamp")
-    kind = obj["kind"]
-    if end_state(obj):
-        return None
-    if kind == "CronJob":
-        if not status.get("active"):
-            return None
-        since = status.get("lastScheduleTime") or since
-    elif kind == "Job":
-        if not status.get("active"):
-            return None
-        since = status.get("startTime") or since
-    elif kind in SERVICES:
-        if not (status.get("readyReplicas") or status.get("availableReplicas")):
-            return None
-        available = condition(obj, "Available")
-        since = (available or {}).get("lastTransitionTime") or since
-    elif kind == "JobSet":
-        jobs = status.get("replicatedJobsStatus") or []
-        if not any(item.get("active") or item.get("ready") for item in jobs):
-            return None
-    else:
-        return None
-    return f"running for {age(since)}"
-
-
-def lost_work(pods: Iterable[Object]) -> str | None:
-    """Return the work that is lost with pods: ``running for 3h`` (since the first container started), or that they have
-    run.
-
-    None if no container has started: pods that wait for nodes or images lose nothing. Failed pods are ignored.
-    """
-    started: list[str] = []
-    restarts, ran = 0, False
-    for pod in pods:
-        status = pod.get("status") or {}
-        if status.get("phase") == "Failed":
-            continue
-        for container in status.get("containerStatuses") or []:
-            state = container.get("state") or {}
-            restarts += container.get("restartCount") or 0
-            ran = ran or "terminated" in state or "terminated" in (container.get("lastState") or {})
-            if "running" in state:
-                started.append(state["running"].get("startedAt") or status.get("startTime") or "")
-    if started:
-        return f"running for {age(min(started))}"
-    if restarts:
-        return f"restarted {restarts} time{'s' if restarts > 1 else ''}"
-    return "partly finished" if ran else None
 
 
 def pod_labels(workload: Object) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
@@ -14,8 +15,8 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import (
     QUOTA_KINDS,
@@ -31,7 +32,6 @@ from gpuctl.objects.companion_names import config_map_name, pool_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.queue_names import cluster_queue_name
-from gpuctl.objects.workload_state import running_description
 
 _POLL = 0.5
 _NAMED = 5
@@ -64,7 +64,11 @@ def plan_pool_deletion(
             plan.steps += pool_leave_steps(session, pool, keys)
         warn_about_users(plan, pool, users_of(session, pool, keys).values())
         if pool in settings.external_pools and len(plan.steps) == before:
-            plan.notes.append(f"{title}: platform.yaml names it; the cluster has neither a definition nor nodes of it")
+            plan.notes.append(
+                say(
+                    "{title}: platform.yaml names it; the cluster has neither a definition nor nodes of it", title=title
+                )
+            )
     return plan
 
 
@@ -139,7 +143,13 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
         if live is None:
             raise no_such("namespace", name, _namespaces(session))
         plan.steps.append(Step("delete", key_of(live), live=live, method="delete", title=f"namespace/{name}"))
-        plan.confirm.append(f"deletes namespace {name} and everything in it: {_contents(session, name, keys)}")
+        plan.confirm.append(
+            say(
+                "deletes namespace {name} and everything in it: {contents}",
+                name=name,
+                contents=_contents(session, name, keys),
+            )
+        )
         queue = Key("ClusterQueue", "", cluster_queue_name(name))
         found = if_allowed(partial(session.get, queue), None)
         if found is not None and is_ours(found):
@@ -205,7 +215,7 @@ def _contents(session: Session, name: str, keys: Records) -> str:
     lists = dict(zip((*workloads, *others), session.each(read, (*workloads, *others)), strict=True))
     mains = [obj for kind in workloads for obj in lists[kind] if not is_controlled(obj)]
     titles = [_title(obj, keys) for obj in sorted(mains, key=lambda obj: running_description(obj) is None)]
-    more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
+    more = [say("{number} more", number=len(titles) - _NAMED)] if len(titles) > _NAMED else []
     parts = [*titles[:_NAMED], *more]
     for kind in others:
         number = sum(obj["metadata"]["name"] not in _BUILTIN for obj in lists[kind])
@@ -214,20 +224,21 @@ def _contents(session: Session, name: str, keys: Records) -> str:
     unsaved = [
         _title(obj, keys) for obj in mains if keys.checkpoint in annotations_of(obj) and running_description(obj)
     ]
-    return (", ".join(parts) or "nothing of note") + _not_saved(unsaved)
+    return say("{parts}{unsaved}", parts=parts or [say("nothing of note")], unsaved=_not_saved(unsaved))
 
 
 def _not_saved(titles: list[str]) -> str:
     """Return a warning for jobs whose checkpoints would run if each job were deleted by itself."""
     if not titles:
         return ""
-    return f"; checkpoints are not run: the progress of {first_few(titles, _NAMED)} is lost"
+    return say("; checkpoints are not run: the progress of {titles:few5} is lost", titles=list(titles))
 
 
 def _title(obj: Object, keys: Records) -> str:
     kind = labels_of(obj).get(keys.job_type, obj["kind"].lower())
     since = running_description(obj)
-    return f"{kind}/{unhashed_name(obj)}" + (f" ({since})" if since else "")
+    title = f"{kind}/{unhashed_name(obj)}"
+    return say("{job} ({state})", job=title, state=since) if since else title
 
 
 def _namespaces(session: Session) -> list[str]:

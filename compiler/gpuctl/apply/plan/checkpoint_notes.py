@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.display_text import shorten
 from gpuctl.language.masking import redact
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, annotations_of
 from gpuctl.objects.elastic_jobs import SIZE_PATHS
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import TEMPLATE_PATHS
-from gpuctl.objects.workload_state import running_description
 
 _SHOWN = 120
 
@@ -41,7 +42,11 @@ def describe_checkpoint(text: str) -> str:
     """Return an annotation's checkpoint as users see it: ``python save.py (at most 2m)``. Credentials are masked."""
     checkpoint = parse_checkpoint(text)
     if checkpoint is None:
-        return "its annotation is invalid"
+        return say("its annotation is invalid")
     if checkpoint.signal is not None:
-        return f"signal {checkpoint.signal} ({checkpoint.timeout})"
-    return f"{shorten(redact(shlex.join(checkpoint.command)), _SHOWN)} (at most {checkpoint.timeout})"
+        return say("signal {signal} ({timeout})", signal=checkpoint.signal, timeout=checkpoint.timeout)
+    return say(
+        "{command} (at most {time})",
+        command=shorten(redact(shlex.join(checkpoint.command)), _SHOWN),
+        time=checkpoint.timeout,
+    )

@@ -8,7 +8,7 @@ from gpuctl.apply.plan.decision_inputs import Target
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import CLAIM, WORKLOADS, Key, Object
 from gpuctl.objects.ownership_metadata import Records, is_ours, is_shared
 from gpuctl.objects.pod_templates import pod_templates
@@ -18,27 +18,33 @@ from gpuctl.objects.quantities import parse_quantity
 def existing_claim(target: Target, live: Object) -> Step:
     """Return a step without changes. Its reason lists how the claim differs from the document, if it does."""
     differences = list(_differences(target.desired["spec"], live.get("spec") or {}))
-    reason = f"has {' and '.join(differences)}" if differences else ""
+    reason = say("has {differences:and}", differences=list(differences)) if differences else ""
     return Step("unchanged", target.key, reason, desired=target.desired, live=live, title=target.title, shared=True)
 
 
 def _differences(wanted: Object, live: Object) -> Iterator[str]:
     size, has = wanted["resources"]["requests"]["storage"], (live.get("resources") or {}).get("requests") or {}
     if parse_quantity(has.get("storage", "0")) != parse_quantity(size):
-        yield f"the size {has.get('storage', '0')}, not {size}"
+        yield say("the size {has}, not {size}", has=has.get("storage", "0"), size=size)
     storage_class = wanted.get("storageClassName")
     if storage_class not in (None, live.get("storageClassName")):
-        yield f"the class {live.get('storageClassName') or 'of no name'}, not {storage_class}"
+        yield say(
+            "the class {has}, not {storage_class}",
+            has=live.get("storageClassName") or say("of no name"),
+            storage_class=storage_class,
+        )
     modes = live.get("accessModes") or []
     if not set(wanted["accessModes"]) <= set(modes):
-        yield f"the access {first_few(modes)}, not {first_few(wanted['accessModes'])}"
+        yield say("the access {modes:few}, not {wanted:few}", modes=list(modes), wanted=list(wanted["accessModes"]))
 
 
 def note_existing_claims(plan: Plan) -> None:
     """Note the claims that differ from their documents."""
     for step in plan.steps:
         if step.key.kind == CLAIM and step.action == "unchanged" and step.reason:
-            plan.notes.append(f"{step.key} {step.reason}: gpuctl does not change claims that exist")
+            plan.notes.append(
+                say("{key} {reason}: gpuctl does not change claims that exist", key=step.key, reason=step.reason)
+            )
 
 
 def note_kept_claims(session: Session, plan: Plan, keys: Records) -> None:
@@ -50,9 +56,17 @@ def note_kept_claims(session: Session, plan: Plan, keys: Records) -> None:
     kept = [key for key, claim in zip(named, found, strict=True) if claim and is_ours(claim) and is_shared(claim, keys)]
     for namespace in sorted({key.namespace for key in kept}):
         names = [key.name for key in kept if key.namespace == namespace]
-        those = "claim stays" if len(names) == 1 else "claims stay"
         command = f"`kubectl delete pvc {' '.join(names)} -n {namespace}`"
-        plan.notes.append(f"the {those} with the data: {first_few(names)} in {namespace}; {command} deletes that")
+        plan.notes.append(
+            say(
+                "the {number:claim stays/claims stay} with the data: {names:few} in {namespace}; {command} deletes "
+                "that",
+                number=len(names),
+                names=names,
+                namespace=namespace,
+                command=command,
+            )
+        )
 
 
 def _mounted(workload: Object) -> Iterator[Key]:

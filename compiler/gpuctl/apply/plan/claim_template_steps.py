@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 
 from gpuctl.apply.plan.code_steps import newest_first
 from gpuctl.apply.plan.plan import Step
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import SERVICES, Key, Object, key_of
 from gpuctl.objects.pod_templates import pod_templates
 
@@ -28,5 +29,5 @@ def kept_template(companions: Iterable[Object], wanted: Collection[Key], main: S
     if not spare:
         return None
     live = templates[spare[0]]
-    reason = "earlier request of GPUs, for pods that run and a rollback"
+    reason = say("earlier request of GPUs, for pods that run and a rollback")
     return Step("unchanged", key_of(live), reason, live=live, title=title, shared=True)

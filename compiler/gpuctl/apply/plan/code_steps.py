@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.hints import JobHint
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object, key_of, labels_of
 from gpuctl.objects.companion_names import ARCHIVE_VOLUME, FILES_KEY, is_code_archive, is_code_name
 from gpuctl.objects.pod_templates import pod_templates
-
-_SHOWN = 6
 
 
 class CodeChange(NamedTuple):
@@ -72,16 +70,22 @@ def _age(obj: Object) -> tuple[str, str]:
 def _step(obj: Object, title: str, *, stays: bool) -> Step:
     key = key_of(obj)
     if stays:
-        return Step("unchanged", key, "earlier code, for a rollback", live=obj, title=title, shared=True)
-    return Step("delete", key, f"code that {title} used before", live=obj, method="delete", title=title)
+        return Step("unchanged", key, say("earlier code, for a rollback"), live=obj, title=title, shared=True)
+    return Step(
+        "delete", key, say("code that {title} used before", title=title), live=obj, method="delete", title=title
+    )
 
 
 def _error(name: str, main: Step, title: str) -> str:
     namespace = main.key.namespace
     history = JobHint("history", title.partition("/")[2], namespace)
-    return (
-        f"{title}: the cluster no longer has the files of its `code.local` (configmap/{name} in {namespace}): check "
-        f"out the commit that {history} lists, and apply its document"
+    return say(
+        "{title}: the cluster no longer has the files of its `code.local` (configmap/{name} in {namespace}): check out "
+        "the commit that {history} lists, and apply its document",
+        title=title,
+        name=name,
+        namespace=namespace,
+        history=history,
     )
 
 
@@ -90,9 +94,12 @@ def _note(old: Object | None, new: Object | None, title: str) -> str | None:
         return None
     before, after = _listed(old), _listed(new)
     changed = [path for path in sorted(before.keys() | after.keys()) if before.get(path) != after.get(path)]
-    marks = {path: " (new)" if path not in before else " (removed)" if path not in after else "" for path in changed}
-    files = first_few([path + marks[path] for path in changed], _SHOWN) or "the modes of files"
-    return f"the code of {title} differs: {files}"
+    marks = {
+        path: say(" (new)") if path not in before else say(" (removed)") if path not in after else ""
+        for path in changed
+    }
+    files = [path + marks[path] for path in changed] or [say("the modes of files")]
+    return say("the code of {title} differs: {files:few6}", title=title, files=files)
 
 
 def _listed(obj: Object) -> Mapping[str, str]:

@@ -8,11 +8,13 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_template_steps import kept_template
 from gpuctl.apply.plan.code_steps import code_change
 from gpuctl.apply.plan.gitops_tracking import tracked_by
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.plan_draft import PlanDraft, title_of
 from gpuctl.frontend.document import Document
 from gpuctl.hints import JobHint
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     ROUTES,
     WORKLOADS,
@@ -23,7 +25,6 @@ from gpuctl.objects.api_resources import (
 )
 from gpuctl.objects.companion_names import is_code_archive
 from gpuctl.objects.ownership_metadata import PART_OF, is_controlled, is_ours, is_shared
-from gpuctl.objects.workload_state import running_description
 
 
 def check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Document, name: str) -> None:
@@ -36,14 +37,21 @@ def check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Documen
         job_type = labels_of(live).get(request.keys.job_type)
         if job_type != document.kind:
             draft.plan.errors.append(
-                f"{title_of(document)}: {job_type or kind}/{name} exists in {document.namespace}, and a job of another "
-                f"kind cannot have its name; rename one, or {JobHint('delete', name, document.namespace)} first"
+                say(
+                    "{title}: {kind}/{name} exists in {namespace}, and a job of another kind cannot have its name; "
+                    "rename one, or {command} first",
+                    title=title_of(document),
+                    kind=job_type or kind,
+                    name=name,
+                    namespace=document.namespace,
+                    command=JobHint("delete", name, document.namespace),
+                )
             )
             continue
         # They are forms of one job (a Job and a JobSet, for example): the new form replaces the old one.
         step = draft.workload(document.namespace, name)
         if step is not None and step.action == "create":
-            step.action, step.live, step.reason = "replace", live, f"was a {kind}"
+            step.action, step.live, step.reason = "replace", live, say("was a {kind}", kind=kind)
             step.running = running_description(live)
             assert step.desired is not None
             step.lost = lost_fields(live, step.desired, None, ())
@@ -75,12 +83,12 @@ def companions(
         if kept is not None and key == kept.key:
             draft.steps[key] = kept
             continue
-        if "kept" in main.reason and key.kind not in ROUTES:
+        if main.kept and key.kind not in ROUTES:
             continue
         draft.steps[key] = Step(
             "delete",
             key,
-            f"{title_of(document)} no longer has it",
+            say("{job} no longer has it", job=title_of(document)),
             live=live,
             method="delete",
             title=title_of(document),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_AGE = r"\b(running for|finished) (?:\d+[dhms])+"
+_AGE = r"(\b(?:running for|finished)|已运行|结束于) (?:\d+[dhms])+"
+"""Ages in English and Chinese questions."""
 
 
 def all_confirmed(asked: Iterable[str], confirmed: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState
 from gpuctl.hints import APPLY
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, annotations_of, key_of
 
 
@@ -44,4 +45,6 @@ def refuse_existing(plan: Plan, own: frozenset[Key]) -> None:
     for step in plan.steps:
         if step.live is not None and not step.shared and step.key.kind != "Node" and step.key not in own:
             plan.existing.append(step.key)
-            plan.errors.append(f"{step.key} exists already; {APPLY} changes what exists")
+            plan.errors.append(
+                say("{object} exists already; {command} changes what exists", object=step.key, command=APPLY)
+            )

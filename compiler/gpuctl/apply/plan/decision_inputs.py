@@ -9,14 +9,11 @@ from gpuctl.apply.state.compare import Comparison, FieldOutcome
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import SERVICES, Key, Object, annotations_of, key_of
 from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
-
-RECORDED = "records the document; nothing else changes"
-ADOPTED = "adopted: nothing else changes"
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Target(NamedTuple):
     def because(self, reason: str) -> str:
         """Return a step's reason, extended by the fields that stay because another manager has changed them."""
         kept = str(self.claimed) if self.claimed is not None else ""
-        return "; ".join(filter(None, (reason, kept)))
+        return say("{parts:;}", parts=[part for part in (reason, kept) if part])
 
 
 class PendingDecision(NamedTuple):
@@ -126,11 +123,18 @@ def without_records(metadata: list[FieldOutcome], options: DecisionOptions) -> l
     return [change for change in metadata if not change.path.endswith(hidden)]
 
 
+def reason_without_changes(*, known: bool) -> str:
+    """Return the reason of a step that writes only records: of an object that gpuctl has applied before (``known``), or
+    of one that it adopts.
+    """
+    return say("records the document; nothing else changes") if known else say("adopted: nothing else changes")
+
+
 def reason_of(changes: list[FieldOutcome]) -> str:
     """Return the names of the first few fields that differ."""
     if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
-        return "joins the set"
+        return say("joins the set")
     # Environment variables come last: they often follow from another field, which is more informative.
     ordered = sorted(changes, key=lambda change: ".env[" in change.path)
     # The templates of a LeaderWorkerSet have the same fields.
-    return first_few(dict.fromkeys(named(change.path) for change in ordered))
+    return say("{fields:few}", fields=list(dict.fromkeys(named(change.path) for change in ordered)))

@@ -15,7 +15,7 @@ from gpuctl.capacity.snapshot.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, may_offer_extended_resource, serves_dra
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records
@@ -54,7 +54,7 @@ class _Findings:
         (self.missing if certain else self.too_small).setdefault(text, {})[pod.step.title] = None
         if pod.step.running is not None:
             where = self.ending if certain else self.asked
-            where[f"{pod.step.title}: {text}, and its running pods would be ended"] = None
+            where[say("{job}: {missing}, and its running pods would be ended", job=pod.step.title, missing=text)] = None
 
 
 def check_dependencies(
@@ -70,16 +70,21 @@ def check_dependencies(
     plan.errors += findings.ending
     plan.confirm += [text for text in findings.asked if text not in plan.confirm]
     if not findings.ending:
+        plan.lacking_jobs |= {
+            title for found in (findings.missing, findings.too_small) for titles in found.values() for title in titles
+        }
         plan.notes += [
-            f"{text}, which {_enumerated(list(titles))} will wait for" for text, titles in findings.missing.items()
+            say("{missing}, which {jobs} will wait for", missing=text, jobs=_enumerated(list(titles)))
+            for text, titles in findings.missing.items()
         ]
         plan.notes += [
-            f"{text}: {_enumerated(list(titles))} cannot start" for text, titles in findings.too_small.items()
+            say("{missing}: {jobs} cannot start", missing=text, jobs=_enumerated(list(titles)))
+            for text, titles in findings.too_small.items()
         ]
 
 
 def _enumerated(titles: list[str]) -> str:
-    return first_few(titles, 3 if len(titles) > 4 else 4)
+    return say("{titles:few}", titles=titles) if len(titles) > 4 else say("{titles:few4}", titles=titles)
 
 
 def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Findings) -> None:
@@ -95,12 +100,30 @@ def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Fin
         for what in found:
             answer = answers.get(what.key, "")
             if answer is None:
-                findings.add(pod, f"there is no {what.what} {what.key.name} in {what.key.namespace}")
+                findings.add(
+                    pod,
+                    say(
+                        "there is no {kind} {name} in {namespace}",
+                        kind=what.what,
+                        name=what.key.name,
+                        namespace=what.key.namespace,
+                    ),
+                )
             elif answer == "leaving":
-                findings.add(pod, f"the {what.what} {what.key.name} in {what.key.namespace} is being deleted")
+                findings.add(
+                    pod,
+                    say(
+                        "the {kind} {name} in {namespace} is being deleted",
+                        kind=what.what,
+                        name=what.key.name,
+                        namespace=what.key.namespace,
+                    ),
+                )
     refusals = sorted({answer.message for answer in answers.values() if isinstance(answer, ApiError)})
     if refusals:
-        plan.notes.append(f"whether the objects that pods name exist was not checked: {'; '.join(refusals)}")
+        plan.notes.append(
+            say("whether the objects that pods name exist was not checked: {errors:;}", errors=list(refusals))
+        )
 
 
 def _state(session: Session, key: Key) -> str | ApiError | None:
@@ -127,24 +150,24 @@ def _needs(pod: DryRunPod) -> Iterator[PodReference]:
     # Admission adds the pull secrets of the service account to `template`. Variables are read from `own`: `template`
     # may be that of another pod with other variables.
     for item in pod.template["spec"].get("imagePullSecrets") or []:
-        yield from need("Secret", "pull secret", item)
+        yield from need("Secret", say("pull secret"), item)
     spec = pod.own["spec"]
     for container in containers_of(spec):
         for source in container.get("envFrom") or []:
-            yield from need("Secret", "secret", source.get("secretRef"))
-            yield from need("ConfigMap", "config map", source.get("configMapRef"))
+            yield from need("Secret", say("secret"), source.get("secretRef"))
+            yield from need("ConfigMap", say("config map"), source.get("configMapRef"))
         for variable in container.get("env") or []:
             taken = variable.get("valueFrom") or {}
-            yield from need("Secret", "secret", taken.get("secretKeyRef"))
-            yield from need("ConfigMap", "config map", taken.get("configMapKeyRef"))
+            yield from need("Secret", say("secret"), taken.get("secretKeyRef"))
+            yield from need("ConfigMap", say("config map"), taken.get("configMapKeyRef"))
     for claim in spec.get("resourceClaims") or []:
-        yield from need("ResourceClaim", "resource claim", claim, "resourceClaimName")
-        yield from need("ResourceClaimTemplate", "resource claim template", claim, "resourceClaimTemplateName")
+        yield from need("ResourceClaim", say("resource claim"), claim, "resourceClaimName")
+        yield from need("ResourceClaimTemplate", say("resource claim template"), claim, "resourceClaimTemplateName")
     for volume in spec.get("volumes") or []:
-        yield from need("PersistentVolumeClaim", "claim", volume.get("persistentVolumeClaim"), "claimName")
+        yield from need("PersistentVolumeClaim", say("claim"), volume.get("persistentVolumeClaim"), "claimName")
         for source in (volume, *((volume.get("projected") or {}).get("sources") or [])):
-            yield from need("Secret", "secret", source.get("secret"), "secretName" if source is volume else "name")
-            yield from need("ConfigMap", "config map", source.get("configMap"))
+            yield from need("Secret", say("secret"), source.get("secret"), "secretName" if source is volume else "name")
+            yield from need("ConfigMap", say("config map"), source.get("configMap"))
 
 
 def _nodes(
@@ -173,17 +196,28 @@ def _nodes(
 
     for pod in selective:
         selector = _selector(pod)
+        stated = [f"{name}={value}" for name, value in selector.items()]
         selected = [host for host in hosts if selector.items() <= host.labels.items()]
         if selector and not selected:
-            text = "no node has the labels " + ", ".join(f"{name}={value}" for name, value in selector.items())
-            findings.add(pod, text + _suggestion(selector, known))
+            meant = _suggestion(selector, known)
+            findings.add(pod, say("no node has the labels {labels}{meant}", labels=stated, meant=meant))
             continue
         selected = [host for host in selected if _is_in_terms(pod, host.labels)]
         for resource, amount in _gpus(pod, gpu_resources).items():
             text = _shortage(selected, resource, amount)
             if text and not may_offer_extended_resource(session, resource):
-                where = f" with {', '.join(f'{name}={value}' for name, value in selector.items())}" if selector else ""
-                findings.add(pod, f"no node{where} has {amount} {resource}{text}", certain=False)
+                where = say(" with {labels}", labels=stated) if stated else ""
+                findings.add(
+                    pod,
+                    say(
+                        "no node{where} has {amount} {resource}{more}",
+                        where=where,
+                        amount=amount,
+                        resource=resource,
+                        more=text,
+                    ),
+                    certain=False,
+                )
 
 
 def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str:
@@ -192,7 +226,11 @@ def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str:
     if any(size >= amount for size in sizes.values()):
         return ""
     largest = max(sorted(sizes), key=lambda name: sizes[name], default="")
-    return f" (the largest, {largest}, has {sizes[largest]})" if largest and sizes[largest] else ""
+    return (
+        say(" (the largest, {node}, has {amount})", node=largest, amount=sizes[largest])
+        if largest and sizes[largest]
+        else ""
+    )
 
 
 def _suggestion(selector: Labels, known: Callable[[], list[Labels]]) -> str:
@@ -202,7 +240,7 @@ def _suggestion(selector: Labels, known: Callable[[], list[Labels]]) -> str:
         values = {labels[name] for labels in known() if name in labels and others.items() <= labels.items()}
         close = nearest(value, sorted(values))
         if close is not None:
-            return f" (did you mean {name}={close}?)"
+            return say(" (did you mean {name}={value}?)", name=name, value=close)
     return ""
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.lost_work import end_description, lost_work
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.authorship import applied_by, caller_of
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     RESOURCES,
     SERVICES,
@@ -22,7 +24,7 @@ from gpuctl.objects.api_resources import (
     key_of,
 )
 from gpuctl.objects.ownership_metadata import Records, is_ours
-from gpuctl.objects.workload_state import end_description, lost_work, pod_labels, pods_of_each
+from gpuctl.objects.workload_state import pod_labels, pods_of_each
 
 # Kinds that are searched for dependents. Secrets are not: their owners could only be read by listing all Secrets.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
@@ -52,8 +54,8 @@ def note_finished(plan: Plan, request: ApplyRequest) -> None:
             step.finished = end
             continue
         is_paused = step.desired is not None and request.keys.paused in annotations_of(step.desired)
-        then = "comes back paused" if is_paused else "runs again"
-        step.finished = f"{end}: {then}; its pods and logs are deleted"
+        then = say("comes back paused") if is_paused else say("runs again")
+        step.finished = say("{end}: {then}; its pods and logs are deleted", end=end, then=then)
 
 
 def annotate_applier(session: Session, plan: Plan, keys: Records) -> None:
@@ -143,7 +145,9 @@ def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAu
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            found.notes.append(f"autoscalers in {namespace} could not be read: {error.message}")
+            found.notes.append(
+                say("autoscalers in {namespace} could not be read: {error}", namespace=namespace, error=error.message)
+            )
             continue
         for scaler in scalers:
             key = _target(scaler)

@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.last_applied import LastApplied, kubectl_record
 from gpuctl.apply.plan.members_without_document import find_members_without_document
-from gpuctl.apply.plan.object_decision import KEPT
 from gpuctl.apply.plan.overwritten_foreign_fields import foreign_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.plan_draft import title_of
@@ -126,7 +125,7 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
     unnamed, notes = find_members_without_document(session, plan.steps, wanted, sources)
     drift.objects += [DriftedObject("unnamed", key, reason="is in the set, but in no document") for key in unnamed]
     drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired] + notes
-    kept = [str(step.key) for step in plan.steps if step.reason.startswith(KEPT) and not step.expired]
+    kept = [str(step.key) for step in plan.steps if step.kept and not step.expired]
     if kept:
         drift.notes.append(
             f"{first_few(kept)}: kept as an earlier gpuctl or platform made it, so that fields which others "

@@ -13,6 +13,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import NO_PROBE, PRIORITY_CLASS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object
 from gpuctl.objects.elastic_jobs import node_count
 from gpuctl.objects.pod_templates import job_templates, needed_pods, pod_templates
@@ -94,13 +95,13 @@ def dry_run_pods(
         try:
             answer = session.create(body, dry_run=True)
         except ApiError as error:
-            said = f"{pod.step.key}: its pods would be refused: {error.message}"
+            said = say("{object}: its pods would be refused: {error}", object=pod.step.key, error=error.message)
             if error.exceeds_quota:
                 # The quota counts when a run starts.
                 is_later = pod.step.queued or pod.step.key.kind == KIND
                 return _DryRunResult(pod.template, quota="" if is_later else said)
             if error.lacks_permission:
-                plan.notes.append(f"whether pods would be accepted was not checked: {error.message}")
+                plan.notes.append(say("whether pods would be accepted was not checked: {error}", error=error.message))
                 return _DryRunResult(pod.template)
             return _DryRunResult(pod.template, f"{said}{_advice(error, lenient)}")
         gates = answer["spec"].pop("schedulingGates", None)

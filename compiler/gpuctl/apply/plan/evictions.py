@@ -22,6 +22,7 @@ from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records, job_title
@@ -56,13 +57,15 @@ def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None
         if bold or any(_is_queued(step) or _asks_for(step, options.gpu_resources) for step in steps):
             _add_results(session, plan, steps, bold, options)
     except ClusterError as error:
-        plan.notes.append(f"{_UNKNOWN}: {error.message}")
+        plan.notes.append(say(_UNKNOWN, error=error.message))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Foreign objects may be malformed; that must not stop an apply.
-        plan.notes.append(f"{_UNKNOWN}: an object in the cluster is malformed ({type(error).__name__})")
+        plan.notes.append(
+            say(_UNKNOWN, error=say("an object in the cluster is malformed ({error})", error=type(error).__name__))
+        )
 
 
-_UNKNOWN = "whether these jobs fit, and which jobs they evict, is not known"
+_UNKNOWN = Template("whether these jobs fit, and which jobs they evict, is not known: {error}")
 
 
 def never_fitting(session: Session, plan: Plan) -> list[str]:
@@ -82,7 +85,12 @@ def never_fitting(session: Session, plan: Plan) -> list[str]:
 
 
 def _never(step: Step, answer: Fit) -> str:
-    return f"{step.title or step.key} in {step.key.namespace} cannot start even in the empty cluster: {answer.reason}"
+    return say(
+        "{job} in {namespace} cannot start even in the empty cluster: {reason}",
+        job=step.title or step.key,
+        namespace=step.key.namespace,
+        reason=answer.reason,
+    )
 
 
 def _is_queued(step: Step) -> bool:
@@ -103,8 +111,12 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        what = "find room, and which jobs they evict," if bold else "find room"
-        plan.notes.append(f"whether these jobs {what} is not known: this needs the rights to list nodes and all pods")
+        rights = say("this needs the rights to list nodes and all pods")
+        plan.notes.append(
+            say("whether these jobs find room, and which jobs they evict, is not known: {rights}", rights=rights)
+            if bold
+            else say("whether these jobs find room is not known: {rights}", rights=rights)
+        )
         return
     by_key = {step.key: step for step in steps}
     plan.notes += assumed_defaults(snapshot, answers)
@@ -114,7 +126,12 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
     plan.turns = sequential_groups(steps, answers)
     number = sum(map(len, plan.turns))
     if number:
-        plan.notes.append(f"{number} jobs compete for room: they are created one after another, highest priority first")
+        plan.notes.append(
+            say(
+                "{number} jobs compete for room: they are created one after another, highest priority first",
+                number=number,
+            )
+        )
 
 
 def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
@@ -186,44 +203,52 @@ def _add_result(
 ) -> None:
     step.verdict = answer.verdict
     step.victims = evicted_jobs(answer.victims, snapshot, options.keys, options.sees)
-    title = f"{step.title or step.key} in {step.key.namespace}"
+    title = say("{job} in {namespace}", job=step.title or step.key, namespace=step.key.namespace)
     if step.victims:
-        perhaps = "" if answer.certain else " (or others instead)"
-        named = ", ".join(map(str, step.victims))
-        text = f"{title} evicts {named}{perhaps}"
+        perhaps = "" if answer.certain else say(" (or others instead)")
+        named = list(map(str, step.victims))
+        text = say("{job} evicts {victims}{perhaps}", job=title, victims=named, perhaps=perhaps)
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
     if answer.verdict in STARTS and answer.starts < answer.demand.pods and not answer.demand.independent:
-        plan.notes.append(f"{title} starts {answer.reason}")
+        plan.notes.append(say("{job} starts {reason}", job=title, reason=answer.reason))
     if answer.verdict == "fits-when-empty" or (answer.depends and answer.demand.in_turn):
         if not step.waits:
             step.waits.append(_wait(step, answer, options))
         elif answer.depends:
             # The quota wait assumed the order of creation, but other jobs may use the quota first.
-            step.waits = [Wait(cause, f"{text}; {DEPENDS}", None) for cause, text, _ in step.waits]
+            step.waits = [
+                Wait(cause, say("{text}; {depends}", text=text, depends=DEPENDS), None) for cause, text, _ in step.waits
+            ]
     elif answer.verdict == "never" and options.queue and not step.queued:
         plan.errors.append(_never(step, answer))
-    elif _is_reported(plan, step.title) and not (answer.verdict == "never" and answer.admitted is False):
+    elif step.title in plan.lacking_jobs and not (answer.verdict == "never" and answer.admitted is False):
         return
     elif answer.verdict == "never":
-        held = f"; {describe_partial_start(answer.starts, answer.demand.pods, answer.held)}" if answer.held else ""
-        plan.notes.append(f"{_never(step, answer)}{held}")
+        held = [describe_partial_start(answer.starts, answer.demand.pods, answer.held)] if answer.held else []
+        plan.notes.append(say("{parts:;}", parts=[_never(step, answer), *held]))
     elif answer.verdict == "unknown" and answer.demand.uncounted:
-        plan.notes.append(f"whether {title} fits is not known: {answer.reason}")
+        plan.notes.append(say("whether {job} fits is not known: {reason}", job=title, reason=answer.reason))
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_less_important(answer, snapshot):
-        plan.notes.append(f"whether {title} fits, and which jobs it evicts, is not known: {answer.reason}")
+        plan.notes.append(
+            say("whether {job} fits, and which jobs it evicts, is not known: {reason}", job=title, reason=answer.reason)
+        )
 
 
 def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
     """Return what the pods wait for, or may wait for: quota of their queue, else room."""
     if answer.verdict in STARTS:
-        return Wait("room", f"others may come first; {DEPENDS}", None)
+        return Wait("room", say("others may come first; {depends}", depends=DEPENDS), None)
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
     lacking = _lacking(step, answer, options)
     held = describe_partial_start(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
     # The answer's reason includes it already.
     depends = DEPENDS if answer.depends and lacking != answer.reason else ""
-    return Wait("room", "; ".join(filter(None, (lacking, held, depends, _when(answer, options)))), answer.likelihood)
+    return Wait(
+        "room",
+        say("{parts:;}", parts=[part for part in (lacking, held, depends, _when(answer, options)) if part]),
+        answer.likelihood,
+    )
 
 
 def _when(answer: Fit, options: CheckOptions) -> str:
@@ -245,15 +270,19 @@ def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
     pools = {(template["spec"].get("nodeSelector") or {}).get(options.keys.pool) for template in _templates(step)}
     pool = next(iter(pools)) if len(pools) == 1 else None
     free = format_units(found.scarce, found.largest[1][found.scarce]).split()[0]
-    each = f"{demand.pods - answer.starts} of {demand.pods} pods need " if demand.pods > 1 else ""
-    where = f"on one node of pool {pool}" if pool else "on one node"
-    return f"{each}{format_units(found.scarce, need)} {where}; largest has {free} free"
-
-
-def _is_reported(plan: Plan, title: str) -> bool:
-    """Return True if the checks have reported what a job lacks; with many jobs they name only the first."""
-    notes = [note for note in plan.notes if " will wait for" in note or note.endswith(" cannot start")]
-    return any(title in note or " more will wait for" in note or " more cannot start" in note for note in notes)
+    each = (
+        say("{waiting} of {pods} pods need ", waiting=demand.pods - answer.starts, pods=demand.pods)
+        if demand.pods > 1
+        else ""
+    )
+    where = say("on one node of pool {pool}", pool=pool) if pool else say("on one node")
+    return say(
+        "{each}{amount} {where}; largest has {free} free",
+        each=each,
+        amount=format_units(found.scarce, need),
+        where=where,
+        free=free,
+    )
 
 
 def _has_less_important(answer: Fit, snapshot: Snapshot) -> bool:

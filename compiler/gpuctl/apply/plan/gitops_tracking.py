@@ -8,6 +8,7 @@ from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.hints import OR_ADOPT
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
 
 # Flux' labels, and the kind of the object that each names.
@@ -62,11 +63,20 @@ def refuse_tracked_changes(plan: Plan, steps: Iterable[Step], *, adopt: bool) ->
         if adopt:
             _take_over(step, step.live, tracker)
         elif step.action == "update" and not step.changes:
-            step.action, step.method, step.desired, step.reason = "unchanged", "none", None, f"is managed by {tracker}"
+            step.action, step.method, step.desired, step.reason = (
+                "unchanged",
+                "none",
+                None,
+                say("is managed by {tracker}", tracker=tracker),
+            )
         elif step.action in WRITING:
             plan.tracked.append(
-                f"{step.key} is managed by {tracker}, which would undo the change: change it in its "
-                f"repository{OR_ADOPT}"
+                say(
+                    "{object} is managed by {tracker}, which would undo the change: change it in its repository{adopt}",
+                    object=step.key,
+                    tracker=tracker,
+                    adopt=OR_ADOPT,
+                )
             )
 
 
@@ -80,5 +90,5 @@ def _take_over(step: Step, live: Object, tracker: str) -> None:
             step.changes += [
                 FieldOutcome(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names
             ]
-    taken = f"taken over from {tracker}"
-    step.reason = f"{taken}; {step.reason}" if step.reason else taken
+    taken = say("taken over from {tracker}", tracker=tracker)
+    step.reason = say("{taken}; {reason}", taken=taken, reason=step.reason) if step.reason else taken

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.apply.plan.decision_inputs import DecisionOptions
+from gpuctl.apply.plan.lost_work import ended_word, running_description
 from gpuctl.apply.plan.object_decision import joined_to_set
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
@@ -14,11 +15,12 @@ from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.frontend.document import Document
 from gpuctl.hints import JobHint
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, hashed_name_of, spec_digest
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import carried_over, end_state, running_description
+from gpuctl.objects.workload_state import carried_over, end_state
 
 
 class HashedTraining(NamedTuple):
@@ -87,9 +89,9 @@ def keep_steps(built: HashedTraining, title: str, options: DecisionOptions) -> l
     job, namespace = built.wanted.name, built.wanted.namespace
     ended = end_state(built.live)
     reason = (
-        f"{ended}; {JobHint('rerun', job, namespace)} runs it again"
+        say("{ended}; {command} runs it again", ended=ended_word(ended), command=JobHint("rerun", job, namespace))
         if ended
-        else "made from an equal document by `build`"
+        else say("made from an equal document by `build`")
     )
     first = Step("unchanged", key_of(built.live), reason, live=built.live, title=title)
     others = [Step("unchanged", key_of(obj), live=obj, title=title) for obj in built.beside]
@@ -109,12 +111,19 @@ def replace_hashed(
     step = steps.get(built.wanted)
     for other in built.older:
         plan.notes.append(
-            f"{key_of(other)} is an older one of {built.document.kind}/{built.wanted.name}, and is not changed"
+            say(
+                "{object} is an older one of {job}/{name}, and is not changed",
+                object=key_of(other),
+                job=built.document.kind,
+                name=built.wanted.name,
+            )
         )
     if step is None or step.action != "create" or step.desired is None:
         return
     step.action, step.live = "replace", built.live
-    step.reason = f"replaces {built.live['metadata']['name']}, which was created from a manifest of `build`"
+    step.reason = say(
+        "replaces {name}, which was created from a manifest of `build`", name=built.live["metadata"]["name"]
+    )
     step.running = running_description(built.live)
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:
@@ -125,5 +134,5 @@ def replace_hashed(
         step.lost = lost_fields(built.live, step.desired, answer, {change.path for change in step.changes})
     for obj in built.beside:
         key = key_of(obj)
-        reason = f"{step.title} no longer has it"
+        reason = say("{job} no longer has it", job=step.title)
         steps[key] = Step("delete", key, reason, live=obj, method="delete", title=step.title, companion_of=built.wanted)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.plan_draft import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
@@ -17,12 +18,12 @@ from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import is_code_archive, is_companion_name
 from gpuctl.objects.hashed_names import hashed_name_of, job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import running_description
 
 
 def plan_document_deletion(
@@ -62,7 +63,9 @@ def plan_document_deletion(
                 except ApiError as error:
                     if not error.lacks_permission:
                         raise
-                    plan.notes.append(f"nodes of the pool {pool} keep its label: {error.message}")
+                    plan.notes.append(
+                        say("nodes of the pool {pool} keep its label: {error}", pool=pool, error=error.message)
+                    )
             warn_about_users(plan, pool, users_of(session, pool, keys).values())
     note_unfinished_runs(steps.values(), live.objects.values())
     plan.steps = _in_order(steps.values())
@@ -143,15 +146,22 @@ def _in_order(steps: Iterable[Step]) -> list[Step]:
 
 def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -> Step:
     if live is None:
-        return Step("skip", key, "does not exist", title=title)
+        return Step("skip", key, say("does not exist"), title=title)
     if not is_ours(live) or is_controlled(live):
-        return Step("skip", key, "is not gpuctl's", title=title)
+        return Step("skip", key, say("is not gpuctl's"), title=title)
     tracker = tracked_by(live)
     if tracker is not None:
-        return Step("skip", key, f"is managed by {tracker}: delete it in its repository", title=title)
+        return Step(
+            "skip", key, say("is managed by {tracker}: delete it in its repository", tracker=tracker), title=title
+        )
     other = labels_of(live).get(keys.job_type, kind)
     if other != kind:
-        return Step("skip", key, f"belongs to {other}/{labels_of(live).get('app', key.name)}", title=title)
+        return Step(
+            "skip",
+            key,
+            say("belongs to {kind}/{name}", kind=other, name=labels_of(live).get("app", key.name)),
+            title=title,
+        )
     return Step("delete", key, live=live, method="delete", title=title, running=running_description(live))
 
 

@@ -20,6 +20,7 @@ from gpuctl.capacity.pods.demand import is_object_of, owns
 from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
 from gpuctl.objects.ownership_metadata import records, stamp
@@ -123,12 +124,12 @@ def _outcome(
     :param condition: the type of the condition that ended the old job; None if it runs.
     """
     if new is None or settings is None:
-        return "removed", "its document is removed"
+        return "removed", say("its document is removed")
     if new.document.kind != old.document.kind:
-        return "removed", f"its name is used by a job of kind {new.document.kind}"
+        return "removed", say("its name is used by a job of kind {kind}", kind=new.document.kind)
     same = canonical(old.document) == canonical(new.document)
     if old.object["kind"] != new.object["kind"]:
-        return "kept" if same else "replaced", f"was a {old.object['kind']}"
+        return "kept" if same else "replaced", say("was a {kind}", kind=old.object["kind"])
     options = DecisionOptions(records(settings), relower=True, rolling=settings.is_rolling)
     step = _step(old, new, same, options)
     if step.action != "replace":

@@ -24,7 +24,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_reader import read
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import POSTED, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
@@ -53,9 +53,10 @@ class LastApplied:
         """Return notes on fields that may stay because the last document is unknown."""
         if not self._unreadable:
             return []
-        note = (
-            f"{first_few(self._unreadable)}: this gpuctl cannot read the document last applied; fields that it "
-            "had, that the new one does not have, and that another tool has written as well, stay"
+        note = say(
+            "{objects:few}: this gpuctl cannot read the document last applied; fields that it had, that the new one "
+            "does not have, and that another tool has written as well, stay",
+            objects=list(self._unreadable),
         )
         return [note]
 

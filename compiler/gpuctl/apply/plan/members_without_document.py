@@ -12,6 +12,7 @@ from gpuctl.apply.state.provenance import covers, list_sources
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import QUOTA_KINDS, RESOURCES, SHARED_KINDS, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, is_controlled
 
@@ -46,15 +47,21 @@ def find_members_without_document(
         missing = [] if parent is None else [one for one in parent.sources if not covers(sources, one)]
         if parent is not None and missing:
             notes.append(
-                f"the set {parent.name} came from {list_sources(missing)} too, so that members which are in none of "
-                "the documents given are not reported: give all of its sources"
+                say(
+                    "the set {set} came from {sources} too, so that members which are in none of the documents given "
+                    "are not reported: give all of its sources",
+                    set=parent.name,
+                    sources=list_sources(missing),
+                )
             )
             continue
         unnamed += keys
         if parent is None:
             notes.append(
-                "whether the documents given are all of the set's is not known: its Secret does not exist, or you may "
-                "not read it"
+                say(
+                    "whether the documents given are all of the set's is not known: its Secret does not exist, or you "
+                    "may not read it"
+                )
             )
     return unnamed, list(dict.fromkeys(notes))
 

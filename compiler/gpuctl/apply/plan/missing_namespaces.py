@@ -10,6 +10,7 @@ from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.hints import CREATE_NAMESPACE
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, Key
@@ -26,7 +27,7 @@ def undeclared_namespaces(session: Session, steps: Iterable[Step], lowered: Iter
         return []
     for item in lowered:
         for name in _named(item) & absent.keys():
-            absent.pop(name).reason = f"named by a document of kind {item.document.kind}"
+            absent.pop(name).reason = say("named by a document of kind {kind}", kind=item.document.kind)
     return [_refusal(session, name) for name in sorted(absent)]
 
 
@@ -39,7 +40,7 @@ def add_set_namespace(session: Session, plan: Plan, name: str, settings: Setting
     if if_allowed(lambda: session.get(key), {}) is not None:
         return
     if create:
-        reason = "holds the Secret of the set"
+        reason = say("holds the Secret of the set")
         plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
     else:
         plan.errors.append(_refusal(session, name))
@@ -55,8 +56,13 @@ def _named(item: Lowered) -> set[str]:
 
 def _refusal(session: Session, name: str) -> str:
     close = nearest(name, _names(session))
-    meant = f"did you mean `{close}`? " if close else ""
-    return f"there is no namespace {name}, and no document names it: {meant}{CREATE_NAMESPACE}"
+    meant = say("did you mean `{close}`? ", close=close) if close else ""
+    return say(
+        "there is no namespace {name}, and no document names it: {meant}{hint}",
+        name=name,
+        meant=meant,
+        hint=CREATE_NAMESPACE,
+    )
 
 
 def _names(session: Session) -> list[str]:

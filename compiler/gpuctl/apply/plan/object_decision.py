@@ -12,8 +12,6 @@ import string
 
 from gpuctl.apply.plan.claim_steps import existing_claim
 from gpuctl.apply.plan.decision_inputs import (
-    ADOPTED,
-    RECORDED,
     DecisionOptions,
     DecisionRefused,
     InOtherSet,
@@ -23,6 +21,7 @@ from gpuctl.apply.plan.decision_inputs import (
     ignored_fields,
     metadata_changes,
     reason_of,
+    reason_without_changes,
     with_carried_fields,
     without_records,
 )
@@ -32,6 +31,7 @@ from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
@@ -50,7 +50,6 @@ _LONG_NAME = 30
 # Kinds whose objects are never deleted or replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume"})
 
-KEPT = "kept"
 """Start of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
 
 
@@ -125,14 +124,24 @@ def _created_once(target: Target, live: Object) -> Step:
     have, want = identity_of_shared(live), identity_of_shared(target.desired)
     if have != want and target.key.kind == "ResourceFlavor":
         raise DecisionRefused(
-            f"ResourceFlavor {target.key.name} has the node labels {have} in the cluster and {want} here: set "
-            f"`gpu.types` in platform.yaml to the cluster's labels, or change the flavor while no job uses it "
-            f"(`kubectl edit resourceflavor {target.key.name}`)"
+            say(
+                "ResourceFlavor {name} has the node labels {have} in the cluster and {want} here: set `gpu.types` in "
+                "platform.yaml to the cluster's labels, or change the flavor while no job uses it (`kubectl edit "
+                "resourceflavor {name}`)",
+                name=target.key.name,
+                have=have,
+                want=want,
+            )
         )
     if have != want:
         raise DecisionRefused(
-            f"PriorityClass {target.key.name} has the value {have} in the cluster and {want} here, and such a "
-            "value cannot change: set `priorities` in platform.yaml to the cluster's value, or to another class name"
+            say(
+                "PriorityClass {name} has the value {have} in the cluster and {want} here, and such a value cannot "
+                "change: set `priorities` in platform.yaml to the cluster's value, or to another class name",
+                name=target.key.name,
+                have=have,
+                want=want,
+            )
         )
     return Step("unchanged", target.key, desired=target.desired, live=live, title=target.title, shared=True)
 
@@ -140,7 +149,7 @@ def _created_once(target: Target, live: Object) -> Step:
 def _namespace(target: Target, live: Object) -> Step:
     """Return a step without changes: an existing namespace is not taken over."""
     if live["metadata"].get("deletionTimestamp"):
-        raise DecisionRefused(f"namespace {target.key.name} is being deleted: wait until it is gone")
+        raise DecisionRefused(say("namespace {name} is being deleted: wait until it is gone", name=target.key.name))
     return Step("unchanged", target.key, desired=target.desired, live=live, title=target.title, shared=True)
 
 
@@ -148,8 +157,12 @@ def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> No
     key = target.key
     if not is_ours(live) and not options.adopt:
         raise DecisionRefused(
-            f"{key} exists already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
-            f"{ADOPT_OBJECT}"
+            say(
+                "{object} exists already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
+                "{hint}",
+                object=key,
+                hint=ADOPT_OBJECT,
+            )
         )
     other = labels_of(live).get(PART_OF)
     if other is not None and options.part_of is not None and other != options.part_of:
@@ -170,17 +183,20 @@ def _is_kept(target: Target, live: Object, options: DecisionOptions) -> bool:
 
 def kept_step(key: Key, live: Object, title: str, options: DecisionOptions) -> Step:
     """Return the step for an object that stays unchanged though its document is lowered differently now."""
-    by = annotations_of(live).get(options.keys.lowered_by, "an older version")
-    why = f"{KEPT}, lowered by gpuctl {by}"
+    by = annotations_of(live).get(options.keys.lowered_by, say("an older version"))
+    why = say("kept, lowered by gpuctl {version}{option}", version=by, option=OR_RELOWER)
     if by == __version__:
-        why = f"{KEPT}: the platform's or a pool's settings changed, the document did not"
-    return joined_to_set(Step("unchanged", key, f"{why}{OR_RELOWER}", live=live, title=title), live, options)
+        why = say("kept: the platform's or a pool's settings changed, the document did not{option}", option=OR_RELOWER)
+    return joined_to_set(Step("unchanged", key, why, live=live, title=title, kept=True), live, options)
 
 
 def _with_records(step: Step, desired: Object, live: Object, options: DecisionOptions) -> Step:
     """Let a workload that stays unchanged get the address of its new route, and the new number of jobs of its sweep."""
     keys = options.keys
-    for key, reason in ((keys.url, "has another address"), (keys.sweep_size, "its sweep has another number of jobs")):
+    for key, reason in (
+        (keys.url, say("has another address")),
+        (keys.sweep_size, say("its sweep has another number of jobs")),
+    ):
         have, want = annotations_of(live).get(key), annotations_of(desired).get(key)
         if have == want or want is None:
             continue
@@ -188,7 +204,7 @@ def _with_records(step: Step, desired: Object, live: Object, options: DecisionOp
         step.changes = [*step.changes, FieldOutcome(f"metadata.annotations[{key}]", have, want)]
         metadata = (step.desired or {}).get("metadata") or {"uid": live["metadata"]["uid"]}
         step.desired = {"metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), key: want}}}
-        step.reason = f"{reason}; {step.reason}"
+        step.reason = say("{parts:;}", parts=[reason, step.reason])
     return step
 
 
@@ -199,13 +215,13 @@ def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:
     step.action, step.method = "update", "patch"
     step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.part_of)]
     step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.part_of}}}
-    step.reason = "joins the set" + (f"; {step.reason}" if step.reason else "")
+    step.reason = say("{parts:;}", parts=[part for part in (say("joins the set"), step.reason) if part])
     return step
 
 
 def _workload(target: Target, live: Object, options: DecisionOptions) -> Step | PendingDecision:
     if live["metadata"].get("deletionTimestamp"):
-        return replacement(target, live, options, [], "it is being deleted", WorkloadFacts())
+        return replacement(target, live, options, [], say("it is being deleted"), WorkloadFacts())
     desired = target.desired
     if annotations_of(live).get(options.keys.hash) == annotations_of(desired)[options.keys.hash]:
         ignored = ignored_fields(target, live, options)
@@ -244,12 +260,14 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
     is_leaving = bool(live["metadata"].get("deletionTimestamp"))
     if key.kind == "Service" and (is_leaving or _is_headless(desired) != _is_headless(live)):
         changes = compare(key.kind, desired, live).changes
-        why = "it is being deleted" if is_leaving else "a Service cannot become headless or stop being headless"
+        why = (
+            say("it is being deleted") if is_leaving else say("a Service cannot become headless or stop being headless")
+        )
         step = replacement(target, live, options, changes, why, WorkloadFacts())
         step.method = "apply"
         return step
     if is_leaving:
-        raise DecisionRefused(f"{key} is being deleted: wait until it is gone")
+        raise DecisionRefused(say("{object} is being deleted: wait until it is gone", object=key))
     tree = applied_fields(live, MANAGER)
     compared = compare(key.kind, desired, live, ours=tree)
     changes, metadata = compared.changes, metadata_changes(compared, options)
@@ -257,12 +275,12 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
     if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, options)):
         return Step("unchanged", key, live=live, desired=desired, title=target.title, shared=target.shared)
     if key.kind in _PERMANENT:
-        return Step("skip", key, "is never changed by gpuctl", live=live, title=target.title)
+        return Step("skip", key, say("is never changed by gpuctl"), live=live, title=target.title)
     shown = [*changes, *without_records(metadata, options)]
     return Step(
         "update",
         key,
-        target.because(reason_of(shown) if shown else RECORDED if known else ADOPTED),
+        target.because(reason_of(shown) if shown else reason_without_changes(known=known)),
         desired=_keeping_set(desired, live),
         live=live,
         method="apply",

@@ -10,7 +10,7 @@ from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.kube.api_errors import ClusterError, NotThere
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Key, Object
 from gpuctl.objects.autoscalers import AUTOSCALERS
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
@@ -46,12 +46,18 @@ class EvictedJob(NamedTuple):
     seen: bool = True
 
     def __str__(self) -> str:
-        state = f"running for {self.runtime}" if self.runtime else "not running yet"
+        state = say("running for {time}", time=self.runtime) if self.runtime else say("not running yet")
         if not self.seen:
-            return f"work in other namespaces ({state})"
-        pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
-        owner = f"owner {self.owner}, " if self.owner else ""
-        return f"{self.job} in {self.namespace} ({owner}{pods}, {state})"
+            return say("work in other namespaces ({state})", state=state)
+        owner = say("owner {owner}, ", owner=self.owner) if self.owner else ""
+        return say(
+            "{job} in {namespace} ({owner}{pods:pod}, {state})",
+            job=self.job,
+            namespace=self.namespace,
+            owner=owner,
+            pods=len(self.pods),
+            state=state,
+        )
 
 
 class Wait(NamedTuple):
@@ -65,7 +71,9 @@ class Wait(NamedTuple):
     likelihood: float | None = 1.0
 
     def __str__(self) -> str:
-        return f"{'may' if self.likelihood is None else 'will'} wait: {self.message}"
+        if self.likelihood is None:
+            return say("may wait: {message}", message=self.message)
+        return say("will wait: {message}", message=self.message)
 
 
 @dataclass
@@ -83,6 +91,8 @@ class Step:
     ``checkpoint``: how the running pods save their progress first (``python save.py (at most 2m)``). ``saved``: uids of
     the pods whose checkpoint has run. ``unsaved``: there is a checkpoint, but it does not run, because it is unknown
     which pods a lower number of replicas ends.
+
+    ``kept``: the object stays, though its document would be lowered differently now.
 
     ``expired``: there is no live object, because its ttl has presumably removed it. ``adopt``: take over fields of
     other managers. ``claims``: fields to take over from other managers first. ``companion_of``: the workload that a
@@ -114,6 +124,7 @@ class Step:
     checkpoint: str | None = None
     saved: list[str] = field(default_factory=list)
     unsaved: bool = False
+    kept: bool = False
     shared: bool = False
     expired: bool = False
     adopt: bool = False
@@ -141,16 +152,15 @@ class Step:
     @property
     def side_effects(self) -> list[str]:
         """Return what else a replacement loses: fields and dependent objects, by name."""
-        said = []
+        said: list[str] = []
         if self.lost:
             fields = (f"{named(one.path)} ({one.manager})" for one in self.lost)
-            said.append(f"loses {first_few(fields, _NAMED)}")
+            said.append(say("loses {fields:few4}", fields=list(fields)))
         if self.dependents:
-            said.append(
-                "garbage collection deletes " + ", ".join(f"{key.resource.title}/{key.name}" for key in self.dependents)
-            )
+            names = [f"{key.resource.title}/{key.name}" for key in self.dependents]
+            said.append(say("garbage collection deletes {names}", names=names))
         if self.unseen:
-            said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be checked")
+            said.append(say("whether any {kinds:or} depend on it could not be checked", kinds=list(self.unseen)))
         return said
 
     @property
@@ -159,12 +169,14 @@ class Step:
         if not self.deletes or self.live is None:
             return ""
         names = [name for name in self.live["metadata"].get("finalizers") or [] if name not in _OF_KUBERNETES]
-        return f"its deletion waits for the finalizer{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
+        if not names:
+            return ""
+        return say("its deletion waits for the {number:finalizer/finalizers} {names}", number=len(names), names=names)
 
     @property
     def waiting(self) -> str:
         """Return what its pods would wait for; "" if they do not wait."""
-        return "; ".join(map(str, self.waits))
+        return say("{waits:;}", waits=self.waits)
 
     @property
     def is_journalled(self) -> bool:
@@ -178,7 +190,8 @@ class Plan:
 
     ``errors`` prevent execution; ``existing`` are the objects that exist though they are to be created. Missing rights
     (``lacking``) and objects that a GitOps controller manages (``tracked``) prevent it too, but not a preview.
-    ``notes`` are warnings and hints. ``confirm`` are further questions.
+    ``notes`` are warnings and hints. ``confirm`` are further questions. ``lacking_jobs`` are the titles of the jobs
+    whose missing dependencies the notes name.
 
     ``interrupted`` is the signal that stopped the execution (0: none). ``outage``: the cluster failed, or denied a
     request. ``unfinished``: a journal is left. ``recovery``: the steps that first finish interrupted runs; their
@@ -193,6 +206,7 @@ class Plan:
     tracked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     confirm: list[str] = field(default_factory=list)
+    lacking_jobs: set[str] = field(default_factory=set)
     set_name: str | None = None
     interrupted: int = 0
     outage: bool = False
@@ -226,7 +240,11 @@ class Plan:
     @property
     def questions(self) -> list[str]:
         """Return the questions that the user must confirm before the plan is carried out."""
-        asked = [f"creates {step.key}: {step.reason}" for step in self.recovery if step.action == "create"]
+        asked: list[str] = [
+            say("creates {object}: {reason}", object=step.key, reason=step.reason)
+            for step in self.recovery
+            if step.action == "create"
+        ]
         asked += [question for step in self.steps if (question := _question(step)) is not None]
         return asked + self.confirm
 
@@ -234,8 +252,13 @@ class Plan:
     def courtesies(self) -> list[str]:
         """Return questions on deletions that the user requested by name: asked if possible, else assumed confirmed."""
         return [
-            f"deletes {step.title or step.key} in {step.key.namespace}: "
-            f"{step.running}{_cost(step)}{_saving(step)}{_applier(step)}"
+            say(
+                "deletes {job} in {namespace}: {lost}{applier}",
+                job=step.title or step.key,
+                namespace=step.key.namespace,
+                lost=_running_work(step),
+                applier=_applier(step),
+            )
             for step in self.steps
             if step.action == "delete" and step.running is not None
         ]
@@ -249,29 +272,48 @@ class Plan:
 
 def _question(step: Step) -> str | None:
     if step.action == "prune":
-        lost = f"{step.running}{_cost(step)}{_saving(step)}" if step.running else step.finished
-        return f"prunes {step.title or step.key} ({step.key})" + (f": {lost}{_applier(step)}" if lost else "")
+        lost, job = _running_work(step) if step.running else step.finished, step.title or step.key
+        if not lost:
+            return say("prunes {job} ({object})", job=job, object=step.key)
+        return say(
+            "prunes {job} ({object}): {lost}{applier}", job=job, object=step.key, lost=lost, applier=_applier(step)
+        )
     if step.action == "replace" and (step.running is not None or step.finished is not None or step.dependents):
-        loses = [f"{step.running}{_cost(step)}{_saving(step)}"] if step.running is not None else []
+        loses = [_running_work(step)] if step.running is not None else []
         loses += [step.finished] if step.finished is not None else []
-        loses += [f"applied by {step.applied_by}"] if step.applied_by is not None else []
+        loses += [say("applied by {name}", name=step.applied_by)] if step.applied_by is not None else []
         more = filter(None, (step.blocking_finalizers, step.waiting))
-        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.side_effects, *more])
+        return say(
+            "replaces {job} in {namespace}: {effects:;}",
+            job=step.title,
+            namespace=step.key.namespace,
+            effects=[*loses, *step.side_effects, *more],
+        )
     if step.action == "update" and step.key.kind in SERVICES and step.live is not None:
         ready = (step.live.get("status") or {}).get("readyReplicas") or 0
         for change in step.changes:
             if change.path == "spec.replicas" and isinstance(change.new, int) and change.new < ready:
-                ended = ready - change.new
-                pods = "pod" if ended == 1 else "pods"
-                counts = f"from {change.old} to {change.new}: ends {ended} ready {pods}"
-                unsaved = ", whose checkpoints are not run" if step.unsaved else ""
-                return f"scales {step.title} in {step.key.namespace} {counts}{unsaved}"
+                unsaved = say(", whose checkpoints are not run") if step.unsaved else ""
+                return say(
+                    "scales {job} in {namespace} from {old} to {new}: ends {pods:ready pod}{unsaved}",
+                    job=step.title,
+                    namespace=step.key.namespace,
+                    old=change.old,
+                    new=change.new,
+                    pods=ready - change.new,
+                    unsaved=unsaved,
+                )
     return None
 
 
 def _applier(step: Step) -> str:
     """Return the user who last applied the object, if not the caller."""
-    return f"; applied by {step.applied_by}" if step.applied_by is not None else ""
+    return say("; applied by {name}", name=step.applied_by) if step.applied_by is not None else ""
+
+
+def _running_work(step: Step) -> str:
+    """Return the running work that a step ends, what is lost with it, and the checkpoint that runs before."""
+    return f"{step.running}{_cost(step)}{_saving(step)}"
 
 
 def _cost(step: Step) -> str:
@@ -282,14 +324,20 @@ def _cost(step: Step) -> str:
         queue = ""
         if again and step.desired is not None and step.live is not None:
             queue = queue_of(step.live if is_defaulted(step.live, step.desired) else step.desired)
-        lost = ", its progress is lost" if step.checkpoint is None else ", its progress since its checkpoint is lost"
-        return lost + (f", and it waits in Kueue's queue {queue} again" if queue else "")
-    return ", it stops serving until it is replaced" if step.action == "replace" else ", it stops serving"
+        lost = (
+            say(", its progress is lost")
+            if step.checkpoint is None
+            else say(", its progress since its checkpoint is lost")
+        )
+        return lost + (say(", and it waits in Kueue's queue {queue} again", queue=queue) if queue else "")
+    return say(", it stops serving until it is replaced") if step.action == "replace" else say(", it stops serving")
 
 
 def _saving(step: Step) -> str:
     """Return the checkpoint that runs before the workload ends."""
-    return f"; checkpoint runs before: {step.checkpoint}" if step.checkpoint is not None else ""
+    return (
+        say("; checkpoint runs before: {checkpoint}", checkpoint=step.checkpoint) if step.checkpoint is not None else ""
+    )
 
 
 class NoSuchJob(NotThere):

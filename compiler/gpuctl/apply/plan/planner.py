@@ -31,7 +31,7 @@ from gpuctl.backend.object_order import sort_key
 from gpuctl.gitops.document_changes import embedded_changes
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     SERVICES,
     TRAININGS,
@@ -120,8 +120,14 @@ def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: App
     for key, scaler in sorted(found.names.items()):
         have, says = moved[key]
         draft.plan.notes.append(
-            f"{key} keeps its replicas ({have}, the document states {says}): the HorizontalPodAutoscaler {scaler}, "
-            "which is not gpuctl's, sets them"
+            say(
+                "{object} keeps its replicas ({have}, the document states {stated}): the HorizontalPodAutoscaler "
+                "{scaler}, which is not gpuctl's, sets them",
+                object=key,
+                have=have,
+                stated=says,
+                scaler=scaler,
+            )
         )
 
 
@@ -142,8 +148,13 @@ def _confirm_scale_down(draft: PlanDraft) -> None:
         main = draft.steps.get(key)
         if ready > most and (main is None or not main.deletes):
             draft.plan.confirm.append(
-                f"scales {step.title} in {step.key.namespace} to {most} at most: "
-                f"ends {count_text(ready - most, 'ready pod')}"
+                say(
+                    "scales {job} in {namespace} to {most} at most: ends {pods:ready pod}",
+                    job=step.title,
+                    namespace=step.key.namespace,
+                    most=most,
+                    pods=ready - most,
+                )
             )
 
 
@@ -173,7 +184,7 @@ def _decide(
         return
     if request.mark is not None and not shared:
         if key in draft.own:
-            draft.steps[key] = Step("unchanged", key, "was created by this request", live=live)
+            draft.steps[key] = Step("unchanged", key, say("was created by this request"), live=live)
             return
         if live is None:
             desired = marked(desired, request.keys, request.mark)
@@ -278,10 +289,10 @@ def _dry_run_pending(
         key = decision.target.key
         if isinstance(reply, ApiError):
             if not reply.lacks_permission and not reply.exceeds_quota:
-                draft.plan.errors.append(f"{key}: {reply.message}")
+                draft.plan.errors.append(say("{object}: {error}", object=key, error=reply.message))
                 continue
             if reply.lacks_permission:
-                draft.plan.notes.append(f"compared without the API server's dry-run: {reply.message}")
+                draft.plan.notes.append(say("compared without the API server's dry-run: {error}", error=reply.message))
             reply = None
         try:
             is_needed = reply is None or metadata_added(reply, decision.probe)

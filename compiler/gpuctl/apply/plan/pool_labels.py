@@ -15,8 +15,8 @@ from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
@@ -37,8 +37,14 @@ def plan_nodes(
         if key in live.unreadable:
             yield Step("skip", key, live.unreadable[key], shared=True, title=title)
         elif key not in live.objects:
-            plan.notes.append(f"{title}: there is no node {key.name} in the cluster; apply again when it has joined")
-            yield Step("skip", key, "not in the cluster", shared=True, title=title)
+            plan.notes.append(
+                say(
+                    "{pool}: there is no node {node} in the cluster; apply again when it has joined",
+                    pool=title,
+                    node=key.name,
+                )
+            )
+            yield Step("skip", key, say("not in the cluster"), shared=True, title=title)
         else:
             yield _label(key, item.object["metadata"]["labels"], live.objects[key], title, adopt=adopt)
     for key, pool in sorted(_former_nodes(lowered, live, keys).items()):
@@ -48,11 +54,13 @@ def plan_nodes(
             continue
         if held_labels(node):
             step = _label(key, {}, node, f"pool/{pool}", adopt=False)
-            step.reason = f"leaves the pool {pool}"
+            step.reason = say("leaves the pool {pool}", pool=pool)
             yield step
         else:
-            stays = "; ".join(remaining_label_notes(node, [keys.pool]))
-            plan.notes.append(f"node {key.name} leaves the pool {pool}, but {stays}")
+            stays = say("{notes:;}", notes=remaining_label_notes(node, [keys.pool]))
+            plan.notes.append(
+                say("node {node} leaves the pool {pool}, but {stays}", node=key.name, pool=pool, stays=stays)
+            )
 
 
 def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
@@ -66,7 +74,7 @@ def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
         Step(
             "update",
             key_of(node),
-            f"leaves the pool {pool}",
+            say("leaves the pool {pool}", pool=pool),
             desired={"metadata": {"uid": node["metadata"]["uid"], "labels": {keys.pool: None}}},
             live=node,
             method="patch",
@@ -114,7 +122,11 @@ def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
     users = list(users)
     if users:
         plan.confirm.append(
-            f"deletes pool {pool}; jobs that select it keep running but cannot start again: {first_few(users, 5)}"
+            say(
+                "deletes pool {pool}; jobs that select it keep running but cannot start again: {jobs:few5}",
+                pool=pool,
+                jobs=list(users),
+            )
         )
 
 
@@ -125,7 +137,7 @@ def labels_to_apply(key: Key, labels: dict[str, str], uid: str) -> Object:
 
 def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
     """Return notes on released labels that are still on a node, with the managers that hold them."""
-    result = []
+    result: list[str] = []
     for label in labels:
         if label in labels_of(node):
             holders = [
@@ -133,7 +145,8 @@ def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
                 for entry in node["metadata"].get("managedFields") or []
                 if f"f:{label}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
             ]
-            result.append(f"label {label} stays: {' and '.join(holders) or 'another manager'} set it too")
+            managers = say("{names:and}", names=holders) if holders else say("another manager")
+            result.append(say("label {label} stays: {managers} set it too", label=label, managers=managers))
     return result
 
 
@@ -154,7 +167,7 @@ def _label(key: Key, labels: dict[str, str], node: Object, title: str, *, adopt:
     return Step(
         "update",
         key,
-        ", ".join(_said(change) for change in changes),
+        say("{changes}", changes=[_said(change) for change in changes]),
         desired=labels_to_apply(key, labels, node["metadata"]["uid"]),
         live=node,
         method="labels",
@@ -167,7 +180,7 @@ def _label(key: Key, labels: dict[str, str], node: Object, title: str, *, adopt:
 
 def _said(change: FieldOutcome) -> str:
     name = change.path.rpartition("/")[2].rstrip("]")
-    return f"{name} {change.new}" if change.old is None else f"{name} {change.old} -> {change.new or 'none'}"
+    return f"{name} {change.new}" if change.old is None else f"{name} {change.old} -> {change.new or say('none')}"
 
 
 def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) -> dict[Key, str]:
@@ -211,8 +224,13 @@ def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], k
             jobs = sorted(found.get(node, ()))
             if jobs:
                 plan.notes.append(
-                    f"node {node} leaves the pool {pool}; jobs on it keep running, but their next pods do not start "
-                    f"there: {first_few(jobs, 5)}"
+                    say(
+                        "node {node} leaves the pool {pool}; jobs on it keep running, but their next pods do not start "
+                        "there: {jobs:few5}",
+                        node=node,
+                        pool=pool,
+                        jobs=list(jobs),
+                    )
                 )
 
 
@@ -224,5 +242,7 @@ def _jobs_by_node(session: Session, pool: str, keys: Records, sees: MaySee) -> d
         if node is None or has_ended(pod):
             continue
         title = job_title(labels_of(pod), keys) or pod["metadata"]["name"]
-        found.setdefault(node, set()).add(f"{title} in {namespace}" if sees(namespace, title) else "other jobs")
+        found.setdefault(node, set()).add(
+            say("{job} in {namespace}", job=title, namespace=namespace) if sees(namespace, title) else say("other jobs")
+        )
     return found

@@ -14,6 +14,7 @@ from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of, labels_of
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
@@ -50,7 +51,13 @@ def check_pool_limits(
             total = len(there | {step.key for step in jobs})
             if total > most:
                 errors.append(
-                    f"pool {pool} allows {most} unfinished jobs: there are {len(there)}, and {len(new)} would be added"
+                    say(
+                        "pool {pool} allows {most} unfinished jobs: there are {jobs}, and {more} would be added",
+                        pool=pool,
+                        most=most,
+                        jobs=len(there),
+                        more=len(new),
+                    )
                 )
     return errors
 
@@ -86,7 +93,13 @@ def _over(
             each = sum(int(amount) for name, amount in requests.items() if name in gpu_resources)
             total += each * (scaled.get(step.key[1:]) or pods)
         if total > most:
-            yield f"{step.title}: asks for {total} GPUs in all; pool {pool} allows {most} per job"
+            yield say(
+                "{job}: asks for {amount} GPUs in all; pool {pool} allows {most} per job",
+                job=step.title,
+                amount=total,
+                pool=pool,
+                most=most,
+            )
 
 
 def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:

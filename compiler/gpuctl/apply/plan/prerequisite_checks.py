@@ -11,7 +11,7 @@ from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import STARTER, JobHint
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
@@ -62,7 +62,13 @@ def check_prerequisites(session: Session, plan: Plan, keys: Records) -> None:
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            plan.notes.append(f"whether the jobs to wait for exist in {namespace} is unknown: {error.message}")
+            plan.notes.append(
+                say(
+                    "whether the jobs to wait for exist in {namespace} is unknown: {error}",
+                    namespace=namespace,
+                    error=error.message,
+                )
+            )
             continue
         ends = ends_of(_after_plan(live, plan, namespace, keys), keys)
         for step in waiting:
@@ -101,8 +107,12 @@ def check_admission_gates(session: Session, plan: Plan, keys: Records) -> None:
         # Without the right to create it, or against another rule, the step itself fails.
         return
     plan.errors.append(
-        f"{key_of(queued)} would start at once: no Kueue of this cluster observes admission gates, which hold back a "
-        f"job in the queue {queue_of(queued)} until others have ended; Kueue 0.19 or newer does"
+        say(
+            "{object} would start at once: no Kueue of this cluster observes admission gates, which hold back a job in "
+            "the queue {queue} until others have ended; Kueue 0.19 or newer does",
+            object=key_of(queued),
+            queue=queue_of(queued),
+        )
     )
 
 
@@ -119,7 +129,12 @@ def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
             for one in judge(obj, ends, keys) if is_waiting(obj, keys) else ():
                 if (namespace, one.name) in gone and (one.state == "missing" or one.absent_jobs):
                     plan.notes.append(
-                        f"{labels_of(obj).get('app')} in {namespace} waits for {one.name}, and would not start"
+                        say(
+                            "{job} in {namespace} waits for {name}, and would not start",
+                            job=labels_of(obj).get("app"),
+                            namespace=namespace,
+                            name=one.name,
+                        )
                     )
 
 
@@ -165,20 +180,35 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
     expired = {other.key.name for other in plan.steps if other.expired and other.key.namespace == where}
     for one in states:
         if one.state == "missing" and one.absent_jobs:
-            again = f"apply the document of {one.name} again"
-            again += f", or {JobHint('rerun', one.absent_jobs[0], where)} if a ttl has removed it"
-            plan.notes.append(f"{title} does not start: {one}; {again}")
+            again: str = say("apply the document of {name} again", name=one.name)
+            again += say(", or {command} if a ttl has removed it", command=JobHint("rerun", one.absent_jobs[0], where))
+            plan.notes.append(say("{job} does not start: {missing}; {again}", job=title, missing=one, again=again))
         elif one.state == "missing" and one.name not in expired:
             near = nearest(one.name, sorted(name for namespace, name in ends if namespace == where))
-            hint = f"did you mean {near}?" if near else "add its document, or remove the name"
-            plan.errors.append(f"{title} would wait for ever: there is no job {one.name} in {where}; {hint}")
+            hint = say("did you mean {near}?", near=near) if near else say("add its document, or remove the name")
+            plan.errors.append(
+                say(
+                    "{job} would wait for ever: there is no job {name} in {namespace}; {hint}",
+                    job=title,
+                    name=one.name,
+                    namespace=where,
+                    hint=hint,
+                )
+            )
         elif one.state == "missing":
             plan.notes.append(
-                f"{title} waits until {one.name} runs again: its ttl has removed it, and whether it had succeeded is "
-                f"unknown; {JobHint('rerun', one.name, where)} runs it"
+                say(
+                    "{job} waits until {name} runs again: its ttl has removed it, and whether it had succeeded is "
+                    "unknown; {command} runs it",
+                    job=title,
+                    name=one.name,
+                    command=JobHint("rerun", one.name, where),
+                )
             )
         elif one.state == "unmet":
-            plan.notes.append(f"{title} cannot start: {one}")
+            plan.notes.append(say("{job} cannot start: {unmet}", job=title, unmet=one))
     left = [one.name for one in states if one.state != "met"]
     if left:
-        plan.notes.append(f"{title} starts after {first_few(left)}; {STARTER}")
+        plan.notes.append(
+            say("{job} starts after {names:few}; {starter}", job=title, names=list(left), starter=STARTER)
+        )

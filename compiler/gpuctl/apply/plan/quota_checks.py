@@ -11,6 +11,7 @@ from gpuctl.apply.state.live_state import OURS
 from gpuctl.capacity.admission.quota_charges import ChargedObjects, Shortfall, charged_objects, shortfalls
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.workload_state import pods_of_each
@@ -83,7 +84,7 @@ def _check(
         found = _messages(namespace, shortfalls(quotas, every, freed) or too_late)
         may_wait = bool(advice and found) and not too_late
         if may_wait and not _never_fitting(namespace, quotas, mine, pods, queued_only=False):
-            found[-1] += f"; {advice}"
+            found[-1] += say("; {text}", text=advice)
         return [*found, *never]
     found = [*_messages(namespace, shortfalls(quotas, objects, freed_before)), *never]
     if not found:
@@ -128,7 +129,9 @@ def _requested_usage(
 
 
 def _messages(namespace: str, found: Iterable[Shortfall]) -> list[str]:
-    return [f"in namespace {namespace}, {shortfall}" for shortfall in found]
+    return [
+        say("in namespace {namespace}, {shortfall}", namespace=namespace, shortfall=shortfall) for shortfall in found
+    ]
 
 
 def _never_fitting(
@@ -136,11 +139,19 @@ def _never_fitting(
 ) -> list[str]:
     """Return errors for the workloads whose pods exceed a quota even if nothing else runs."""
     unused = [{**quota, "status": {**(quota.get("status") or {}), "used": {}}} for quota in quotas]
-    found = []
+    found: list[str] = []
     for step in steps:
         if step.desired is not None and step.method in ("post", "put") and (step.queued or not queued_only):
             alone = shortfalls(unused, _pods_of(step.desired, pods.get(id(step))))
-            found += [f"{step.title} never fits into {namespace}: {shortfall}" for shortfall in alone]
+            found += [
+                say(
+                    "{job} never fits into {namespace}: {shortfall}",
+                    job=step.title,
+                    namespace=namespace,
+                    shortfall=shortfall,
+                )
+                for shortfall in alone
+            ]
     return found
 
 

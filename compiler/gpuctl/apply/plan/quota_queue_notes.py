@@ -10,7 +10,7 @@ from gpuctl.capacity.kueue.queue_limits import changed_limits
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
 from gpuctl.objects.queueing import owner_of_workload
 from gpuctl.objects.workload_state import condition
@@ -40,9 +40,7 @@ def check_queue_deletions(session: Session, plan: Plan, steps: Sequence[Step]) -
             and (jobs := _jobs_in(session, step.live, deleted))
         ):
             step.action, step.method = "skip", "none"
-            step.reason = (
-                f"{'1 running job uses' if jobs == 1 else f'{jobs} running jobs use'} it; delete it afterwards"
-            )
+            step.reason = say("{jobs:running job} {jobs:uses/use} it; delete it afterwards", jobs=jobs)
             kept.append(step)
     return kept
 
@@ -65,12 +63,21 @@ def _ask_about_jobs(session: Session, plan: Plan, queue: Key, deleted: Collectio
     services = [
         _name(item) for item in found if condition(item, "QuotaReserved") and _owner(item).get("kind") not in TRAININGS
     ]
-    what = f"deletes the queue {queue.name} of namespace {queue.namespace}"
-    until = "until the namespace has a quota again"
+    what = say("deletes the queue {queue} of namespace {namespace}", queue=queue.name, namespace=queue.namespace)
+    until = say("until the namespace has a quota again")
     if waiting:
-        plan.confirm.append(f"{what}: {first_few(sorted(waiting), _NAMED)} cannot start {until}")
+        plan.confirm.append(
+            say("{what}: {jobs:few5} cannot start {until}", what=what, jobs=sorted(waiting), until=until)
+        )
     if services:
-        plan.confirm.append(f"{what}: pods that replace {first_few(sorted(services), _NAMED)} cannot start {until}")
+        plan.confirm.append(
+            say(
+                "{what}: pods that replace {jobs:few5} cannot start {until}",
+                what=what,
+                jobs=sorted(services),
+                until=until,
+            )
+        )
 
 
 def _jobs_in(session: Session, queue: Object, deleted: Collection[Key]) -> int:

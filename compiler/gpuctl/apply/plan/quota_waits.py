@@ -18,7 +18,7 @@ from gpuctl.capacity.admission.quota_charges import ChargedObjects, Shortfall, p
 from gpuctl.capacity.snapshot.pod_requests import Amounts, amounts
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 from gpuctl.objects.quantities import format_amount
@@ -71,29 +71,45 @@ def add_quota_waits(
 
 def add_refused_waits(steps: Iterable[Step], queueing: QuotaWaitOptions) -> list[str]:
     """Add waits from the errors of dry-runs, if the user may not read quotas. Return errors for pods that never fit."""
-    never = []
+    never: list[str] = []
     for step in steps:
         said = queueing.refused.get(id(step), "")
         parsed = parse_exceeded(said)
         too_much = [item for item in parsed or () if item.needed > item.hard]
         if too_much:
-            never.append(f"{step.title} never fits into {step.key.namespace}: {too_much[0]}")
+            never.append(
+                say(
+                    "{job} never fits into {namespace}: {shortfall}",
+                    job=step.title,
+                    namespace=step.key.namespace,
+                    shortfall=too_much[0],
+                )
+            )
         elif parsed:
             short = [item for item in parsed if item.total > item.hard]
             step.waits.append(_wait(step.key.namespace, short or parsed, []))
         elif said:
-            step.waits.append(Wait("quota", f"a quota in {step.key.namespace} that you may not read"))
+            step.waits.append(
+                Wait("quota", say("a quota in {namespace} that you may not read", namespace=step.key.namespace))
+            )
     return never
 
 
 def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
-    lacks = ", ".join(
-        f"asks {format_amount(item.resource, item.needed)} {item.resource.removeprefix('requests.')}, "
-        f"{format_amount(item.resource, max(Fraction(0), item.hard - item.used + item.freed))} free"
+    lacks = [
+        say(
+            "asks {amount} {resource}, {free} free",
+            amount=format_amount(item.resource, item.needed),
+            resource=item.resource.removeprefix("requests."),
+            free=format_amount(item.resource, max(Fraction(0), item.hard - item.used + item.freed)),
+        )
         for item in short
+    ]
+    by = say("; held by {names:few}", names=list(held)) if held else ""
+    return Wait(
+        "quota",
+        say("quota {quota} in {namespace}: {lacks}{by}", quota=short[0].quota, namespace=namespace, lacks=lacks, by=by),
     )
-    by = f"; held by {first_few(held)}" if held else ""
-    return Wait("quota", f"quota {short[0].quota} in {namespace}: {lacks}{by}")
 
 
 class _Holders:

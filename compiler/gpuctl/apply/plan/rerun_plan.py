@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gpuctl.apply.plan.lost_work import ended_word
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.array_jobs import count_indexes, is_array, other_indexes
 from gpuctl.objects.embedded_document import document_of
@@ -62,10 +64,16 @@ def plan_rerun(
     _relabel_pods(desired, keys)
     if queued is not None:
         as_submitted(desired, queued)
-    reason = f"{ended}, runs again"
+    reason = say("{ended}, runs again", ended=ended_word(ended))
     if again:
         size, done = workload["spec"]["completions"], workload["status"].get("completedIndexes")
-        reason = f"{ended}; {count_indexes(again)} of {size} indexes run again: {again}"
+        reason = say(
+            "{ended}; {number} of {size} indexes run again: {indexes}",
+            ended=ended_word(ended),
+            number=count_indexes(again),
+            size=size,
+            indexes=again,
+        )
         if done:
             desired["metadata"]["annotations"] = {**annotations_of(desired), FINISHED_INDEXES: done}
     return Plan([Step("replace", key, reason, desired=desired, live=workload, method="post", title=title)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.workload_steps import without_server_fields
 from gpuctl.apply.state.compare import FieldOutcome
@@ -10,6 +11,7 @@ from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, key_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.elastic_jobs import (
@@ -24,7 +26,7 @@ from gpuctl.objects.elastic_jobs import (
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.role_jobs import has_several_roles
 from gpuctl.objects.scheduled_jobs import is_scheduled
-from gpuctl.objects.workload_state import end_state, running_description
+from gpuctl.objects.workload_state import end_state
 
 
 class NotScalable(NotPossible):
@@ -50,7 +52,7 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
         )
     have = node_count(workload)
     if have == nodes and workload["spec"].get("completions") == nodes:
-        return Plan([Step("unchanged", key, f"has {count_text(nodes, 'node')} already", live=workload, title=title)])
+        return Plan([Step("unchanged", key, say("has {nodes:node} already", nodes=nodes), live=workload, title=title)])
     is_suspended = bool(workload["spec"].get("suspend"))
     if has_kueue and queue_of(workload) and not is_held(workload) and not is_suspended:
         raise NotScalable(
@@ -62,7 +64,7 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     step = Step(
         "update",
         key,
-        f"{count_text(nodes, 'node')} instead of {have}",
+        say("{nodes:node} instead of {have}", nodes=nodes, have=have),
         desired=without_server_fields(with_nodes(workload, nodes)),
         live=workload,
         method="put",
@@ -72,13 +74,26 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     plan = Plan([step])
     running = running_description(workload)
     if running is not None:
-        size = f"from {have} to {count_text(nodes, 'node')}"
-        plan.confirm.append(f"scales {name} {size} ({running}): {_effect(workload, nodes)}")
+        size = say("from {have} to {nodes:node}", have=have, nodes=nodes)
+        plan.confirm.append(
+            say(
+                "scales {job} {size} ({running}): {effect}",
+                job=name,
+                size=size,
+                running=running,
+                effect=_effect(workload, nodes),
+            )
+        )
     tracker = tracked_by(workload)
     if tracker is not None and not FLUX_CREATES_ONCE.items() <= annotations_of(workload).items():
         plan.notes.append(
-            f"{key} is managed by {tracker}: its next sync sets the number of its manifest again, unless it ignores "
-            f"differences of {' and '.join(SIZE_PATHS)}"
+            say(
+                "{object} is managed by {tracker}: its next sync sets the number of its manifest again, unless it "
+                "ignores differences of {paths:and}",
+                object=key,
+                tracker=tracker,
+                paths=list(SIZE_PATHS),
+            )
         )
     return plan
 
@@ -132,8 +147,8 @@ def _effect(workload: Object, nodes: int) -> str:
     """Return what a running training loses by a change of its number of nodes."""
     fewer = node_count(workload) - nodes
     if fewer <= 0:
-        return "torchrun restarts its program on all nodes, from its last checkpoint"
-    ends = f"ends {count_text(fewer, 'pod')}"
+        return say("torchrun restarts its program on all nodes, from its last checkpoint")
+    ends = say("ends {pods:pod}", pods=fewer)
     if max_restarts(workload) == 0:
-        return f"{ends}, and then the training, because its `job.retries` is 0"
-    return f"{ends}; torchrun restarts its program on the other nodes, from its last checkpoint"
+        return say("{ends}, and then the training, because its `job.retries` is 0", ends=ends)
+    return say("{ends}; torchrun restarts its program on the other nodes, from its last checkpoint", ends=ends)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.scheduled_jobs import MANUAL, is_scheduled, run_of, runs_of
-from gpuctl.objects.workload_state import end_state, running_description
+from gpuctl.objects.workload_state import end_state
 
 # No vowels, as in Kubernetes' generated names. The `r` makes it differ from a hash and from a time.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -44,7 +46,7 @@ def plan_run(workload: Object, runs: list[Object], title: str) -> Plan:
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))
     run = run_of(workload, f"{key.name}-r{suffix}")
     run["metadata"]["annotations"] = {**(run["metadata"].get("annotations") or {}), MANUAL: "manual"}
-    return Plan([Step("create", key_of(run), "a run of the schedule", desired=run, method="post", title=title)])
+    return Plan([Step("create", key_of(run), say("a run of the schedule"), desired=run, method="post", title=title)])
 
 
 def note_unfinished_runs(steps: Iterable[Step], objects: Collection[Object]) -> None:
@@ -57,6 +59,6 @@ def note_unfinished_runs(steps: Iterable[Step], objects: Collection[Object]) -> 
             continue
         unfinished = [run for run in runs_of(step.live, objects) if end_state(run) is None]
         if step.action == "update" and step.changes and unfinished:
-            step.reason += f"; the unfinished run {unfinished[-1]['metadata']['name']} stays as it is"
+            step.reason += say("; the unfinished run {run} stays as it is", run=unfinished[-1]["metadata"]["name"])
         elif step.deletes and unfinished:
             step.running = running_description(unfinished[-1]) or step.running

@@ -23,7 +23,7 @@ from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     DEFAULT_QUEUE,
     RESOURCES,
@@ -78,7 +78,7 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
     check_dependencies(session, plan, pods, keys, gpus)
     if not plan.errors:
-        plan.notes += [f"the API server warns: {warning}" for warning in session.warnings]
+        plan.notes += [say("the API server warns: {warning}", warning=warning) for warning in session.warnings]
 
 
 def _check_quotas(
@@ -111,7 +111,7 @@ def _check_quotas(
     never = never_fitting(session, plan)
     if never:
         return [*never, *errors]
-    advice = f"{QUEUE_ANYWAY}, and it starts when there is room"
+    advice = say("{option}, and it starts when there is room", option=QUEUE_ANYWAY)
     return check_quotas(session, steps, templates, refusals, claims, advice=advice)
 
 
@@ -119,7 +119,13 @@ def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
     """Note that ``--queue`` changes nothing for workloads that Kueue suspends."""
     held = [step.title for step in plan.steps if step.queued]
     if held and platform is not None and platform.queue:
-        plan.notes.append(f"{first_few(held)}: Kueue starts it when its queue has room, with or without {QUEUE}")
+        plan.notes.append(
+            say(
+                "{names:few}: Kueue starts it when its queue has room, with or without {option}",
+                names=list(held),
+                option=QUEUE,
+            )
+        )
 
 
 def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
@@ -139,9 +145,12 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
     if kinds is None:
         if named:
             plan.notes.append(
-                f"the cluster has no Kueue, so the queue of {first_few(named)} has no effect: nothing holds the pods "
-                "back, and nothing starts those of several nodes together; install Kueue, or remove `resources.queue` "
-                "from the document and `training.queue` from platform.yaml"
+                say(
+                    "the cluster has no Kueue, so the queue of {names:few} has no effect: nothing holds the pods back, "
+                    "and nothing starts those of several nodes together; install Kueue, or remove `resources.queue` "
+                    "from the document and `training.queue` from platform.yaml",
+                    names=list(named),
+                )
             )
         return
     queues = {namespace: queue_names(session, kinds["LocalQueue"], namespace) for namespace in sorted(unnamed)}
@@ -156,10 +165,15 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
             if step.key.kind in TRAININGS and step.key.namespace == namespace and not step.queued
         ]
         if names and beside:
-            noun = "queues" if len(names) > 1 else "queue"
             plan.notes.append(
-                f"namespace {namespace} has the Kueue {noun} {first_few(names)}, and {first_few(beside)} starts "
-                "without one: the platform file was not found, or its `training.queue` names no queue for the pool"
+                say(
+                    "namespace {namespace} has the Kueue {number:queue/queues} {queues:few}, and {names:few} starts "
+                    "without one: the platform file was not found, or its `training.queue` names no queue for the pool",
+                    namespace=namespace,
+                    number=len(names),
+                    queues=list(names),
+                    names=list(beside),
+                )
             )
 
 
@@ -199,13 +213,17 @@ def _missing_rights(session: Session, plan: Plan) -> list[str]:
 
 def _lacking(right: Right, verbs: list[str]) -> str:
     resource, namespace = right.resource, right.namespace
-    what = " or ".join([", ".join(verbs[:-1]), verbs[-1]] if len(verbs) > 1 else verbs)
-    text = f"you may not {what} {resource.plural}" + (f".{resource.group}" if resource.group else "")
-    text += f"/{right.subresource}" if right.subresource else ""
-    text += f" in namespace {namespace}" if namespace else " in the whole cluster"
-    if resource is RESOURCES["Secret"]:
-        text += ": a replaced object is kept in one until the new object exists"
-    return text
+    name = resource.plural + (f".{resource.group}" if resource.group else "")
+    name += f"/{right.subresource}" if right.subresource else ""
+    return say(
+        "you may not {verbs} {resource} {where}{why}",
+        verbs=say("{first} or {last}", first=verbs[:-1], last=verbs[-1]) if len(verbs) > 1 else verbs,
+        resource=name,
+        where=say("in namespace {namespace}", namespace=namespace) if namespace else say("in the whole cluster"),
+        why=say(": a replaced object is kept in one until the new object exists")
+        if resource is RESOURCES["Secret"]
+        else "",
+    )
 
 
 def _rights(plan: Plan) -> Iterator[Right]:
@@ -317,23 +335,30 @@ def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) 
                 raise
         session.apply(desired, manager=manager, force=True, dry_run=True)
         if held:
-            step.reason += f"; takes over fields of other managers: {held}"
+            step.reason += say("; takes over fields of other managers: {held}", held=held)
 
 
 def _explained(step: Step, error: ApiError) -> str:
     if error.exists_already:
-        return (
-            f"{step.key} exists already and is not gpuctl's (it lacks the label "
-            f"app.kubernetes.io/managed-by=gpuctl); {ADOPT_OBJECT}"
+        return say(
+            "{object} exists already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
+            "{hint}",
+            object=step.key,
+            hint=ADOPT_OBJECT,
         )
     if error.is_conflict and step.method in ("apply", "labels"):
-        return f"{step.key}: {error.message}; {ADOPT_FIELDS}"
+        return say("{object}: {error}; {hint}", object=step.key, error=error.message, hint=ADOPT_FIELDS)
     if error.is_missing and error.raw.startswith("namespaces "):
-        return f"there is no namespace {step.key.namespace}; its administrators have to create it"
+        return say(
+            "there is no namespace {namespace}; its administrators have to create it", namespace=step.key.namespace
+        )
     # For a group without a CRD the response is not a Status.
     if error.is_missing and (not error.raw or "could not find the requested resource" in error.raw):
-        return f"{step.key}: this kind is not installed in the cluster; its administrators have to install it"
-    return f"{step.key}: {error.message}"
+        return say(
+            "{object}: this kind is not installed in the cluster; its administrators have to install it",
+            object=step.key,
+        )
+    return say("{object}: {error}", object=step.key, error=error.message)
 
 
 def _dry_run_elsewhere(session: Session, desired: Object) -> None:

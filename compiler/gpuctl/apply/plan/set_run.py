@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.gitops_tracking import tracked_by
+from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
@@ -18,11 +19,10 @@ from gpuctl.apply.state.managed_fields import owned_fields
 from gpuctl.apply.state.provenance import list_sources, source_mismatch
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
-from gpuctl.objects.workload_state import running_description
 
 _SHORT = 10
 
@@ -99,8 +99,12 @@ class SetRun:
         self.wanted = applyset.exact_set(self.options.name, self.options.namespace, members, self.options.sources)
         if self.parent is None and plan.writes:
             plan.notes.append(
-                f"the set {self.options.name} is new: it is kept in the Secret {self.options.name} of namespace "
-                f"{self.options.namespace}; from another context give `-n {self.options.namespace}`"
+                say(
+                    "the set {set} is new: it is kept in the Secret {set} of namespace {namespace}; from another "
+                    "context give `-n {namespace}`",
+                    set=self.options.name,
+                    namespace=self.options.namespace,
+                )
             )
 
     def keep(self, steps: Iterable[Step]) -> None:
@@ -132,18 +136,32 @@ def _order_of_commits(options: SetOptions, recorded: Commit) -> list[str]:
     :raises Refused: they are older.
     """
     then, checkout = recorded.id[:_SHORT], options.checkout
-    unknown = f"whether this run is older than the last one of the set {options.name}, from commit {then}, is unknown"
+    unknown = say(
+        "whether this run is older than the last one of the set {set}, from commit {commit}, is unknown",
+        set=options.name,
+        commit=then,
+    )
     if checkout is None:
-        return [f"{unknown}: its documents are of no single commit, or git does not read their directory"]
+        return [
+            say(
+                "{unknown}: its documents are of no single commit, or git does not read their directory",
+                unknown=unknown,
+            )
+        ]
     if recorded.repository != checkout.commit.repository:
         return []
     order = compare_commits(checkout, recorded.id)
     if order.is_older:
         raise Refused(
-            f"set {options.name}: it was last applied from commit {then}, and {checkout.commit.id[:_SHORT]}, which is "
-            "checked out here, is an ancestor of it: check out the newer commit, or add `--allow-older` to go back"
+            say(
+                "set {set}: it was last applied from commit {commit}, and {head}, which is checked out here, is an "
+                "ancestor of it: check out the newer commit, or add `--allow-older` to go back",
+                set=options.name,
+                commit=then,
+                head=checkout.commit.id[:_SHORT],
+            )
         )
-    return [f"{unknown}: {order.unknown}"] if order.unknown else []
+    return [say("{unknown}: {reason}", unknown=unknown, reason=order.unknown)] if order.unknown else []
 
 
 def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan) -> list[Step]:
@@ -164,11 +182,22 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
             continue
         tracker = tracked_by(obj)
         if tracker is not None or not _has_joined(obj):
-            why = f"is managed by {tracker}" if tracker is not None else "was not put into it by gpuctl"
-            plan.notes.append(f"{key} has the label of the set {run.options.name}, but {why}: it is not pruned")
+            why = (
+                say("is managed by {tracker}", tracker=tracker)
+                if tracker is not None
+                else say("was not put into it by gpuctl")
+            )
+            plan.notes.append(
+                say(
+                    "{object} has the label of the set {set}, but {why}: it is not pruned",
+                    object=key,
+                    set=run.options.name,
+                    why=why,
+                )
+            )
             continue
         title = f"{labels_of(obj).get(keys.job_type, '')}/{key.name}".removeprefix("/")
-        reason = f"no longer in the set {run.options.name}"
+        reason = say("no longer in the set {set}", set=run.options.name)
         steps.append(
             Step(
                 "prune",
@@ -197,10 +226,12 @@ def _has_joined(obj: Object) -> bool:
 
 
 def _unread_error(files: tuple[str, ...], number: int) -> str:
-    objects = "1 object that is" if number == 1 else f"{number} objects that are"
-    return (
-        f"--prune would delete {objects} in no document, and these were not read as documents: {list_sources(files)}; "
-        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant"
+    return say(
+        "--prune would delete {number:object} that {number:is/are} in no document, and these were not read as "
+        "documents: {files}; `gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if "
+        "none of them is meant",
+        number=number,
+        files=list_sources(files),
     )
 
 
@@ -250,9 +281,14 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
         keys = sorted(key for key, value in members.items() if value == identity)
         other = _set_title(session, identity, keys[0].namespace)
         yield (
-            f"{first_few(keys)} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at "
-            f"most. To move {'it, first take it' if len(keys) == 1 else 'them, first take them'} out: "
-            + " and ".join(_removal_command(namespace, keys) for namespace in sorted({key.namespace for key in keys}))
+            say(
+                "{objects:few} {number:belongs/belong} to {set}; an object is in one set at most. To move {number:it, "
+                "first take it/them, first take them} out: {commands:and}",
+                objects=list(keys),
+                number=len(keys),
+                set=other,
+                commands=[_removal_command(namespace, keys) for namespace in sorted({key.namespace for key in keys})],
+            )
         )
 
 
@@ -268,5 +304,9 @@ def _set_title(session: Session, identity: str, namespace: str) -> str:
         with contextlib.suppress(ApiError):
             found, _ = session.list_objects(RESOURCES["Secret"], where, labels=f"{applyset.ID}={identity}")
             if found:
-                return f"the set {found[0]['metadata']['name']} of namespace {found[0]['metadata']['namespace']}"
-    return f"another set ({identity})"
+                return say(
+                    "the set {name} of namespace {namespace}",
+                    name=found[0]["metadata"]["name"],
+                    namespace=found[0]["metadata"]["namespace"],
+                )
+    return say("another set ({set})", set=identity)

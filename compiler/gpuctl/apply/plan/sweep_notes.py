@@ -10,7 +10,8 @@ from gpuctl.backend.lowering_context import Lowered
 from gpuctl.hints import JobHint, Phrase
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import and_list, first_few, shorten
+from gpuctl.language.display_text import shorten
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of, labels_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, sweep_values
@@ -43,15 +44,31 @@ def _note_moved_values(plan: Plan, settings: Settings) -> None:
         if place is not None and before is not None and before != name:
             values = sweep_values(step.desired, settings.label(SWEEP_VALUES))
             shown = shorten(", ".join(f"{key}={value}" for key, value in values.items()))
-            text = f"{name} in {place[0]} has the values of the former {before}, and starts anew: {shown}"
+            text = say(
+                "{job} in {namespace} has the values of the former {former}, and starts anew: {values}",
+                job=name,
+                namespace=place[0],
+                former=before,
+                values=shown,
+            )
             moved.setdefault(place[:2], []).append(text)
     for (namespace, sweep), texts in sorted(moved.items()):
         plan.notes += texts[:_FEW]
         if len(texts) > _FEW:
-            plan.notes.append(f"{len(texts) - _FEW} more jobs of the sweep {sweep} in {namespace} start anew this way")
+            plan.notes.append(
+                say(
+                    "{jobs} more jobs of the sweep {sweep} in {namespace} start anew this way",
+                    jobs=len(texts) - _FEW,
+                    sweep=sweep,
+                    namespace=namespace,
+                )
+            )
         plan.notes.append(
-            f"the jobs of the sweep {sweep} keep their numbers if new combinations are appended to `include`, or, "
-            "without `include`, new values to the first parameter"
+            say(
+                "the jobs of the sweep {sweep} keep their numbers if new combinations are appended to `include`, or, "
+                "without `include`, new values to the first parameter",
+                sweep=sweep,
+            )
         )
 
 
@@ -96,11 +113,18 @@ def _left(sweep: str, namespace: str, names: Sequence[str]) -> str:
     if len(names) > _FEW and _are_consecutive(sweep, names, first, last):
         listed = f"{sweep}-{{{first}..{last}}}"
     several = len(names) > 1
-    shown = and_list(names) if len(names) <= _FEW else first_few(names)
-    each = "each" if several else "it"
-    removes = Phrase(str(JobHint("delete", listed, namespace)), f"`DELETE /jobs/{{jobId}}` of {each}")
-    them = "they stay" if several else "it stays"
-    return f"the sweep {sweep} in {namespace} no longer has {shown}: {them} until {removes}"
+    shown = say("{names:list}", names=list(names)) if len(names) <= _FEW else say("{names:few}", names=list(names))
+    each = say("`DELETE /jobs/{{jobId}}` of each") if several else say("`DELETE /jobs/{{jobId}}` of it")
+    removes = Phrase(str(JobHint("delete", listed, namespace)), each)
+    them = say("they stay") if several else say("it stays")
+    return say(
+        "the sweep {sweep} in {namespace} no longer has {jobs}: {they} until {command}",
+        sweep=sweep,
+        namespace=namespace,
+        jobs=shown,
+        they=them,
+        command=removes,
+    )
 
 
 def _are_consecutive(sweep: str, names: Sequence[str], first: str, last: str) -> bool:

@@ -24,6 +24,7 @@ from gpuctl.apply.state.past_documents import PastDocument, job_of_secret, read_
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Key, Object, key_of
 from gpuctl.objects.durations import format_duration, parse_duration
@@ -53,7 +54,11 @@ def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: 
             if not error.lacks_permission:
                 raise
             plan.notes.append(
-                f"whether trainings in {namespace} have run before is unknown, they are created: {error.message}"
+                say(
+                    "whether trainings in {namespace} have run before is unknown, they are created: {error}",
+                    namespace=namespace,
+                    error=error.message,
+                )
             )
             continue
         for name, step in jobs.items():
@@ -92,14 +97,21 @@ def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, 
         return
     if credentials or past.masked:
         plan.notes.append(
-            f"{step.title} is created again though its ttl has presumably removed it: whether its document is the same "
-            f"is unknown, as the history does not keep {', '.join(credentials or past.masked)}; refer to a Secret there"
+            say(
+                "{job} is created again though its ttl has presumably removed it: whether its document is the same is "
+                "unknown, as the history does not keep {names}; refer to a Secret there",
+                job=step.title,
+                names=list(credentials or past.masked),
+            )
         )
         return
     step.action, step.method, step.desired, step.expired = "unchanged", "none", None, True
-    step.reason = (
-        f"kept: applied on {past.when[:16].replace('T', ' ')} UTC and gone since; presumably it finished and its ttl "
-        f"({format_duration(ttl)}) removed it; {JobHint('rerun', step.key.name, step.key.namespace)} runs it again"
+    step.reason = say(
+        "kept: applied on {time} UTC and gone since; presumably it finished and its ttl ({ttl}) removed it; {command} "
+        "runs it again",
+        time=past.when[:16].replace("T", " "),
+        ttl=format_duration(ttl),
+        command=JobHint("rerun", step.key.name, step.key.namespace),
     )
     for key in list(_created_beside(steps.values(), step)):
         del steps[key]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuctl.apply.plan.decision_inputs import (
-    ADOPTED,
-    RECORDED,
     DecisionOptions,
     DecisionRefused,
     Target,
@@ -14,21 +12,24 @@ from gpuctl.apply.plan.decision_inputs import (
     ignored_fields,
     metadata_changes,
     reason_of,
+    reason_without_changes,
     with_carried_fields,
     without_records,
 )
+from gpuctl.apply.plan.lost_work import ended_word, running_description
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, in_place_paths
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.elastic_jobs import size_again
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting, keep_released, prerequisites_of
 from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
-from gpuctl.objects.workload_state import end_state, running_description
+from gpuctl.objects.workload_state import end_state
 
 
 def workload_step(
@@ -39,7 +40,7 @@ def workload_step(
     changes, metadata = compared.changes, metadata_changes(compared, options)
     if is_waiting(live, options.keys):
         if prerequisites_of(live, options.keys.after) != prerequisites_of(target.desired, options.keys.after):
-            return replacement(target, live, options, [*changes, *metadata], "waits for other jobs", knowledge)
+            return replacement(target, live, options, [*changes, *metadata], say("waits for other jobs"), knowledge)
     else:
         # Kueue's webhook refuses to add a gate.
         metadata = [change for change in metadata if steps_of(change.path)[-1] != ADMISSION_GATES]
@@ -74,10 +75,14 @@ def workload_step(
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
     ended = end_state(live)
     if ended:
-        step.reason = f"{ended}; {JobHint('rerun', step.key.name, step.key.namespace)} runs it again"
+        step.reason = say(
+            "{ended}; {command} runs it again",
+            ended=ended_word(ended),
+            command=JobHint("rerun", step.key.name, step.key.namespace),
+        )
     elif queue is not None and not is_held(live):
-        where = f"in Kueue's queue {queue}" if queue else "in no queue of Kueue"
-        step.reason = f"stays {where} as long as it runs{OR_RELOWER}"
+        where = say("in Kueue's queue {queue}", queue=queue) if queue else say("in no queue of Kueue")
+        step.reason = say("stays {where} as long as it runs{option}", where=where, option=OR_RELOWER)
     return step
 
 
@@ -140,7 +145,7 @@ def _patch_step(
     return Step(
         "update",
         target.key,
-        target.because(reason_of(shown) if shown else RECORDED if known else ADOPTED),
+        target.because(reason_of(shown) if shown else reason_without_changes(known=known)),
         desired=patch,
         live=live,
         method="patch",
@@ -169,14 +174,18 @@ def _rolling_step(
     compared.conflicts.pop("spec.replicas", None)
     held = compared.held
     if held and not (options.adopt or options.compare):
-        raise DecisionRefused(f"{target.key}: {held}; {ADOPT_FIELDS}")
+        raise DecisionRefused(say("{object}: {held}; {hint}", object=target.key, held=held, hint=ADOPT_FIELDS))
     obj = {**live, **compared.merged}
     changes = [*compare(target.key.kind, obj, live, ours=fields_of(live)).changes, *metadata]
     return Step(
         "update",
         target.key,
         target.because(
-            f"rolling: {reason_of(changes)}" + (f"; takes over fields of other managers: {held}" if held else "")
+            say(
+                "rolling: {fields}{held}",
+                fields=reason_of(changes),
+                held=say("; takes over fields of other managers: {held}", held=held) if held else "",
+            )
         ),
         desired=_with_metadata(obj, desired, metadata),
         live=live,
@@ -220,7 +229,7 @@ def replacement(
 ) -> Step:
     desired = with_carried_fields(target, live, options)
     if resized := size_again(live, desired):
-        reason = f"{reason}; {resized}"
+        reason = say("{reason}; {size}", reason=reason, size=resized)
     lost = lost_fields(
         live,
         desired,
@@ -232,7 +241,7 @@ def replacement(
     return Step(
         "replace",
         target.key,
-        reason if is_ours(live) else f"is not gpuctl's; {reason}",
+        reason if is_ours(live) else say("is not gpuctl's; {reason}", reason=reason),
         desired=desired,
         live=live,
         method="post",

@@ -26,6 +26,7 @@ from gpuctl.apply.state.field_paths import (
 )
 from gpuctl.apply.state.managed_fields import ALL, OURS, FieldOwnership, HeldField, Tree, union
 from gpuctl.apply.state.server_defaults import USER_MAPS, is_default
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hashed_names import changeable_fields
 from gpuctl.objects.quantities import parse_quantity
@@ -112,7 +113,13 @@ class Comparison:
     @property
     def held(self) -> str:
         """Return the conflicts as text; empty without any."""
-        return "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(self.conflicts.items()))
+        return say(
+            "{conflicts:;}",
+            conflicts=[
+                say("{path} is held by {managers:and}", path=path, managers=names)
+                for path, names in sorted(self.conflicts.items())
+            ],
+        )
 
     def mapping(self, wanted: Object, live: Object, sides: FieldOwnership, path: str, around: str = "") -> Object:
         """Compare two mappings, and return the live one with gpuctl's changes."""

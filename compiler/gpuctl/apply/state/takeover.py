@@ -16,6 +16,7 @@ from gpuctl.apply.state.field_paths import ABSENT, is_within, named
 from gpuctl.apply.state.managed_fields import UNKNOWN, Tree, field_at, fields_of, is_tool, union
 from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import POSTED, Object
 
 # Structures that are invalid without the fields that gpuctl states in them: they stay or go as a whole.
@@ -58,7 +59,7 @@ class Claimed(NamedTuple):
         shown = [f"{named(path)} ({manager})" for path, manager in sorted(self.kept.items())]
         if not shown:
             return ""
-        return f"keeps {', '.join(shown)}, changed since the last apply and no longer in the document"
+        return say("keeps {fields}, changed since the last apply and no longer in the document", fields=list(shown))
 
 
 def claim(live: Object, claims: Claims) -> Claimed:
