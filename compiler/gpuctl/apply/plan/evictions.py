@@ -217,7 +217,8 @@ def _add_result(
         elif answer.depends:
             # The quota wait assumed the order of creation, but other jobs may use the quota first.
             step.waits = [
-                Wait(cause, say("{text}; {depends}", text=text, depends=DEPENDS), None) for cause, text, _ in step.waits
+                Wait(cause, say("{text}; {depends}", text=text, depends=say(DEPENDS)), None)
+                for cause, text, _ in step.waits
             ]
     elif answer.verdict == "never" and options.queue and not step.queued:
         plan.errors.append(_never(step, answer))
@@ -237,13 +238,13 @@ def _add_result(
 def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
     """Return what the pods wait for, or may wait for: quota of their queue, else room."""
     if answer.verdict in STARTS:
-        return Wait("room", say("others may come first; {depends}", depends=DEPENDS), None)
+        return Wait("room", say("others may come first; {depends}", depends=say(DEPENDS)), None)
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
     lacking = _lacking(step, answer, options)
     held = describe_partial_start(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
     # The answer's reason includes it already.
-    depends = DEPENDS if answer.depends and lacking != answer.reason else ""
+    depends = say(DEPENDS) if answer.depends and lacking != answer.reason else ""
     return Wait(
         "room",
         say("{parts:;}", parts=[part for part in (lacking, held, depends, _when(answer, options)) if part]),

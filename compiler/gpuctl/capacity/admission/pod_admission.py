@@ -9,6 +9,7 @@ from gpuctl.capacity.admission.limit_ranges import add_defaults, limit_violation
 from gpuctl.capacity.admission.podsecurity import forbidden, level_of
 from gpuctl.capacity.scheduler.pod_claims import find_claim
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import mounted_claims
 
@@ -58,18 +59,27 @@ def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapsh
     """
     spec = template["spec"]
     if any(item["name"] == namespace and item.get("deleting") for item in snapshot.namespaces):
-        yield f"namespace {namespace} is being deleted and accepts no new pods"
+        yield say("namespace {namespace} is being deleted and accepts no new pods", namespace=namespace)
     yield from limit_violations(spec, _ranges(namespace, snapshot))
     violations = forbidden(template, labels)
     if violations:
-        yield f"namespace {namespace} ({level_of(labels)}) forbids: {'; '.join(violations)}"
+        yield say(
+            "namespace {namespace} ({level}) forbids: {violations:;}",
+            namespace=namespace,
+            level=level_of(labels),
+            violations=list(violations),
+        )
     for name in mounted_claims(spec):
         claim = find_claim(name, namespace, snapshot)
         if claim is not None and claim.get("deleting"):
             # Source: volumebinding/volume_binding.go, podHasPVCs.
-            yield f"claim {name} is being deleted"
+            yield say("claim {claim} is being deleted", claim=name)
         elif claim is not None and claim.get("phase") == "Lost":
-            yield f"claim {name} has lost its volume ({claim.get('volume', 'unknown')} no longer exists)"
+            yield say(
+                "claim {claim} has lost its volume ({volume} no longer exists)",
+                claim=name,
+                volume=claim.get("volume", "unknown"),
+            )
 
 
 def _ranges(namespace: str, snapshot: Snapshot) -> list[Object]:

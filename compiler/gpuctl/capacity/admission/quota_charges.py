@@ -27,6 +27,7 @@ from gpuctl.capacity.snapshot.pod_requests import (
     pod_limits,
     pod_requests,
 )
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.pod_templates import job_templates, pod_templates
@@ -92,10 +93,21 @@ class Shortfall(NamedTuple):
         total, hard, used, freed, needed = (
             format_amount(self.resource, value) for value in (self.total, self.hard, self.used, self.freed, self.needed)
         )
-        parts = [f"in use {used}", f"released {freed}", f"needed {needed}"]
+        parts = [
+            say("in use {used}", used=used),
+            say("released {freed}", freed=freed),
+            say("needed {needed}", needed=needed),
+        ]
         if not self.freed:
             del parts[1]
-        return f"quota {self.quota}: {self.resource} would be {total} of {hard} ({', '.join(parts)})"
+        return say(
+            "quota {quota}: {resource} would be {total} of {hard} ({parts})",
+            quota=self.quota,
+            resource=self.resource,
+            total=total,
+            hard=hard,
+            parts=list(parts),
+        )
 
 
 class Unspecified(NamedTuple):
@@ -107,7 +119,12 @@ class Unspecified(NamedTuple):
 
     def __str__(self) -> str:
         names = ", ".join(self.containers)
-        return f"quota {self.quota}: every container must set {self.resource}, and these do not: {names}"
+        return say(
+            "quota {quota}: every container must set {resource}, and these do not: {names}",
+            quota=self.quota,
+            resource=self.resource,
+            names=names,
+        )
 
 
 def as_pod(template: Object) -> Object:

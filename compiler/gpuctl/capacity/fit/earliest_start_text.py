@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from gpuctl.capacity.fit.verdicts import Opening
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import parse_timestamp
 
 _SHOWN = 3
@@ -12,18 +13,25 @@ _SHOWN = 3
 
 def describe_opening(opening: Opening) -> str:
     """Return which work has to end, how long that takes at most, and the latest time."""
-    works = [_told(item.namespace, item.job, item.at, opening.now) for item in opening.after]
+    works: list[str] = [_told(item.namespace, item.job, item.at, opening.now) for item in opening.after]
     first, rest = works[:_SHOWN], works[_SHOWN:]
     if rest:
-        first.append(f"{len(rest)} others")
-    names = first[0] if len(first) == 1 else f"{', '.join(first[:-1])} and {first[-1]}"
-    have = "has" if len(works) == 1 else "have"
-    return f"fits when {names} {have} ended, at {_clock(opening.at, opening.now)} at the latest"
+        first.append(say("{number} others", number=len(rest)))
+    return say(
+        "fits when {works:list} {number:has/have} ended, at {time} at the latest",
+        works=first,
+        number=len(works),
+        time=_clock(opening.at, opening.now),
+    )
 
 
 def _told(namespace: str, job: str, at: str | None, now: str) -> str:
-    title = f"{job} in {namespace}" if namespace != job else "work in other namespaces"
-    return title if at is None else f"{title} (at most {_span(at, now)} more)"
+    title = (
+        say("{job} in {namespace}", job=job, namespace=namespace)
+        if namespace != job
+        else say("work in other namespaces")
+    )
+    return title if at is None else say("{job} (at most {time} more)", job=title, time=_span(at, now))
 
 
 def _span(at: str, now: str) -> str:
@@ -38,4 +46,7 @@ def _clock(at: str, now: str) -> str:
     """Format a time, rounded up to minutes, with the date if it is another day."""
     moment = parse_timestamp(at)
     moment += timedelta(seconds=-moment.second % 60)
-    return f"{moment:%H:%M} UTC" + ("" if moment.date() == parse_timestamp(now).date() else f" on {moment:%Y-%m-%d}")
+    time = f"{moment:%H:%M} UTC"
+    if moment.date() == parse_timestamp(now).date():
+        return time
+    return say("{time} on {date}", time=time, date=f"{moment:%Y-%m-%d}")

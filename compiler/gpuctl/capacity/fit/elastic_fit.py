@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuctl.capacity.fit.verdicts import LACKING, STARTS, Fit, Verdict
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of
 from gpuctl.objects.elastic_jobs import MIN_PARALLELISM, NodeBounds, node_bounds, node_count, with_nodes
 
@@ -103,9 +104,11 @@ def _told(answer: Fit, ranges: Mapping[Key, NodeBounds], numbers: Mapping[Key, i
     if answer.verdict == "unknown" or starts == bounds.most:
         return answer
     # Kueue admits no further nodes once the training runs.
-    later = "" if answer.admitted and number < bounds.most else "; the others join when there is room"
-    admission = f"; {answer.reason}" if answer.admitted and answer.reason else ""
-    reason = f"with {starts} of {bounds} nodes{later}{admission}"
+    later = "" if answer.admitted and number < bounds.most else say("; the others join when there is room")
+    admission = say("; {reason}", reason=answer.reason) if answer.admitted and answer.reason else ""
+    reason = say(
+        "with {starts} of {bounds} nodes{later}{more}", starts=starts, bounds=bounds, later=later, more=admission
+    )
     certain = answer.certain and number == bounds.most
     verdict: Verdict = "preempts" if answer.victims else "fits"
     return replace(answer, verdict=verdict, reason=reason, starts=starts, certain=certain, change=None, opening=None)

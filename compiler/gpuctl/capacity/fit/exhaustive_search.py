@@ -30,18 +30,19 @@ from gpuctl.capacity.scheduler.scheduling import (
     nodes_that_pass,
 )
 from gpuctl.capacity.scheduler.suitable_nodes import scheduling_key
+from gpuctl.language.sentences import Template, say
 
 _FOLLOWED = 4096
 """Largest product of nodes and pods of a component whose choices are all followed; larger ones exceed the limit anyway.
 """
 FEW_JOBS = 4
 """Components with at most this many jobs are examined more closely, on any number of nodes."""
-DEPENDS = "depends on order"
+DEPENDS = Template("depends on order")
 """Remark on verdicts that another order of pods, or another choice of the scheduler, might change."""
-_OF_THE_SAME_RANK = "the scheduler may evict other pods of equal importance instead"
-_OTHERS = "other pods may be evicted instead, depending on the chosen node and the order of pods"
-_MAY_END = "other pods may end with the evicted ones: whether their jobs survive is unknown"
-_COME_AGAIN = "evicted pods may be recreated and evict others in turn"
+_OF_THE_SAME_RANK = Template("the scheduler may evict other pods of equal importance instead")
+_OTHERS = Template("other pods may be evicted instead, depending on the chosen node and the order of pods")
+_MAY_END = Template("other pods may end with the evicted ones: whether their jobs survive is unknown")
+_COME_AGAIN = Template("evicted pods may be recreated and evict others in turn")
 
 
 def judge_component(component: ComponentInput) -> list[Fit]:
@@ -108,13 +109,13 @@ def _answer_in_order(component: ComponentInput, run: SchedulerRun, other: Schedu
     if chosen is None:
         verdict, reason = verdict_without_room(component, demand, admission, found, starts)
     else:
-        verdict, reason = chosen, "it waits for pods that are terminating" if chosen == "fits-when-empty" else ""
+        verdict, reason = chosen, say("it waits for pods that are terminating") if chosen == "fits-when-empty" else ""
         starts = 0 if chosen == "fits-when-empty" else starts
     victims = [Victim(pod, component.cluster.node_infos[place].node.name) for pod, place in evicted if not pod.deleting]
     if victims:
         reason = with_victims(reason, verdict, starts, demand.pods, "")
     depends = other is None or _verdict_in(other, position, demand) != chosen
-    reason = "; ".join(part for part in (reason, DEPENDS if depends else "") if part)
+    reason = say("{parts:;}", parts=[part for part in (reason, say(DEPENDS) if depends else "") if part])
     change = None
     if verdict not in ("fits", "unknown") and len(component.demands) <= FEW_JOBS:
         change = smallest_change_for(component, demand, admission, free, found)
@@ -142,7 +143,7 @@ def verdict_without_placement(demand: Demand) -> tuple[Verdict, str] | None:
         return "never", "; ".join(demand.refusals)
     if demand.unknown_reasons:
         return "unknown", "; ".join(demand.unknown_reasons)
-    return None if demand.pods else ("fits", "it runs no pods now")
+    return None if demand.pods else ("fits", say("it runs no pods now"))
 
 
 def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) -> bool:
@@ -187,7 +188,7 @@ def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission
     if len(answers) > 1 or not (outcome.exhaustive or outcome.is_uniform):
         return None
     verdict = answers.pop()
-    reason = "it waits for pods that are terminating" if verdict == "fits-when-empty" else ""
+    reason = say("it waits for pods that are terminating") if verdict == "fits-when-empty" else ""
     if verdict is None:
         verdict, reason = verdict_without_room(component, demand, admission, found, starts)
     if verdict == "fits-when-empty" and leaves:
@@ -205,9 +206,9 @@ def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission
 def _why_others(component: ComponentInput, ends: Sequence[ClusterState]) -> str:
     """Return why other pods than the listed ones may be evicted."""
     if _may_evict_in_turn(component, ends):
-        return _COME_AGAIN
+        return say(_COME_AGAIN)
     if any(_lost_with(component, end).may_end for end in ends):
-        return _MAY_END
+        return say(_MAY_END)
     return others_instead(_lost(component, end) for end in ends)
 
 
@@ -226,7 +227,7 @@ def others_instead(choices: Iterable[Iterable[PlacedPod]]) -> str:
     :param choices: the evicted pods of each possible choice.
     """
     ranks = {tuple(sorted(pod.importance for pod in evicted)) for evicted in choices}
-    return _OF_THE_SAME_RANK if len(ranks) == 1 else _OTHERS
+    return say(_OF_THE_SAME_RANK if len(ranks) == 1 else _OTHERS)
 
 
 def _makes_more_room(component: ComponentInput, ends: Sequence[ClusterState]) -> bool:
@@ -292,17 +293,16 @@ def _cached_verdict_when_empty(component: ComponentInput, demand: Demand) -> tup
 def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
     number = place_pods(component.daemon_state, demand.groups, (), final=True).number
     if number is None:
-        return "unknown", "even in an empty cluster it depends on which nodes the scheduler chooses first"
+        return "unknown", say("even in an empty cluster it depends on which nodes the scheduler chooses first")
     if number == demand.pods:
         return "fits-when-empty", ""
     late = _once_ready(component, demand)
     if late:
         return "fits-when-empty", describe_unready(late)
     if number:
-        why = f"even an empty cluster has room for only {number} of {demand.pods} pods"
-        return "never", "; ".join(
-            filter(None, (why, describe_port_shortage(demand, number, list(component.daemon_state.node_infos))))
-        )
+        why = say("even an empty cluster has room for only {number} of {pods} pods", number=number, pods=demand.pods)
+        port = describe_port_shortage(demand, number, list(component.daemon_state.node_infos))
+        return "never", say("{parts:;}", parts=[part for part in (why, port) if part])
     empty = [node_info.when_empty() for node_info in component.all_nodes]
     return "never", describe_exclusions(demand.groups[0][0].incoming, empty)
 
@@ -334,10 +334,10 @@ def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: 
     """
     parts = [reason] if reason else []
     if verdict != "preempts":
-        parts.append(f"{starts} of {pods} pods would still start, and evict others")
+        parts.append(say("{starts} of {pods} pods would still start, and evict others", starts=starts, pods=pods))
     if others:
         parts.append(others)
-    return "; ".join(parts)
+    return say("{parts:;}", parts=parts)
 
 
 def victims_of(start: ClusterState, end: ClusterState) -> list[Victim]:

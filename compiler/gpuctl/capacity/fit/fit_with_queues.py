@@ -16,7 +16,7 @@ from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.role_jobs import JOBSET_LABEL
@@ -59,13 +59,18 @@ def _ordered(answer: Fit, *, holds_in_every_order: bool, in_turn: bool) -> Fit:
         return replace(answer, certain=answer.certain and answer.verdict != "unknown")
     if in_turn:
         return replace(answer, certain=False)
-    return replace(answer, certain=False, depends=True, reason="; ".join(filter(None, (answer.reason, DEPENDS))))
+    return replace(
+        answer,
+        certain=False,
+        depends=True,
+        reason=say("{parts:;}", parts=[part for part in (answer.reason, say(DEPENDS)) if part]),
+    )
 
 
 def assumed_defaults(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
     """Return the assumptions behind the answers for queued jobs, as sentences."""
     known = snapshot.kueue is None or CONFIGURATION in snapshot.kueue
-    return [] if known or all(answer.admitted is None for answer in answers) else [ASSUMED_DEFAULTS]
+    return [] if known or all(answer.admitted is None for answer in answers) else [say(ASSUMED_DEFAULTS)]
 
 
 def without_pods(demand: Demand) -> Demand:
@@ -141,7 +146,7 @@ def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, an
     if run is None:
         return replace(answer, admitted=False)
     lost = [admission.workloads[other] for other in run.preempted_by(number) if other in admission.workloads]
-    stops = f"preempts {count_text(len(lost), 'job')} for it"
+    stops = say("preempts {jobs:job} for it", jobs=len(lost))
     taken = [
         Victim(pod, node_info.node.name)
         for node_info in cluster.node_infos
@@ -149,17 +154,18 @@ def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, an
         if _is_of(pod, lost)
     ]
     if not run.is_admitted(number):
-        said = f"Kueue {stops}, but other jobs get that quota" if lost else ""
-        reason = "; ".join(part for part in (answer.reason, said) if part)
+        said = say("Kueue {stops}, but other jobs get that quota", stops=stops) if lost else ""
+        reason = say("{parts:;}", parts=[part for part in (answer.reason, said) if part])
         return replace(answer, admitted=False, reason=reason, victims=taken)
     answer = replace(answer, admitted=True)
     if answer.verdict == "unknown":
         return answer
-    names = ", ".join(dict.fromkeys(name for given in run.admitted[number] for name in given.values()))
-    given = f" with flavor {names}" if names else ""
-    said = f"{status.path} admits it{given}{f' and {stops}' if lost else ''}"
+    names = list(dict.fromkeys(name for given in run.admitted[number] for name in given.values()))
+    given = say(" with flavor {flavors}", flavors=names) if names else ""
+    preempts = say(" and {stops}", stops=stops) if lost else ""
+    said = say("{queue} admits it{flavors}{preempts}", queue=status.path, flavors=given, preempts=preempts)
     verdict: Verdict = "preempts" if lost and answer.verdict == "fits" else answer.verdict
-    reason = "; ".join(part for part in (said, answer.reason) if part)
+    reason = say("{parts:;}", parts=[part for part in (said, answer.reason) if part])
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
 
 
@@ -175,8 +181,10 @@ def _with_blocked_admission(admission: QueueAdmission, answers: Sequence[Fit]) -
     for number in admitted:
         before = len(stuck - {number})
         if before:
-            jobs = "1 admitted job" if before == 1 else f"{before} admitted jobs"
-            reason = f"Kueue first waits until the pods of {jobs} are ready (waitForPodsReady.blockAdmission)"
+            reason = say(
+                "Kueue first waits until the pods of {jobs:admitted job} are ready (waitForPodsReady.blockAdmission)",
+                jobs=before,
+            )
             result[number] = replace(answers[number], verdict="unknown", reason=reason, admitted=None)
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuctl.capacity.fit.verdicts import LACKING, Fit
+from gpuctl.language.sentences import say
 
 
 def needs_single_pod(answer: Fit) -> bool:
@@ -20,7 +21,11 @@ def with_independent_pods(answer: Fit, single: Fit | None = None) -> Fit:
     if not answer.demand.independent:
         return answer
     if answer.starts and answer.verdict in LACKING:
-        reason = f"{answer.starts} of {answer.demand.pods} pods at once; the other indexes follow when these have ended"
+        reason = say(
+            "{starts} of {pods} pods at once; the other indexes follow when these have ended",
+            starts=answer.starts,
+            pods=answer.demand.pods,
+        )
         now = replace(answer, reason=reason, change=None, opening=None)
         return replace(now, verdict="preempts") if answer.victims else replace(now, verdict="fits")
     if single is not None and needs_single_pod(answer):

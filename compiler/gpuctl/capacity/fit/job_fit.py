@@ -28,6 +28,7 @@ from gpuctl.capacity.pods.unbound_claims import model_unbound_claims
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit"]
@@ -86,8 +87,10 @@ def _with_missing_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Objec
     queue = next(filter(None, names), None)
     if queue is None:
         return answer
-    remark = f"Kueue is not installed: queue {queue} has no effect, and the pods are not started together"
-    return replace(answer, reason="; ".join(filter(None, (answer.reason, remark))))
+    remark = say(
+        "Kueue is not installed: queue {queue} has no effect, and the pods are not started together", queue=queue
+    )
+    return replace(answer, reason=say("{parts:;}", parts=[part for part in (answer.reason, remark) if part]))
 
 
 def _with_ending_pods(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
@@ -158,14 +161,16 @@ def _with_uncounted_devices(
     answer: Fit, admission: QuotaAdmission, node_infos: Sequence[NodeInfo], *, is_withheld: bool
 ) -> Fit:
     """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count."""
-    reason = "; ".join(answer.demand.uncounted)
+    reason = say("{parts:;}", parts=list(answer.demand.uncounted))
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
         return answer
     if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, node_infos):
         return answer
     if answer.verdict == "preempts":
         # The user is asked: pods are evicted unless uncounted devices have room.
-        return replace(answer, certain=False, reason="; ".join(filter(None, (answer.reason, reason))))
+        return replace(
+            answer, certain=False, reason=say("{parts:;}", parts=[part for part in (answer.reason, reason) if part])
+        )
     waits_anyway = bool(admission.refusals) or is_withheld
     if admission.is_permanent or (answer.verdict == "fits-when-empty" and waits_anyway):
         return answer
@@ -198,7 +203,11 @@ def _with_contested_quota(answer: Fit, admission: QuotaAdmission, losing: Set[st
     refused = admission.shortfalls and not admission.is_permanent
     if not (answer.certain and refused and answer.demand.namespace in losing):
         return answer
-    return replace(answer, certain=False, reason=f"{answer.reason}; evictions in its namespace may free the quota")
+    return replace(
+        answer,
+        certain=False,
+        reason=say("{reason}; evictions in its namespace may free the quota", reason=answer.reason),
+    )
 
 
 def _answer_without_pods(
@@ -219,7 +228,7 @@ def _answer_without_pods(
         return Fit(demand, *plain, 0, [], bool(demand.refusals), found, None)
     empty, why = verdict_without_room(component, demand, QuotaAdmission([], [], False, []), found, 0)
     if empty == "never":
-        return Fit(demand, "never", f"{why}; {reason}", 0, [], True, found, None)
+        return Fit(demand, "never", say("{why}; {reason}", why=why, reason=reason), 0, [], True, found, None)
     return Fit(demand, "fits-when-empty", reason, 0, [], True, found, None)
 
 

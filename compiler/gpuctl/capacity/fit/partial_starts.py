@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.scheduler_model import Units, format_units
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS
 
 _OF_ANY_MACHINE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -33,5 +34,10 @@ def _starts_as_a_whole(demand: Demand) -> bool:
 def describe_partial_start(starts: int, pods: int, held: Units) -> str:
     """Return how many pods start and what they hold: devices such as GPUs, or all resources if they hold no devices."""
     scarce = {name: amount for name, amount in held.items() if name not in _OF_ANY_MACHINE} or held
-    amounts = " and ".join(format_units(name, amount) for name, amount in scarce.items())
-    return f"{starts} of {pods} would start and hold {amounts} while they wait for the others"
+    amounts = [format_units(name, amount) for name, amount in scarce.items()]
+    return say(
+        "{starts} of {pods} would start and hold {amounts:and} while they wait for the others",
+        starts=starts,
+        pods=pods,
+        amounts=amounts,
+    )

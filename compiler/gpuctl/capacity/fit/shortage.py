@@ -15,7 +15,7 @@ from gpuctl.capacity.scheduler.scheduling import (
     nodes_that_pass,
     rules_named,
 )
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS
 from gpuctl.objects.quantities import sum_by_key
 
@@ -92,15 +92,17 @@ def pods_differ(demand: Demand, found: ResourceBalance) -> bool:
 
 def describe_shortage(demand: Demand, found: ResourceBalance, starts: int) -> str:
     """Return why not all pods of a job have room now."""
-    asked = ", ".join(format_units(name, amount) for name, amount in found.per_pod.items()) or "no resources"
+    asked: list[str] = [format_units(name, amount) for name, amount in found.per_pod.items()] or [say("no resources")]
     if found.largest is None:
-        return "no node is open to its pods"
+        return say("no node is open to its pods")
     name, room = found.largest
     room_there = format_units(found.scarce, room[found.scarce]).split()[0]
     free = format_units(found.scarce, found.free[found.scarce])
-    here = f"{free} free in total, at most {room_there} on one node ({name})"
-    each = "" if pods_differ(demand, found) else f" ({asked} each)"
-    return f"{starts} of {demand.pods} pods{each} have room now; {here}"
+    here = say("{free} free in total, at most {most} on one node ({node})", free=free, most=room_there, node=name)
+    each = "" if pods_differ(demand, found) else say(" ({amount} each)", amount=asked)
+    return say(
+        "{starts} of {pods} pods{each} have room now; {here}", starts=starts, pods=demand.pods, each=each, here=here
+    )
 
 
 def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[NodeInfo]) -> str:
@@ -118,11 +120,16 @@ def describe_port_shortage(demand: Demand, starts: int, node_infos: Sequence[Nod
     rooms = sum(min(node_info.free(name) // amount for name, amount in own.items() if amount) for node_info in roomy)
     if len(free) >= demand.pods or rooms < demand.pods:
         return ""
-    ports = ", ".join(str(port.number) for port in incoming.pod.ports)
-    where = f"on {len(free)} of {count_text(len(roomy), 'node')} with room"
-    other = "; `job.master_port` sets the rendezvous port of a training" if demand.kind in TRAININGS else ""
-    return (
-        f"{starts} of {demand.pods} pods have room now: each needs the host port {ports}, which is free {where}{other}"
+    ports = [str(port.number) for port in incoming.pod.ports]
+    where = say("on {free} of {nodes:node} with room", free=len(free), nodes=len(roomy))
+    other = say("; `job.master_port` sets the rendezvous port of a training") if demand.kind in TRAININGS else ""
+    return say(
+        "{starts} of {pods} pods have room now: each needs the host port {ports}, which is free {where}{other}",
+        starts=starts,
+        pods=demand.pods,
+        ports=ports,
+        where=where,
+        other=other,
     )
 
 
@@ -135,18 +142,20 @@ def describe_exclusions(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -
         if rule is not None:
             excluded.setdefault(rule.name, []).append(node_info)
     if not excluded:
-        return "the cluster has no nodes"
-    parts = (_excluded(name, incoming, among) for name, among in excluded.items())
-    return "no node takes one of its pods: " + ", ".join(parts)
+        return say("the cluster has no nodes")
+    parts = [_excluded(name, incoming, among) for name, among in excluded.items()]
+    return say("no node takes one of its pods: {parts}", parts=parts)
 
 
 def _excluded(rule: str, incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> str:
     """Return a part such as ``3 excluded by taints``, ``2 excluded by resources (16 nvidia.com/gpu needed, the largest,
     gpu-1, has 8)``.
     """
-    said = f"{len(node_infos)} excluded by {rule}"
+    said = say("{nodes} excluded by {rule}", nodes=len(node_infos), rule=rule)
     if rule == "node-selector":
-        return f"{said} ({', '.join(f'{key}={value}' for key, value in incoming.node_selector.items())})"
+        return say(
+            "{said} ({labels})", said=said, labels=[f"{key}={value}" for key, value in incoming.node_selector.items()]
+        )
     if rule != "resources":
         return said
     asked = incoming.pod.requests
@@ -157,4 +166,10 @@ def _excluded(rule: str, incoming: IncomingPod, node_infos: Sequence[NodeInfo]) 
     )
     best = max(node_infos, key=lambda node_info: node_info.free(short))
     most = format_units(short, max(0, best.free(short))).split()[0]
-    return f"{said} ({format_units(short, asked[short])} needed, the largest, {best.node.name}, has {most})"
+    return say(
+        "{said} ({amount} needed, the largest, {node}, has {most})",
+        said=said,
+        amount=format_units(short, asked[short]),
+        node=best.node.name,
+        most=most,
+    )

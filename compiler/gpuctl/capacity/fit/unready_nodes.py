@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import unique_names
 
@@ -54,5 +55,11 @@ def describe_unready(node_infos: Sequence[NodeInfo]) -> str:
     """Return which nodes have to become ready first, with their taints."""
     first, *more = unique_names(node_info.node.name for node_info in node_infos)
     keys = sorted({taint["key"] for taint in node_infos[0].node.taints if is_transient_taint(taint)})
-    others = f", nor are {len(more)} others" if len(more) > 1 else f", nor is {more[0]}" if more else ""
-    return f"node {first} is not ready yet (taint {', '.join(keys)}){others}"
+    others = (
+        say(", nor are {nodes} others", nodes=len(more))
+        if len(more) > 1
+        else say(", nor is {node}", node=more[0])
+        if more
+        else ""
+    )
+    return say("node {node} is not ready yet (taint {taints}){others}", node=first, taints=list(keys), others=others)

@@ -10,6 +10,7 @@ from gpuctl.capacity.fit.partial_starts import held_while_waiting
 from gpuctl.capacity.fit.shortage import ResourceBalance
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.scheduler_model import PlacedPod, Units
+from gpuctl.language.sentences import say
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 STARTS: frozenset[Verdict] = frozenset({"fits", "preempts"})
@@ -92,7 +93,7 @@ def with_remarks(answer: Fit) -> Fit:
     remarks = answer.demand.remarks
     if not remarks or answer.verdict == "unknown":
         return answer
-    return replace(answer, reason="; ".join(filter(None, (answer.reason, *remarks))))
+    return replace(answer, reason=say("{parts:;}", parts=[part for part in (answer.reason, *remarks) if part]))
 
 
 def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:
@@ -106,7 +107,10 @@ def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequenc
 
 def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
     if one.verdict != other.verdict:
-        why = f"the nodes that can reach a new volume are unknown until it is provisioned: {', '.join(drivers)}"
+        why = say(
+            "the nodes that can reach a new volume are unknown until it is provisioned: {drivers}",
+            drivers=list(drivers),
+        )
         return replace(
             one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None, opening=None
         )

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.scheduler.scheduler_model import Units
+from gpuctl.language.sentences import Template
 from gpuctl.objects.api_resources import Object
 
 CONFIGURATION = "configuration"
 """Its key among Kueue's lists in a snapshot."""
-ASSUMED_DEFAULTS = (
+ASSUMED_DEFAULTS = Template(
     "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read; its defaults are "
     "assumed: no waitForPodsReady.blockAdmission, no excluded or transformed resources, jobs without queue not managed"
 )

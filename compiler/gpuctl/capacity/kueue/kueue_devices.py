@@ -17,6 +17,7 @@ from gpuctl.capacity.scheduler.scheduler_model import Units, units
 from gpuctl.capacity.snapshot.device_entries import ADMIN_ACCESS
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import sum_by_key
 
@@ -82,7 +83,7 @@ class KueueDevices:
         if not claims or not self._counts_claims():
             return
         if any(not claim.get("resourceClaimTemplateName") for claim in claims):
-            raise _Refused("Kueue does not support ResourceClaims that pods share")
+            raise _Refused(say("Kueue does not support ResourceClaims that pods share"))
         unknown = None
         for claim in claims:
             try:
@@ -98,45 +99,72 @@ class KueueDevices:
         configuration = self._configuration
         if not configuration.is_read:
             raise _Unknown(
-                f"Kueue's configuration ({_WHERE} in kueue-system) could not be read: how it counts claimed devices is "
-                f"unknown ({_MAPPINGS})"
+                say(
+                    "Kueue's configuration ({where} in kueue-system) could not be read: how it counts claimed devices "
+                    "is unknown ({mappings})",
+                    where=_WHERE,
+                    mappings=_MAPPINGS,
+                )
             )
         if configuration.has_default_gate(CLAIMS) is not True:
             raise _Unknown(
-                f"Kueue's release is unknown or before 0.18 (label app.kubernetes.io/version of the {_WHERE}), and "
-                "releases count claimed devices differently"
+                say(
+                    "Kueue's release is unknown or before 0.18 (label app.kubernetes.io/version of the {where}), and "
+                    "releases count claimed devices differently",
+                    where=_WHERE,
+                )
             )
         if configuration.is_enabled(CLAIMS):
             return True
         if configuration.gates.get(REJECTION) is False:
             return False
-        raise _Refused(f"its pods claim devices, and Kueue's feature gate {CLAIMS} is off")
+        raise _Refused(say("its pods claim devices, and Kueue's feature gate {gate} is off", gate=CLAIMS))
 
     def _of_template(self, name: str, namespace: str) -> Iterator[tuple[str, int, str]]:
         lacking = lacking_lists(self._snapshot, "resourceClaimTemplates", "deviceClasses", "resourceSlices")
         if lacking:
-            raise _Unknown(f"how Kueue counts the devices that its pods claim is unknown: {lacking}")
+            raise _Unknown(
+                say("how Kueue counts the devices that its pods claim is unknown: {lacking}", lacking=lacking)
+            )
         templates = self._snapshot.resource_claim_templates
         found = next((item for item in templates if (item["namespace"], item["name"]) == (namespace, name)), None)
         if found is None:
-            raise _Unknown(f"the ResourceClaimTemplate {name} of its pods was not found in {namespace}")
+            raise _Unknown(
+                say(
+                    "the ResourceClaimTemplate {name} of its pods was not found in {namespace}",
+                    name=name,
+                    namespace=namespace,
+                )
+            )
         if not all(found["requests"]):
-            raise _Unknown(f"the ResourceClaimTemplate {name} of its pods has a request of an unknown form")
+            raise _Unknown(
+                say("the ResourceClaimTemplate {name} of its pods has a request of an unknown form", name=name)
+            )
         chosen = [options[0] for options in found["requests"]]
         if any(len(options) > 1 or options[0].get("alternative") for options in found["requests"]):
-            raise _Refused("Kueue does not support claims with alternatives (firstAvailable)")
+            raise _Refused(say("Kueue does not support claims with alternatives (firstAvailable)"))
         for option in chosen:
             if option.get("uncounted") == ADMIN_ACCESS or option.get("all"):
-                what = "all devices of a node (allocationMode All)" if option.get("all") else ADMIN_ACCESS
-                raise _Refused(f"Kueue does not support claims for {what}")
+                what = say("all devices of a node (allocationMode All)") if option.get("all") else ADMIN_ACCESS
+                raise _Refused(say("Kueue does not support claims for {what}", what=what))
             if option["class"] not in self._configuration.device_classes:
-                raise _Refused(f"Kueue's configuration does not list DeviceClass {option['class']} ({_MAPPINGS})")
+                raise _Refused(
+                    say(
+                        "Kueue's configuration does not list DeviceClass {device_class} ({mappings})",
+                        device_class=option["class"],
+                        mappings=_MAPPINGS,
+                    )
+                )
         self._check_selectors([option for option in chosen if option.get("selectors")])
         for option in chosen:
             if option["class"] in self._configuration.measured_classes:
                 raise _Unknown(
-                    f"Kueue counts DeviceClass {option['class']} by counters or capacities of its devices "
-                    f"(sources of {_MAPPINGS})"
+                    say(
+                        "Kueue counts DeviceClass {device_class} by counters or capacities of its devices (sources of "
+                        "{mappings})",
+                        device_class=option["class"],
+                        mappings=_MAPPINGS,
+                    )
                 )
             yield self._configuration.device_classes[option["class"]], option["count"], ""
 
@@ -148,26 +176,39 @@ class KueueDevices:
         found = [self._devices(option) for option in options]
         for option, devices in zip(options, found, strict=True):
             if len(devices) < option["count"]:
-                has = f"only {len(devices)} of its devices match" if devices else "none of its devices matches"
-                raise _Refused(f"its pods claim {option['count']} of DeviceClass {option['class']}, and {has}")
+                has = (
+                    say("only {devices} of its devices match", devices=len(devices))
+                    if devices
+                    else say("none of its devices matches")
+                )
+                raise _Refused(
+                    say(
+                        "its pods claim {devices} of DeviceClass {device_class}, and {has}",
+                        devices=option["count"],
+                        device_class=option["class"],
+                        has=has,
+                    )
+                )
         for number, (option, devices) in enumerate(zip(options, found, strict=True)):
             rivals = (
                 other["count"] for place, other in enumerate(options) if place != number and devices & found[place]
             )
             if len(devices) < option["count"] + sum(rivals):
-                raise _Unknown("the requests of a claim of its pods compete for the same devices")
+                raise _Unknown(say("the requests of a claim of its pods compete for the same devices"))
 
     def _devices(self, option: Object) -> frozenset[DeviceKey]:
         """Return the devices that match a request, also those that are in use or tainted."""
         known = self._classes.get(option["class"])
         if known is None:
-            raise _Unknown(f"DeviceClass {option['class']} was not found")
+            raise _Unknown(say("DeviceClass {device_class} was not found", device_class=option["class"]))
         selectors = (*(known.get("selectors") or ()), *option["selectors"])
         if selectors not in self._matching:
             try:
                 self._matching[selectors] = frozenset(self._selected(selectors))
             except UnknownMatch as error:
-                raise _Unknown(f"a selector of a claim of its pods has no known result: {error}") from None
+                raise _Unknown(
+                    say("a selector of a claim of its pods has no known result: {error}", error=error)
+                ) from None
         return self._matching[selectors]
 
     def _selected(self, selectors: Sequence[str]) -> Iterator[DeviceKey]:
@@ -188,7 +229,10 @@ class KueueDevices:
         if configuration.device_classes and lacking_lists(self._snapshot, "deviceClasses"):
             if any("/" in name for name in pod_requests(spec)):
                 raise _Unknown(
-                    f"DeviceClasses could not be read: Kueue may count them as other resources ({_MAPPINGS})"
+                    say(
+                        "DeviceClasses could not be read: Kueue may count them as other resources ({mappings})",
+                        mappings=_MAPPINGS,
+                    )
                 )
             return
         for resource, amount in units(pod_requests(spec)).items():
@@ -200,13 +244,27 @@ class KueueDevices:
                 continue
             if configuration.is_enabled(EXTENDED_RESOURCES) is None:
                 raise _Unknown(
-                    f"Kueue may count {resource} as another resource ({_MAPPINGS}), and its release is unknown"
+                    say(
+                        "Kueue may count {resource} as another resource ({mappings}), and its release is unknown",
+                        resource=resource,
+                        mappings=_MAPPINGS,
+                    )
                 )
             if len(names) > 1:
-                raise _Unknown(f"several DeviceClasses offer {resource}, and Kueue counts one of them ({_MAPPINGS})")
+                raise _Unknown(
+                    say(
+                        "several DeviceClasses offer {resource}, and Kueue counts one of them ({mappings})",
+                        resource=resource,
+                        mappings=_MAPPINGS,
+                    )
+                )
             if measured:
                 raise _Refused(
-                    f"Kueue counts DeviceClass {measured[0]} by counters or capacities, and does not support it as "
-                    f"{resource}"
+                    say(
+                        "Kueue counts DeviceClass {device_class} by counters or capacities, and does not support it as "
+                        "{resource}",
+                        device_class=measured[0],
+                        resource=resource,
+                    )
                 )
             yield keys.pop(), amount, resource

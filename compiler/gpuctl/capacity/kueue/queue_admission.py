@@ -47,6 +47,7 @@ from gpuctl.capacity.scheduler.scheduler_model import Units
 from gpuctl.capacity.snapshot.kueue_entries import asks_for_topology
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, TRAININGS, Object, key_of, labels_of
 from gpuctl.objects.elastic_jobs import MIN_PARALLELISM
 from gpuctl.objects.pod_templates import pod_templates
@@ -55,10 +56,12 @@ from gpuctl.objects.selectors import selector_matches
 
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
-_BY_TOPOLOGY = "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
-_DIFFER = "differs between releases of Kueue, and its release is unknown or old"
-_COMBINES = "its roles do not fit into the first flavors, and Kueue tries other combinations of flavors"
-_EACH_POD = "Kueue admits each of its pods on its own: some may start, and others wait or get another flavor"
+_BY_TOPOLOGY = Template(
+    "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
+)
+_DIFFER = Template("differs between releases of Kueue, and its release is unknown or old")
+_COMBINES = Template("its roles do not fit into the first flavors, and Kueue tries other combinations of flavors")
+_EACH_POD = Template("Kueue admits each of its pods on its own: some may start, and others wait or get another flavor")
 _DRAINS = "HoldAndDrain"
 
 
@@ -108,7 +111,7 @@ def admit_queued_jobs(
         return None
     missing = [name for name in _LISTS if name not in lists]
     if missing:
-        unknown_reason = f"Kueue's {', '.join(missing)} could not be read"
+        unknown_reason = say("Kueue's {lists} could not be read", lists=list(missing))
         statuses = {
             number: QueuedJobStatus(QueuePath(queue, "", ""), unknown_reason=unknown_reason)
             for number, (_, queue) in named.items()
@@ -184,8 +187,8 @@ class _Builder:
                 unknown_reason = unknown_order if job.number not in own.decided else ""
                 pods = self._demands[job.number].pods if job.kind == "Deployment" else 1
                 if pods > 1 and not is_same_in_parts(job, own, part.rules[job.queue]):
-                    unknown_reason = _EACH_POD
-                unknown_reason = _COMBINES if job.number in combining else unknown_reason
+                    unknown_reason = say(_EACH_POD)
+                unknown_reason = say(_COMBINES) if job.number in combining else unknown_reason
                 if unknown_reason and not statuses[job.number].refusal:
                     statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)
         holding = {job.number: self._workloads[job.number] for job in self._state.holding}
@@ -260,38 +263,59 @@ class _Builder:
             return queue_refusal(local, queue, labels, namespace), ""
         anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
         refusal = queue_refusal(local, anywhere, labels, namespace)
-        unknown_reason = f"its ClusterQueue selects namespaces, and the labels of {namespace} could not be read"
+        unknown_reason = say(
+            "its ClusterQueue selects namespaces, and the labels of {namespace} could not be read", namespace=namespace
+        )
         return refusal, "" if refusal else unknown_reason
 
     def _status(self, number: int, obj: Object, name: str) -> QueuedJobStatus:
         demand = self._demands[number]
         if not name:
-            unknown_reason = "Kueue suspends jobs without a queue (manageJobsWithoutQueueName)"
-            return QueuedJobStatus(QueuePath("", "", ""), unknown_reason=unknown_reason)
+            suspends = say("Kueue suspends jobs without a queue (manageJobsWithoutQueueName)")
+            return QueuedJobStatus(QueuePath("", "", ""), unknown_reason=suspends)
         local = self._local.get((demand.namespace, name))
         if local is None:
-            what = "is how gpuctl holds a job back" if name.endswith(_HELD) else f"does not exist in {demand.namespace}"
-            return QueuedJobStatus(QueuePath(name, "", ""), refusal=f"Kueue's queue {name} {what}: nothing starts it")
+            what = (
+                say("is how gpuctl holds a job back")
+                if name.endswith(_HELD)
+                else say("does not exist in {namespace}", namespace=demand.namespace)
+            )
+            return QueuedJobStatus(
+                QueuePath(name, "", ""),
+                refusal=say("Kueue's queue {queue} {what}: nothing starts it", queue=name, what=what),
+            )
         queue = self._queues.get(local["clusterQueue"])
         path = QueuePath(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
         if queue is None:
-            message = f"Kueue's queue {name} refers to the ClusterQueue {path.cluster_queue}, which does not exist"
+            message = say(
+                "Kueue's queue {queue} refers to the ClusterQueue {cluster_queue}, which does not exist",
+                queue=name,
+                cluster_queue=path.cluster_queue,
+            )
             return QueuedJobStatus(path, refusal=message)
         refusal, unsure = self._queue_refusal(local, queue, demand.namespace)
         if refusal:
-            return QueuedJobStatus(path, refusal=f"{path} {refusal}")
+            return QueuedJobStatus(path, refusal=say("{queue} {refusal}", queue=path, refusal=refusal))
         rules = self._state.rules[path.cluster_queue]
         if not rules.is_active:
             return QueuedJobStatus(
-                path, refusal=f"{path} is not active: one of its flavors does not exist, or its cohorts form a cycle"
+                path,
+                refusal=say(
+                    "{queue} is not active: one of its flavors does not exist, or its cohorts form a cycle", queue=path
+                ),
             )
         rank = labels_of(obj).get(QUEUE_PRIORITY_LABEL)
         if rank and rank not in self._ranks:
             if self._knows_ranks:
                 return QueuedJobStatus(
-                    path, refusal=f"WorkloadPriorityClass {rank} does not exist: Kueue does not process the job"
+                    path,
+                    refusal=say(
+                        "WorkloadPriorityClass {name} does not exist: Kueue does not process the job", name=rank
+                    ),
                 )
-            return QueuedJobStatus(path, unknown_reason=f"WorkloadPriorityClass {rank} could not be read")
+            return QueuedJobStatus(
+                path, unknown_reason=say("WorkloadPriorityClass {name} could not be read", name=rank)
+            )
         devices = self._counted_devices(demand, obj)
         refused = self._refused(demand, obj, queue, devices)
         unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(demand, obj, queue)
@@ -302,7 +326,7 @@ class _Builder:
         priority = self._ranks[rank] if rank else first_priority(demand, obj)
         sets = tuple(self._pod_sets(demand, obj, path.cluster_queue, devices))
         if any(part.depends_on_release for part in sets):
-            unknown_reason = f"the flavors that its node selector allows {_DIFFER}"
+            unknown_reason = say("the flavors that its node selector allows {differ}", differ=say(_DIFFER))
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
         created = obj["metadata"].get("creationTimestamp") or f"{NOT_CREATED}{number:06d}"
         job = QueuedJob(
@@ -319,15 +343,17 @@ class _Builder:
         if refused:
             without_flavors = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))
             return QueuedJobStatus(
-                path, refusal=f"{path} does not admit it: {refused}", job=without_flavors if rules.is_strict else None
+                path,
+                refusal=say("{queue} does not admit it: {reason}", queue=path, reason=refused),
+                job=without_flavors if rules.is_strict else None,
             )
         if is_never_admitted(self._state, job):
             refusal = never_admitted_message(path, job, rules, self._state)
             return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
         if self._topologies(queue) or self._asks_in_vain(obj, queue):
-            return QueuedJobStatus(path, unknown_reason=_BY_TOPOLOGY)
+            return QueuedJobStatus(path, unknown_reason=say(_BY_TOPOLOGY))
         checks = ", ".join(queue["spec"].get("checks") or ())
-        later = f"after it has quota, Kueue's admission checks decide ({checks})" if checks else ""
+        later = say("after it has quota, Kueue's admission checks decide ({checks})", checks=checks) if checks else ""
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
 
     def _counted_devices(self, demand: Demand, obj: Object) -> list[CountedDevices]:
@@ -342,14 +368,14 @@ class _Builder:
         if "refused" in obj:
             return str(obj["refused"])
         if self._asks_in_vain(obj, queue) and self._configuration.is_enabled(TOPOLOGY):
-            return "it asks for a topology, and no flavor of the queue has one"
+            return say("it asks for a topology, and no flavor of the queue has one")
         for item in devices:
             if item.refusal:
                 return item.refusal
         ranges = self._defaults.ranges(demand.namespace)
         for template, _ in pod_templates(obj):
             if is_rejected_by_kueue(self._defaults.added(template["spec"], demand.namespace), ranges):
-                return f"its pods violate the LimitRanges of {demand.namespace}"
+                return say("its pods violate the LimitRanges of {namespace}", namespace=demand.namespace)
         return ""
 
     def _pod_sets(self, demand: Demand, obj: Object, queue: str, devices: Iterable[CountedDevices]) -> Iterable[PodSet]:
@@ -363,13 +389,25 @@ class _Builder:
 
     def _unmanaged(self, demand: Demand) -> str:
         """Return why it is unknown whether Kueue manages a job."""
-        selector, settings = dict(self._configuration.namespaces), "Kueue's configuration"
+        selector, settings = dict(self._configuration.namespaces), say("Kueue's configuration")
         if not self._configuration.manages(demand.kind):
-            return f"{settings} has no integration for {demand.kind}: it may start without quota"
+            return say(
+                "{settings} has no integration for {kind}: it may start without quota",
+                settings=settings,
+                kind=demand.kind,
+            )
         if not self._spaces.suffice_for(selector, demand.namespace):
-            return f"{settings} selects namespaces, and the labels of {demand.namespace} could not be read"
+            return say(
+                "{settings} selects namespaces, and the labels of {namespace} could not be read",
+                settings=settings,
+                namespace=demand.namespace,
+            )
         if not selector_matches(selector, self._spaces.of(demand.namespace)):
-            return f"{settings} excludes the jobs of {demand.namespace} (managedJobsNamespaceSelector)"
+            return say(
+                "{settings} excludes the jobs of {namespace} (managedJobsNamespaceSelector)",
+                settings=settings,
+                namespace=demand.namespace,
+            )
         return ""
 
     def _unknown_reason(self, demand: Demand, obj: Object, queue: Object) -> str:
@@ -377,16 +415,19 @@ class _Builder:
         asked = [name for group, _ in demand.groups for name in group.incoming.pod.requests]
         transformed = self._configuration.transforms(asked)
         if transformed:
-            return f"Kueue converts {' and '.join(transformed)} to other resources (resources.transformations)"
+            return say(
+                "Kueue converts {resources:and} to other resources (resources.transformations)",
+                resources=list(transformed),
+            )
         annotations = obj["metadata"].get("annotations") or {}
         if MIN_PARALLELISM in annotations:
-            return "Kueue may admit it with fewer pods (job-min-parallelism)"
+            return say("Kueue may admit it with fewer pods (job-min-parallelism)")
         if annotations.get(ADMISSION_GATES):
-            return f"Kueue does not admit it before its gates are removed ({ADMISSION_GATES})"
+            return say("Kueue does not admit it before its gates are removed ({gates})", gates=ADMISSION_GATES)
         several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
         preference = (queue["spec"].get("flavorFungibility") or {}).get("preference")
         if several and preference and not self._configuration.has(PREFERENCE):
-            return f"the meaning of flavorFungibility.preference {_DIFFER}"
+            return say("the meaning of flavorFungibility.preference {differ}", differ=say(_DIFFER))
         return ""
 
     def _roots_with_unknown_usage(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
@@ -423,9 +464,9 @@ class _Builder:
         own = [item for item in self._lists["clusterqueues"] if self._state.roots[item["name"]] == root]
         shared = sorted({cohort_of(item) for item in own if item.get("fairSharing")} - {""})
         if shared:
-            return f"cohort {shared[0]} uses fair sharing, which gpuctl does not simulate"
+            return say("cohort {cohort} uses fair sharing, which gpuctl does not simulate", cohort=shared[0])
         if any(item.get("admissionScope") for item in own):
-            return "Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)"
+            return say("Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)")
         return ""
 
 

@@ -10,7 +10,7 @@ from gpuctl.capacity.kueue.cohorts import ZERO, FlavorResource
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QuotaNode, lacking, queue_quota, quota_trees
 from gpuctl.capacity.kueue.queue_state import ClusterQueueRules, QueuedJob, QueueState
 from gpuctl.capacity.scheduler.scheduler_model import amount_of
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.selectors import Labels, selector_matches
@@ -26,18 +26,20 @@ class QueuePath(NamedTuple):
     def __str__(self) -> str:
         behind = [f"ClusterQueue {self.cluster_queue}"] if self.cluster_queue else []
         behind += [f"cohort {self.cohort}"] if self.cohort else []
-        return f"Kueue's queue {self.queue}" + (f" ({', '.join(behind)})" if behind else "")
+        title = say("Kueue's queue {name}", name=self.queue)
+        return say("{queue} ({behind})", queue=title, behind=behind) if behind else title
 
 
 def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) -> str:
     """Return why a LocalQueue or its ClusterQueue takes no job of a namespace; "" if it does."""
     for item in (local, queue["spec"]):
         if (item.get("stopPolicy") or "None") != "None":
-            return f"is stopped (stopPolicy {item['stopPolicy']}): it admits nothing"
+            return say("is stopped (stopPolicy {policy}): it admits nothing", policy=item["stopPolicy"])
     if not queue.get("active", True):
-        return f"is not active: {queue.get('message') or 'its controller gives no reason'}"
+        message = queue.get("message") or say("its controller gives no reason")
+        return say("is not active: {message}", message=message)
     if not selector_matches(queue["spec"].get("namespaceSelector"), labels):
-        return f"accepts no jobs from namespace {namespace} (namespaceSelector)"
+        return say("accepts no jobs from namespace {namespace} (namespaceSelector)", namespace=namespace)
     return ""
 
 
@@ -60,31 +62,41 @@ def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueR
     covered = {resource for group in rules.groups for resource in group.resources}
     uncovered = [name for name in job.requests if name not in covered]
     if uncovered:
-        return f"{path} has no quota for {' and '.join(uncovered)}, which it asks for"
+        return say("{queue} has no quota for {resources:and}, which it asks for", queue=path, resources=list(uncovered))
     found = flavor_headroom(job, rules, quota_trees(state.cluster_queues, state.cohorts)[job.queue])
     for pods in job.pod_sets:
         for resource, value in pods.requests.items():
             asked = amount_of(resource, value)
             own = [item for item in found if item.slot.resource == resource and item.slot.flavor not in pods.excluded]
             if not own:
-                said = ", ".join(f"flavor {flavor} {why}" for flavor, why in pods.excluded.items())
-                return f"no flavor of {path} is for it: {said}"
+                said = [say("flavor {flavor} {why}", flavor=flavor, why=why) for flavor, why in pods.excluded.items()]
+                return say("no flavor of {queue} is for it: {flavors}", queue=path, flavors=said)
             most = max(item.most or ZERO for item in own)
             if most < asked:
-                whose = f"its pod set {pods.name} asks" if asked < own[0].asked else "it asks"
-                return _never(path, whose, resource, asked, most)
+                part = pods.name if asked < own[0].asked else None
+                return _never(path, part, resource, asked, most)
     for resource, value in job.requests.items():
         most = sum((item.most or ZERO for item in found if item.slot.resource == resource), ZERO)
         if most < amount_of(resource, value):
-            return _never(path, "it asks", resource, amount_of(resource, value), most)
-    return f"it never fits into {path}: no flavor has all that it asks for"
+            return _never(path, None, resource, amount_of(resource, value), most)
+    return say("it never fits into {queue}: no flavor has all that it asks for", queue=path)
 
 
-def _never(path: QueuePath, whose: str, resource: str, asked: Fraction, most: Fraction) -> str:
-    lent = f", with what cohort {path.cohort} lends" if path.cohort else ""
-    in_all = " in all" if whose == "it asks" else ""
+def _never(path: QueuePath, pod_set: str | None, resource: str, asked: Fraction, most: Fraction) -> str:
+    lent = say(", with what cohort {cohort} lends", cohort=path.cohort) if path.cohort else ""
+    in_all = say(" in all") if pod_set is None else ""
+    whose = say("it asks") if pod_set is None else say("its pod set {pods} asks", pods=pod_set)
     asks, has = format_amount(resource, asked), format_amount(resource, most)
-    return f"it never fits into {path}: {whose} for {asks} {resource}{in_all}, and {has} is the most{lent}"
+    return say(
+        "it never fits into {queue}: {who} for {amount} {resource}{all}, and {most} is the most{lent}",
+        queue=path,
+        who=whose,
+        amount=asks,
+        resource=resource,
+        all=in_all,
+        most=has,
+        lent=lent,
+    )
 
 
 def waiting_message(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int) -> str:
@@ -94,19 +106,36 @@ def waiting_message(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int)
         rooms.setdefault(room.slot.resource, []).append(room)
     # List devices such as GPUs first.
     parts = [_lack(resource, rooms[resource]) for resource in sorted(rooms, key=lambda name: "/" not in name)]
-    lent = f", with what cohort {path.cohort} lends" if path.cohort and parts else ""
+    lent = say(", with what cohort {cohort} lends", cohort=path.cohort) if path.cohort and parts else ""
     lacks = (
-        f"{' and '.join(parts)}{lent}" if parts else "no single flavor has all that it asks for" if not ahead else ""
+        say("{parts:and}{lent}", parts=parts, lent=lent)
+        if parts
+        else say("no single flavor has all that it asks for")
+        if not ahead
+        else ""
     )
-    first = f"{count_text(ahead, 'job')} {'are' if ahead > 1 else 'is'} ahead of it" if ahead else ""
-    return f"waits in {path}: {'; '.join(part for part in (lacks, first) if part)}"
+    first = say("{jobs:job} {jobs:is/are} ahead of it", jobs=ahead) if ahead else ""
+    return say("waits in {queue}: {why:;}", queue=path, why=[part for part in (lacks, first) if part])
 
 
 def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> str:
-    parts = []
+    parts: list[str] = []
     for room in rooms:
         free, used, nominal = (
             format_amount(resource, amount or ZERO) for amount in (room.free, room.used, room.nominal)
         )
-        parts.append(f"{free} free in flavor {room.slot.flavor} ({used} of {nominal} used)")
-    return f"it asks for {format_amount(resource, rooms[0].asked)} {resource}, {', '.join(parts)}"
+        parts.append(
+            say(
+                "{free} free in flavor {flavor} ({used} of {nominal} used)",
+                free=free,
+                flavor=room.slot.flavor,
+                used=used,
+                nominal=nominal,
+            )
+        )
+    return say(
+        "it asks for {asked} {resource}, {parts}",
+        asked=format_amount(resource, rooms[0].asked),
+        resource=resource,
+        parts=list(parts),
+    )

@@ -13,6 +13,7 @@ from gpuctl.capacity.kueue.cohorts import FlavorResource, cohort_of, parent_of
 from gpuctl.capacity.kueue.kueue_configuration import OWN_LABELS, KueueConfiguration
 from gpuctl.capacity.kueue.queue_quota import is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler.scheduler_model import Units
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import required_node_terms
 from gpuctl.objects.quantities import sum_by_key
@@ -238,7 +239,7 @@ def _all_excluded(
         every = set().union(*keys.values())
         for name in group.flavors:
             used = every if shares_keys else keys[name]
-            reason = _excluded(spec, flavors[name], used) if name in flavors else "does not exist"
+            reason = _excluded(spec, flavors[name], used) if name in flavors else say("does not exist")
             if reason is not None:
                 found[name] = reason
     return found
@@ -249,11 +250,11 @@ def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
     tolerations = [*(spec.get("tolerations") or ()), *(flavor.get("tolerations") or ())]
     for taint in flavor.get("taints") or ():
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in tolerations):
-            return f"has the taint {taint['key']}, which its pods do not tolerate"
+            return say("has the taint {taint}, which its pods do not tolerate", taint=taint["key"])
     labels = flavor.get("labels") or {}
     wanted = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if key in keys}
     if not wanted.items() <= labels.items() or not _in_terms(spec, labels, keys):
-        return "selects other nodes than its pods do"
+        return say("selects other nodes than its pods do")
     return None
 
 

@@ -17,6 +17,7 @@ from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.scheduler_model import AffinityTerm, DelayedClaim, IncomingPod, NodeInfo
 from gpuctl.capacity.scheduler.volume_binding import NodeVolumes, VolumeBinder, is_volume_reachable
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 
@@ -108,7 +109,7 @@ class _Work:
                 self._share(late[key], volumes_by_node, affine=bool(incoming.affinity))
         for key, sets in together.items():
             if len(sets) > 1:
-                self.unclear[key] = "some of the pods that share it also share another claim"
+                self.unclear[key] = say("some of the pods that share it also share another claim")
         self._contend(late, users, shared)
 
     def _share(self, late: DelayedClaim, volumes_by_node: _VolumesByNode, *, affine: bool) -> None:
@@ -117,13 +118,13 @@ class _Work:
         if made and self._binder.provisioner(late.claim) in self._free_of_place and len(made) == len(self._nodes):
             return
         if affine:
-            self.unclear[key] = "several pods with affinity rules share it"
+            self.unclear[key] = say("several pods with affinity rules share it")
         if len(made) < len(volumes_by_node) and any(
             self._binder.can_provision(late.claim, node_info.node) for node_info in self.cluster.node_infos
         ):
             # While one pod binds an existing volume, the scheduler may let the next pod provision another one
             # elsewhere.
-            self.unclear[key] = "several pods share it: one may find a volume while another provisions one"
+            self.unclear[key] = say("several pods share it: one may find a volume while another provisions one")
         if made:
             self.drivers.add(f"{name} ({self._binder.provisioner(late.claim)})")
             if not self.node_local:
@@ -134,7 +135,7 @@ class _Work:
             volume = found[name]
             domains[node] = f"on {node}" if volume is None else f"volume {volume}"
         if not self._is_partition(late, volumes_by_node):
-            self.unclear[key] = "several pods share it, and its possible volumes are reachable from common nodes"
+            self.unclear[key] = say("several pods share it, and its possible volumes are reachable from common nodes")
         self.domains[key] = domains
 
     def _is_partition(self, late: DelayedClaim, volumes_by_node: _VolumesByNode) -> bool:
@@ -173,11 +174,11 @@ class _Work:
             places = self._places(names) if alike else None
             if places is None:
                 if key in shared or not self._can_provision_everywhere(claim):
-                    self.unclear[key] = "another claim may get its volume"
+                    self.unclear[key] = say("another claim may get its volume")
                 continue
             resource = f"volumes of storage class {claim['storageClass']}"
             if self.amounts.setdefault(resource, places) != places:
-                self.unclear[key] = "another claim may get its volume"
+                self.unclear[key] = say("another claim may get its volume")
             self.wanted[key] = resource
 
     def _offers(self, claim: Object) -> list[Object]:
@@ -254,17 +255,19 @@ class _Work:
         for item in incoming.delayed_claims:
             why = self.unclear.get(_key(item, incoming))
             if why is not None:
-                yield f"{_title(item)} is bound when its first pod is scheduled, and {why}"
+                yield say("{claim} is bound when its first pod is scheduled, and {why}", claim=_title(item), why=why)
 
     def remarks(self, incoming: IncomingPod) -> Iterator[str]:
         """Yield what claims mean for a job, whether or not it fits."""
         volumes_by_node = self._volumes_by_node(incoming) if incoming.delayed_claims else {}
         for item in incoming.delayed_claims:
             if _key(item, incoming) in self.domains:
-                yield f"pods that share claim {item.claim['name']} must run where its volume is"
+                yield say("pods that share claim {claim} must run where its volume is", claim=item.claim["name"])
             if any(found[item.claim["name"]] is None for found in volumes_by_node.values()):
                 driver = self._binder.provisioner(item.claim)
-                yield f"the volume of {_title(item)} is still to be provisioned by {driver}"
+                yield say(
+                    "the volume of {claim} is still to be provisioned by {driver}", claim=_title(item), driver=driver
+                )
 
 
 def _title(late: DelayedClaim) -> str:

@@ -12,6 +12,7 @@ from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER
 from gpuctl.language.gpu_cards import TITLES, every_share
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import mounted_claims
 
@@ -29,26 +30,28 @@ def unknown_reasons(
     """Yield why a snapshot does not determine where a pod would be placed."""
     for resource in units(pod_requests(spec)):
         if resource not in reported:
-            yield f"no node reports {resource} as allocatable{_handed_out(resource)}"
+            yield say(
+                "no node reports {resource} as allocatable{system}", resource=resource, system=_handed_out(resource)
+            )
     scheduler = spec.get("schedulerName") or SCHEDULER
     if scheduler != SCHEDULER:
-        yield f"its pods use the scheduler {scheduler}, whose rules gpuctl does not know"
+        yield say("its pods use the scheduler {scheduler}, whose rules gpuctl does not know", scheduler=scheduler)
     if spec.get("schedulingGates"):
-        yield "its pods have scheduling gates, which have to be removed first"
+        yield say("its pods have scheduling gates, which have to be removed first")
     if spec.get("schedulingGroup"):
-        yield "its pods are scheduled as a group (schedulingGroup)"
+        yield say("its pods are scheduled as a group (schedulingGroup)")
     name = spec.get("priorityClassName")
     if name and name not in classes and not name.startswith("system-"):
-        yield f"PriorityClass {name} was not found"
+        yield say("PriorityClass {name} was not found", name=name)
     if spec.get("runtimeClassName") and runtime_of(spec, snapshot) is None:
-        yield f"RuntimeClass {spec['runtimeClassName']} was not found"
+        yield say("RuntimeClass {name} was not found", name=spec["runtimeClassName"])
     yield from _doubts_of_volumes(spec, namespace, snapshot)
 
 
 def _handed_out(resource: str) -> str:
     """Return which scheduler allocates shares of a card: nodes need not report such a resource."""
     whose = _SYSTEMS.get(resource)
-    return f": the scheduler of {whose} allocates it" if whose else ""
+    return say(": the scheduler of {system} allocates it", system=whose) if whose else ""
 
 
 def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iterator[str]:
@@ -56,8 +59,12 @@ def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iter
         claim = find_claim(name, namespace, snapshot)
         if claim is None:
             is_known = "claims" not in snapshot.unreadable
-            why = f"was not found in {namespace}" if is_known else "is unknown: claims could not be read"
-            yield f"claim {name} {why}"
+            why = (
+                say("was not found in {namespace}", namespace=namespace)
+                if is_known
+                else say("is unknown: claims could not be read")
+            )
+            yield say("claim {claim} {why}", claim=name, why=why)
         elif volume_of(claim, snapshot) is None:
             yield from _unbound(claim, f"claim {name}", snapshot)
     for volume in spec.get("volumes") or []:
@@ -68,9 +75,15 @@ def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iter
 def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
     storage = storage_class_of(claim, snapshot)
     if claim.get("phase") != "Pending" or storage is None:
-        yield f"{title} is not bound to a known volume"
+        yield say("{volume} is not bound to a known volume", volume=title)
     elif not is_binding_delayed(claim, snapshot):
-        yield f"{title} is not bound to a volume yet (storage class {storage['name']})"
+        yield say(
+            "{volume} is not bound to a volume yet (storage class {storage_class})",
+            volume=title,
+            storage_class=storage["name"],
+        )
     elif lacking := snapshot.lacks(*NEEDED_LISTS):
-        where = f"is bound when its first pod is scheduled (storage class {storage['name']})"
-        yield f"{title} {where}, and {', '.join(lacking)} could not be read"
+        where = say(
+            "is bound when its first pod is scheduled (storage class {storage_class})", storage_class=storage["name"]
+        )
+        yield say("{volume} {where}, and {lists} could not be read", volume=title, where=where, lists=list(lacking))
