@@ -330,6 +330,18 @@ type FitOpening struct {
 	After []FitEnding `json:"after"`
 }
 
+// FitPage: `GET /fit`. `total` counts the jobs of all pages, `jobs` are those of this page.
+type FitPage struct {
+	Jobs []FitJob `json:"jobs"`
+	// Aspects that the answer does not take into account.
+	Notes []string `json:"notes"`
+	// Diagnostics of the documents.
+	Warnings []DocumentWarning `json:"warnings"`
+	// Messages about the request itself.
+	Messages []string `json:"messages"`
+	Total    int64    `json:"total"`
+}
+
 // FitSuggestion: A change of a document with which its job fits now, without evicting other pods.
 type FitSuggestion struct {
 	// less memory, less cpu, fewer GPUs, another GPU type, another pool, more nodes of fewer GPUs, or fewer nodes.
@@ -436,8 +448,10 @@ type HeldIdle struct {
 	// Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces.
 	TotalIdleGPUHours *float64 `json:"total_idle_gpu_hours"`
 	// Cost of these GPU-hours; null under the same condition.
-	TotalIdleCost *float64   `json:"total_idle_cost"`
-	Workloads     []IdleGpus `json:"workloads"`
+	TotalIdleCost *float64 `json:"total_idle_cost"`
+	// Number of idle workloads, of all pages.
+	Total     int64      `json:"total"`
+	Workloads []IdleGpus `json:"workloads"`
 }
 
 // HeldInNamespace: The GPUs that a namespace holds at the time of a snapshot.

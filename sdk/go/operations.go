@@ -1816,23 +1816,38 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 type FitWaitingOptions struct {
 	// Only jobs of this namespace.
 	Namespace string
+	// Only jobs of this kind: training, inference, notebook or compute.
+	Kind string
+	// Only jobs in this pool.
+	Pool string
+	// Only jobs with these ids or names, or with pods of these names, separated by commas.
+	Name string
 	// Maximum number of entries of `heldBy`. Default: all.
 	Holders *int64
+	// Page number, from 1.
+	Page int
+	// Items per page. Default: all.
+	PageSize int
 	// Maximum age of the answer, seconds: that of another request with the same rights may be returned. Default: it is
 	// computed now.
 	MaxAge *float64
 }
 
 // FitWaiting: Check the fit of each job whose pods are waiting for a node.
-func (c *Client) FitWaiting(ctx context.Context, options *FitWaitingOptions) (*FitAnswer, error) {
+func (c *Client) FitWaiting(ctx context.Context, options *FitWaitingOptions) (*FitPage, error) {
 	if options == nil {
 		options = &FitWaitingOptions{}
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
+	set(query, "kind", options.Kind)
+	set(query, "pool", options.Pool)
+	set(query, "name", options.Name)
 	set(query, "holders", options.Holders)
+	set(query, "page", options.Page)
+	set(query, "pageSize", options.PageSize)
 	set(query, "maxAge", options.MaxAge)
-	var answer FitAnswer
+	var answer FitPage
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/fit", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
@@ -2358,6 +2373,10 @@ type GetUsageWasteOptions struct {
 	EndTime string
 	// Percent: an hour with a lower utilization is idle.
 	Below *float64
+	// Page number, from 1. Without it, the answer has no pages.
+	Page int
+	// Rows per page. Default: 20.
+	PageSize *int64
 }
 
 // GetUsageWaste: Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of
@@ -2372,6 +2391,8 @@ func (c *Client) GetUsageWaste(ctx context.Context, options *GetUsageWasteOption
 	set(query, "start_time", options.StartTime)
 	set(query, "end_time", options.EndTime)
 	set(query, "below", options.Below)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
 	var answer WasteAnswer
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/waste", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -2411,6 +2432,8 @@ type ListSnapshotsOptions struct {
 	EndTime string
 	// Include every workload. Default: true for at most 300 snapshots.
 	IncludeDetails bool
+	// Names of workloads, separated by commas: `allocation_details` has no others. Default: all.
+	WorkloadNames string
 	// Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
 	Interval string
 	// Page number, from 1. Without it, the answer has no pages.
@@ -2429,6 +2452,7 @@ func (c *Client) ListSnapshots(ctx context.Context, options *ListSnapshotsOption
 	set(query, "start_time", options.StartTime)
 	set(query, "end_time", options.EndTime)
 	set(query, "include_details", options.IncludeDetails)
+	set(query, "workload_names", options.WorkloadNames)
 	set(query, "interval", options.Interval)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)

@@ -6,11 +6,12 @@ import threading
 from dataclasses import replace
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.reading.jobs.job_rows import JobFilter
 from gpuctl.usecases.fit.fit_documents import FitDocuments, FitResult, fit_waiting_seen
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import require_access
+from gpuctl_server.job_lookups import board_of, require_access
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
@@ -68,3 +69,15 @@ def fit_waiting_jobs(service: Service, caller: Caller, namespace: str | None) ->
         result = fit_waiting_seen(session, namespace, caller.home or session.namespace)
     sees = visible_job_filter(caller)
     return replace(result, jobs=[job for job in result.jobs if sees(job.demand.namespace, job.demand.name)])
+
+
+def listed_jobs(service: Service, wanted: JobFilter, names: str) -> set[tuple[str, str]]:
+    """Return namespace and main object's name of the jobs that match a filter. The caller's rights are not checked.
+
+    :param names: ids and names of jobs, and names of pods, separated by commas; "" for all jobs.
+    :raises Problem: 503 until the cluster was read.
+    """
+    board = board_of(service)
+    found = [item for name in names.split(",") for item in board.called(name.strip())] if names else board.jobs
+    matching = (item.row for item in found if wanted.matches(item.row))
+    return {(row.identity.namespace, row.identity.object_name) for row in matching}

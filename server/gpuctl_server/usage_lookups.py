@@ -15,8 +15,8 @@ from gpuctl_server.http_problems import Problem, forbidden, not_found
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
+from gpuctl_usage.answers.name_answers import CollectedCluster, cluster_of, namespace_names
 from gpuctl_usage.answers.name_answers import cluster_names as all_names
-from gpuctl_usage.answers.name_answers import cluster_of, namespace_names
 from gpuctl_usage.answers.query_scope import InvalidQuery, Unanswerable
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
@@ -45,15 +45,27 @@ def cluster_names(service: Service, caller: Caller) -> list[str]:
     """
 
     def names(database: Database) -> list[str]:
-        own = _own_cluster(service, database)
+        own = _own_name(service, database)
         others = [name for name in all_names(database) if name != own] if _sees_every_cluster(caller) else []
         return others if own is None else [own, *others]
 
     return _answered(service, names)
 
 
+def is_collected(service: Service) -> bool:
+    """Return True if the database has usage of the service's cluster. True also if that cannot be read: a request for
+    usage returns the reason.
+    """
+    try:
+        database = service.usage.database()
+        cluster = None if database is None else _own_cluster(service, database)
+    except (DatabaseProblem, Problem):
+        return True
+    return cluster is not None and cluster.last_seen is not None
+
+
 def _cluster_of(service: Service, caller: Caller, name: str, database: Database) -> str:
-    own = _own_cluster(service, database)
+    own = _own_name(service, database)
     if name == own or (name and _sees_every_cluster(caller)):
         return name
     if name:
@@ -68,16 +80,20 @@ def _cluster_of(service: Service, caller: Caller, name: str, database: Database)
     )
 
 
-def _own_cluster(service: Service, database: Database) -> str | None:
-    """Return the name of the service's cluster; None if its usage was never collected.
+def _own_name(service: Service, database: Database) -> str | None:
+    found = _own_cluster(service, database)
+    return None if found is None else found.name
+
+
+def _own_cluster(service: Service, database: Database) -> CollectedCluster | None:
+    """Return the service's cluster; None if its usage was never collected.
 
     :raises Problem: 503 if the uid of the cluster is not known yet.
     """
     system = service.mirror.find(Key("Namespace", "", _OF_THE_SYSTEM))
     if system is None:
         raise Problem(503, "the namespace kube-system, whose uid identifies the cluster, has not been read yet")
-    found = cluster_of(database, str(system["metadata"]["uid"]))
-    return None if found is None else found.name
+    return cluster_of(database, str(system["metadata"]["uid"]))
 
 
 def _sees_every_cluster(caller: Caller) -> bool:

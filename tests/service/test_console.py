@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl_usage.store.database import open_database
 from support.browser import BLOCKED, PAGES, Visit, visiting
 from support.cluster_tools import Place, training
-from support.served import Served
+from support.served import Served, serving
 
 UNKNOWN = {"gpuUsed", "gpuFree", "gpuUnavailable", "cpuUsed", "memoryUsed", "runningJobs", "used"}
 """Fields of answers about nodes and pools that are null without the right to read pods."""
@@ -253,6 +258,64 @@ def test_job_of_another_namespace_is_not_shown(visit: Visit, place: Place, serve
     visit.troubles.clear()
 
 
+def walk(visit: Visit, addresses: Iterable[str]) -> None:
+    """Show pages one after another; the browser reports requests that failed."""
+    for address in addresses:
+        visit.open(address)
+        visit.page.wait_for_selector("h1")
+        visit.page.wait_for_selector("text=/Loading …|Checking …/", state="detached")
+        visit.page.wait_for_timeout(300)
+        assert (address, visit.troubles) == (address, [])
+
+
+def test_pages_of_a_fresh_service_make_no_request_that_fails(
+    plane: ControlPlane, place: Place, tmp_path: Path, browser: Any
+) -> None:
+    """Until a collector has begun, and before the first snapshot and the first hour, nothing asks for usage."""
+    place.apply(BLOCKED, flags=("--no-probe",))
+    path = tmp_path / "usage.db"
+    users: dict[str, Any] = {"admin": ("admin", None, None)}
+    with serving(tmp_path, plane.kubeconfig(), users, usage_database=str(path)) as own:
+        own.until("/jobs", lambda value: value["total"], namespace=place.namespace)
+        with visiting(browser, own) as visit:
+            pages = [address.replace("NAMESPACE", place.namespace) for address in PAGES]
+            walk(visit.log_in(), pages)
+            visit.open("/overview")
+            visit.see("no usage of this cluster has been collected yet", "#main section:last-of-type")
+            database = open_database(str(path))
+            cluster = database.cluster(plane.get("namespace", "kube-system")["metadata"]["uid"], "demo")
+            walk(visit, ["/overview", "/usage", "/jobs"])
+            visit.open("/overview")
+            database.mark_seen(cluster, time.time())
+            # Without a reload of the page.
+            visit.see("No job has held idle GPUs for an hour.")
+            walk(visit, [*pages, *(f"/usage?by={unit}" for unit in ("workload", "node", "model", "label"))])
+            database.close()
+
+
+@pytest.mark.parametrize(
+    "user", ["otto", *(pytest.param(name, marks=pytest.mark.slow) for name in ("vera", "paula", "viktor", "nora"))]
+)
+def test_pages_ask_for_nothing_that_a_token_may_not_see(visit: Visit, place: Place, served: Served, user: str) -> None:
+    place.apply(BLOCKED, flags=("--no-probe",))
+    served.until("/jobs", lambda value: value["total"], namespace=place.namespace)
+    sees_job = user in ("vera", "paula")
+    pages = [address.replace("NAMESPACE", place.namespace) for address in PAGES if sees_job or "/jobs/" not in address]
+    walk(visit.log_in(user), pages)
+
+
+def test_job_that_is_deleted_while_it_is_shown_makes_no_request_that_fails(
+    visit: Visit, place: Place, served: Served
+) -> None:
+    place.apply(training("brief"))
+    served.until_running("brief", place.namespace)
+    visit.log_in().open(f"/jobs/{place.namespace}/brief?tab=events")
+    visit.see("gpuctl describe job training/brief")
+    place.gpuctl("delete", "job", "brief", "--yes")
+    visit.see("there is no job brief")
+    visit.see(f"All jobs in {place.namespace}")
+
+
 @pytest.mark.parametrize(
     ("locale", "colours", "width"), [("en", "light", 1280), pytest.param("zh-CN", "dark", 390, marks=pytest.mark.slow)]
 )
@@ -314,7 +377,6 @@ def test_jobs_of_one_name_in_two_namespaces_are_never_mixed(
     visit.open(f"/jobs/{place.namespace}/same-train")
     page.get_by_role("link", name="same", exact=True).wait_for()
     assert page.url.endswith("/same-train")
-    visit.troubles.clear()
     api.clear(other)
 
 

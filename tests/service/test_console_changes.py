@@ -88,7 +88,6 @@ def test_rollback_shows_the_changes_and_the_new_job(browser: Any, visit: Visit, 
     page.get_by_role("heading", level=1).get_by_text("train").wait_for()
     page.click("nav.tabs >> text=Document")
     visit.see("kind: training")
-    visit.troubles.clear()
 
 
 def test_finished_job_runs_again_and_is_deleted(visit: Visit, place: Place, served: Served) -> None:
@@ -212,7 +211,6 @@ def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> N
     assert page.evaluate(SELECTED) == "my-job"
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.shadowRoot") is None
-    visit.troubles.clear()
 
 
 def test_text_area_replaces_an_editor_that_cannot_be_loaded(visit: Visit, place: Place) -> None:
@@ -273,7 +271,6 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
     assert place.get("Job", "formed")["spec"]["completions"] == 2
     visit.open(f"/jobs/{place.namespace}/formed")
     page.get_by_role("heading", level=1).get_by_text("formed").wait_for()
-    visit.troubles.clear()
 
 
 def begin_document(visit: Visit, place: Place, text: str = "colour: red\n") -> str:
@@ -344,7 +341,6 @@ def test_logout_discards_the_document_after_a_question(visit: Visit, place: Plac
     assert page.evaluate("sessionStorage.length") == 0
     assert len(questions) == 2
     assert "Log out and discard it?" in questions[0]
-    visit.troubles.clear()
 
 
 def test_document_is_kept_until_it_is_applied(visit: Visit, place: Place) -> None:
@@ -356,7 +352,6 @@ def test_document_is_kept_until_it_is_applied(visit: Visit, place: Place) -> Non
     assert "kept" in page.evaluate("sessionStorage.getItem('gpuctl.draft')")
     carry_out(page)
     assert page.evaluate("sessionStorage.length") == 0
-    visit.troubles.clear()
 
 
 def test_leaving_warns_if_the_document_cannot_be_stored(visit: Visit, place: Place) -> None:
@@ -370,7 +365,6 @@ def test_leaving_warns_if_the_document_cannot_be_stored(visit: Visit, place: Pla
     page.once("dialog", lambda dialog: (warned.append(dialog.type), dialog.accept()))
     page.reload()
     assert warned == ["beforeunload"]
-    visit.troubles.clear()
 
 
 def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
@@ -384,7 +378,6 @@ def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
     assert visit.document().endswith("service:\n  port: 9000\n")
     page.get_by_label("Kind", exact=True).select_option("training")
     assert "service" not in visit.document()
-    visit.troubles.clear()
 
 
 def test_link_writes_its_values_as_text(visit: Visit) -> None:
@@ -394,7 +387,6 @@ def test_link_writes_its_values_as_text(visit: Visit) -> None:
     document = yaml.safe_load(visit.document())
     assert (document["job"]["namespace"], document["resources"]["pool"]) == ("a\nenvironment: {}", "1e3")
     visit.page.locator(".finding.error").first.wait_for()
-    visit.troubles.clear()
 
 
 def test_viewer_gets_a_reason_instead_of_actions(visit: Visit, place: Place, served: Served) -> None:

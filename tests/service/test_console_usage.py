@@ -68,7 +68,7 @@ def test_usage_has_a_curve_a_comparison_and_csv(plane: ControlPlane, tmp_path: P
             visit.see("GPU-hours were held and idle")
             for address in ("/usage", "/usage?by=label", "/overview"):
                 assert (address, visit.unreported_failures(address)) == (address, [])
-            page.route("**/gpu-aggregation/waste", _stale)
+            page.route("**/gpu-aggregation/waste?*", _stale)
             page.reload()
             visit.see("Usage is known until 2026-01-02")
             assert page.locator("td[data-head='Idle GPU-hours']").all_inner_texts() == ["–"]

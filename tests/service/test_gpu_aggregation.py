@@ -399,6 +399,9 @@ def test_snapshots_in_a_time_range(usage: Served) -> None:
     assert found[0]["allocation_details"]["namespaces"].keys() == {"ml-training", "inference", "kube-system"}
     (bare, _) = ask(usage, "snapshots", include_details="false", **between)
     assert (bare["allocation_details"], bare["allocated_gpu_count"]) == ({}, 96)
+    (some, _) = ask(usage, "snapshots", workload_names="rest, absent", **between)
+    named = [item["name"] for space in some["allocation_details"]["namespaces"].values() for item in space["workloads"]]
+    assert (set(named), some["allocated_gpu_count"]) == ({"rest"}, 96)
     page = ask(usage, "snapshots", page=2, page_size=1, **between)
     assert (page["total"], page["total_pages"], page["data"]) == (2, 2, found[1:])
     # The default is the last 24 hours; more than 300 snapshots are returned without details, and the message says so.

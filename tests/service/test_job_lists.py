@@ -37,6 +37,30 @@ def test_list_is_sorted_over_all_pages(served: Served, place: Place) -> None:
     assert served.get("/jobs", sort="cost", status=400)["error"] == "InvalidRequest"
 
 
+def test_fit_of_waiting_jobs_is_filtered_and_in_pages(served: Served, place: Place) -> None:
+    for document in (training("one", resources={"gpu": 100}), training("two", resources={"gpu": 100})):
+        place.apply(document, flags=("--no-probe",))
+    place.apply(inference("serve", resources={"gpu": 100}), flags=("--no-probe",))
+    here = {"namespace": place.namespace}
+    whole = served.until("/fit", lambda value: value["total"] == 3, **here)["jobs"]
+    ids = {item["name"]: item["jobId"] for item in served.get("/jobs", **here)["items"]}
+
+    def found(**query: Any) -> tuple[int, list[str]]:
+        value = served.call("GET", "/fit", params={**here, **query})
+        assert all(job in whole for job in value["jobs"])
+        return value["total"], sorted(job["name"] for job in value["jobs"])
+
+    assert found(name=f"{ids['one']}, serve") == (2, ["one", "serve"])
+    assert found(kind="training", pool=POOL) == (2, ["one", "two"])
+    assert found(kind="inference", name="one") == (0, [])
+    assert [served.get("/fit", **here, page=page, pageSize=2)["jobs"] for page in (1, 2, 3)] == [
+        whole[:2],
+        whole[2:],
+        [],
+    ]
+    assert served.get("/fit", pageSize=0, status=400)["error"] == "InvalidRequest"
+
+
 def test_jobs_of_a_sweep_have_their_values(served: Served, place: Place) -> None:
     document = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5"]})
     place.apply(document, training("other"))

@@ -181,6 +181,13 @@ def _check_freeing_idle_gpus(world: World) -> None:
         ["serve", namespace, "Deployment", "-", "1", "4h"],
     ]
     assert [line[7:] for line in lines[1:4]] == [["46.2", "923.40"], ["41.4", "414.00"], ["4.0", "40.00"]]
+    day = {"start_time": "2026-10-30T00:00:00Z", "end_time": "2026-10-31T00:00:00Z"}
+    whole, *pages = (
+        world.served.get("/gpu-aggregation/waste", **day, **query)["data"]
+        for query in ({}, *({"page": page, "page_size": 2} for page in (1, 2)))
+    )
+    assert {page["total"] for page in (whole, *pages)} == {3}
+    assert [page["workloads"] for page in pages] == [whole["workloads"][:2], whole["workloads"][2:]]
     printed = found.out.partition("To free them:\n")[2].splitlines()
     assert printed == [f"gpuctl pause idle -n {namespace}", f"gpuctl pause serve -n {namespace}"]
     for line in printed:
@@ -191,8 +198,7 @@ def _check_freeing_idle_gpus(world: World) -> None:
     world.served.until(
         "/gpu-aggregation/waste",
         lambda value: [item["pause"] for item in value["data"]["workloads"]] == [None] * 3,
-        start_time="2026-10-30T00:00:00Z",
-        end_time="2026-10-31T00:00:00Z",
+        **day,
     )
     assert "gpuctl pause" not in world.near("waste", *DAY).out
     assert world.far("waste", *DAY, "--below", "0.1").out.splitlines()[1].startswith("serve ")

@@ -138,6 +138,12 @@ class FitAnswer(FitJobs):
     messages: list[str] = Field([], description="Messages about the request itself.", examples=[[]])
 
 
+class FitPage(FitAnswer):
+    """``GET /fit``. ``total`` counts the jobs of all pages, ``jobs`` are those of this page."""
+
+    total: int = Field(examples=[1])
+
+
 def fit_jobs(fits: Iterable[Fit], suggestions: Mapping[JobName, Sequence[Suggestion]] | None = None) -> FitJobs:
     """Return the result for jobs.
 

@@ -220,6 +220,7 @@ class HeldIdle(UsageValue):
     total_idle_cost: float | None = Field(
         description="Cost of these GPU-hours; null under the same condition.", examples=[5158.75]
     )
+    total: int = Field(description="Number of idle workloads, of all pages.", examples=[1])
     workloads: list[IdleGpus]
 
 

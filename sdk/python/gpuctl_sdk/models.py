@@ -363,6 +363,19 @@ class FitOpening(Answer):
     """The jobs that have to end before, in the order in which they end."""
 
 
+class FitPage(Answer):
+    """``GET /fit``. ``total`` counts the jobs of all pages, ``jobs`` are those of this page."""
+
+    jobs: list[FitJob]
+    notes: list[str]
+    """Aspects that the answer does not take into account."""
+    warnings: list[DocumentWarning] = Field(default_factory=list)
+    """Diagnostics of the documents."""
+    messages: list[str] = Field(default_factory=list)
+    """Messages about the request itself."""
+    total: int
+
+
 class FitSuggestion(Answer):
     """A change of a document with which its job fits now, without evicting other pods."""
 
@@ -482,6 +495,8 @@ class HeldIdle(Answer):
     """Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces."""
     total_idle_cost: float | None = Field(default=None, alias="total_idle_cost")
     """Cost of these GPU-hours; null under the same condition."""
+    total: int
+    """Number of idle workloads, of all pages."""
     workloads: list[IdleGpus]
 
 
@@ -2243,6 +2258,7 @@ FitAnswer.model_rebuild()
 FitEnding.model_rebuild()
 FitJob.model_rebuild()
 FitOpening.model_rebuild()
+FitPage.model_rebuild()
 FitSuggestion.model_rebuild()
 FitVictim.model_rebuild()
 GpuLabelPage.model_rebuild()

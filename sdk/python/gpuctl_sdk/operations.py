@@ -1953,21 +1953,46 @@ class Operations(ABC):
         return found
 
     def fit_waiting(
-        self, *, namespace: str | None = None, holders: int | None = None, max_age: float | None = None
-    ) -> models.FitAnswer:
+        self,
+        *,
+        namespace: str | None = None,
+        kind: str | None = None,
+        pool: str | None = None,
+        name: str | None = None,
+        holders: int | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+        max_age: float | None = None,
+    ) -> models.FitPage:
         """Check the fit of each job whose pods are waiting for a node.
 
         :param namespace: Only jobs of this namespace.
+        :param kind: Only jobs of this kind: training, inference, notebook or compute.
+        :param pool: Only jobs in this pool.
+        :param name: Only jobs with these ids or names, or with pods of these names, separated by commas.
         :param holders: Maximum number of entries of `heldBy`. Default: all.
+        :param page: Page number, from 1.
+        :param page_size: Items per page. Default: all.
         :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
             returned. Default: it is computed now.
         """
-        found: models.FitAnswer = self.send(
+        found: models.FitPage = self.send(
             Call(
                 "GET",
                 "/fit",
-                models.FitAnswer,
-                query=given({"namespace": namespace, "holders": holders, "maxAge": max_age}),
+                models.FitPage,
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "kind": kind,
+                        "pool": pool,
+                        "name": name,
+                        "holders": holders,
+                        "page": page,
+                        "pageSize": page_size,
+                        "maxAge": max_age,
+                    }
+                ),
             )
         )
         return found
@@ -2512,6 +2537,8 @@ class Operations(ABC):
         start_time: str | None = None,
         end_time: str | None = None,
         below: float | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
     ) -> models.WasteAnswer:
         """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
         period.
@@ -2522,6 +2549,8 @@ class Operations(ABC):
         :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
         :param end_time: End, exclusive, RFC 3339. Default: now.
         :param below: Percent: an hour with a lower utilization is idle.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
         """
         found: models.WasteAnswer = self.send(
             Call(
@@ -2535,6 +2564,8 @@ class Operations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "below": below,
+                        "page": page,
+                        "page_size": page_size,
                     }
                 ),
             )
@@ -2559,6 +2590,7 @@ class Operations(ABC):
         start_time: str | None = None,
         end_time: str | None = None,
         include_details: bool | None = None,
+        workload_names: str | None = None,
         interval: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
@@ -2570,6 +2602,8 @@ class Operations(ABC):
         :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
         :param end_time: End, exclusive, RFC 3339. Default: now.
         :param include_details: Include every workload. Default: true for at most 300 snapshots.
+        :param workload_names: Names of workloads, separated by commas: `allocation_details` has no others. Default:
+            all.
         :param interval: Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
         :param page: Page number, from 1. Without it, the answer has no pages.
         :param page_size: Rows per page. Default: 20.
@@ -2585,6 +2619,7 @@ class Operations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "include_details": include_details,
+                        "workload_names": workload_names,
                         "interval": interval,
                         "page": page,
                         "page_size": page_size,
@@ -4542,21 +4577,46 @@ class AsyncOperations(ABC):
         return found
 
     async def fit_waiting(
-        self, *, namespace: str | None = None, holders: int | None = None, max_age: float | None = None
-    ) -> models.FitAnswer:
+        self,
+        *,
+        namespace: str | None = None,
+        kind: str | None = None,
+        pool: str | None = None,
+        name: str | None = None,
+        holders: int | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+        max_age: float | None = None,
+    ) -> models.FitPage:
         """Check the fit of each job whose pods are waiting for a node.
 
         :param namespace: Only jobs of this namespace.
+        :param kind: Only jobs of this kind: training, inference, notebook or compute.
+        :param pool: Only jobs in this pool.
+        :param name: Only jobs with these ids or names, or with pods of these names, separated by commas.
         :param holders: Maximum number of entries of `heldBy`. Default: all.
+        :param page: Page number, from 1.
+        :param page_size: Items per page. Default: all.
         :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
             returned. Default: it is computed now.
         """
-        found: models.FitAnswer = await self.send(
+        found: models.FitPage = await self.send(
             Call(
                 "GET",
                 "/fit",
-                models.FitAnswer,
-                query=given({"namespace": namespace, "holders": holders, "maxAge": max_age}),
+                models.FitPage,
+                query=given(
+                    {
+                        "namespace": namespace,
+                        "kind": kind,
+                        "pool": pool,
+                        "name": name,
+                        "holders": holders,
+                        "page": page,
+                        "pageSize": page_size,
+                        "maxAge": max_age,
+                    }
+                ),
             )
         )
         return found
@@ -5104,6 +5164,8 @@ class AsyncOperations(ABC):
         start_time: str | None = None,
         end_time: str | None = None,
         below: float | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
     ) -> models.WasteAnswer:
         """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
         period.
@@ -5114,6 +5176,8 @@ class AsyncOperations(ABC):
         :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
         :param end_time: End, exclusive, RFC 3339. Default: now.
         :param below: Percent: an hour with a lower utilization is idle.
+        :param page: Page number, from 1. Without it, the answer has no pages.
+        :param page_size: Rows per page. Default: 20.
         """
         found: models.WasteAnswer = await self.send(
             Call(
@@ -5127,6 +5191,8 @@ class AsyncOperations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "below": below,
+                        "page": page,
+                        "page_size": page_size,
                     }
                 ),
             )
@@ -5151,6 +5217,7 @@ class AsyncOperations(ABC):
         start_time: str | None = None,
         end_time: str | None = None,
         include_details: bool | None = None,
+        workload_names: str | None = None,
         interval: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
@@ -5162,6 +5229,8 @@ class AsyncOperations(ABC):
         :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
         :param end_time: End, exclusive, RFC 3339. Default: now.
         :param include_details: Include every workload. Default: true for at most 300 snapshots.
+        :param workload_names: Names of workloads, separated by commas: `allocation_details` has no others. Default:
+            all.
         :param interval: Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
         :param page: Page number, from 1. Without it, the answer has no pages.
         :param page_size: Rows per page. Default: 20.
@@ -5177,6 +5246,7 @@ class AsyncOperations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "include_details": include_details,
+                        "workload_names": workload_names,
                         "interval": interval,
                         "page": page,
                         "page_size": page_size,

@@ -21,6 +21,7 @@ from gpuctl_server.request_bodies import parsed_body
 from gpuctl_server.request_middleware import LOGIN, SESSION
 from gpuctl_server.routes.common import ServiceOf, caller_with
 from gpuctl_server.service_context import Service
+from gpuctl_server.usage_lookups import is_collected
 
 router = APIRouter(route_class=Route, include_in_schema=False)
 
@@ -80,7 +81,9 @@ async def log_in(
     if not request.headers.get("content-type", "").startswith(JSON):
         raise Problem(415, f"the body must be {JSON}")
     session = Session(login.token.strip())
-    response = JSONResponse(_answer(service, await caller_with(service, session.token), session), headers=_NOT_KEPT)
+    response = JSONResponse(
+        await _answer(service, await caller_with(service, session.token), session), headers=_NOT_KEPT
+    )
     try:
         service.sessions.begin(session, response)
     except TokenTooLong:
@@ -99,7 +102,7 @@ async def current_session(request: Request, service: ServiceOf) -> Response:
         caller = None
     if session is None or caller is None:
         return JSONResponse({"name": None, **_login_terms(service)}, headers=_NOT_KEPT)
-    return JSONResponse(_answer(service, caller, session), headers=_NOT_KEPT)
+    return JSONResponse(await _answer(service, caller, session), headers=_NOT_KEPT)
 
 
 @router.delete(LOGIN)
@@ -163,13 +166,14 @@ def _flow(service: Service) -> CodeFlow:
     return service.code_flow
 
 
-def _answer(service: Service, caller: Caller, session: Session) -> dict[str, Any]:
+async def _answer(service: Service, caller: Caller, session: Session) -> dict[str, Any]:
     return {
         "name": caller.name,
         "csrf": session.csrf,
         **_login_terms(service),
         # What the service cannot answer, the pages do not ask for.
         "usage": service.settings.usage_database is not None,
+        "collected": await anyio.to_thread.run_sync(is_collected, service, limiter=service.reads),
         "metrics": service.prometheus is not None,
         "namespaces": _listed(caller.namespaces),
         "pools": _listed(caller.pools),

@@ -8,17 +8,29 @@ from fastapi import Depends, Query
 
 from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
-from gpuctl.api.fit_answers import FitAnswer, fit_jobs
+from gpuctl.api.fit_answers import FitAnswer, FitPage, fit_jobs
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.reading.jobs.job_rows import JobFilter
 from gpuctl.usecases.documents.service_documents import platform_message
 from gpuctl.usecases.fit.fit_documents import FitResult
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs
+from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs, listed_jobs
 from gpuctl_server.http_problems import RefusedDocuments
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
-from gpuctl_server.routes.common import ListAge, Profile, ServiceOf, allowed, api_router
+from gpuctl_server.routes.common import (
+    LARGEST_PAGE,
+    KindFilter,
+    ListAge,
+    Page,
+    PoolFilter,
+    Profile,
+    ServiceOf,
+    allowed,
+    api_router,
+    page_of,
+)
 from gpuctl_server.shared_answers import MaxAge
 from gpuctl_server.submissions import compile_to_fit
 
@@ -64,24 +76,41 @@ def fit(
     return _answer(result, [message] if message else [])
 
 
-@router.get("/fit", responses={200: {"model": FitAnswer}})
+@router.get("/fit", responses={200: {"model": FitPage}})
 def fit_waiting(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "jobs"))],
     namespace: Annotated[str | None, Query(max_length=63, description="Only jobs of this namespace.")] = None,
+    kind: KindFilter = "",
+    pool: PoolFilter = "",
+    name: Annotated[
+        str,
+        Query(
+            max_length=8192,
+            description="Only jobs with these ids or names, or with pods of these names, separated by commas.",
+        ),
+    ] = "",
     holders: Annotated[
         int | None, Query(ge=0, le=10_000, description="Maximum number of entries of `heldBy`. Default: all.")
+    ] = None,
+    page: Page = 1,
+    pageSize: Annotated[  # noqa: N803
+        int | None, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page. Default: all.")
     ] = None,
     maxAge: MaxAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
     """Check the fit of each job whose pods are waiting for a node."""
 
     def compute() -> dict[str, Any]:
-        answer = _answer(fit_waiting_jobs(service, caller, namespace), [])
-        return {**answer, "jobs": [{**job, "heldBy": job["heldBy"][:holders]} for job in answer["jobs"]]}
+        return _answer(fit_waiting_jobs(service, caller, namespace), [])
 
-    found: dict[str, Any] = service.shared_answers.find(caller, ("fit", namespace, holders), maxAge, compute)
-    return found
+    found: dict[str, Any] = service.shared_answers.find(caller, ("fit", namespace), maxAge, compute)
+    jobs = found["jobs"]
+    if kind or pool or name:
+        wanted = listed_jobs(service, JobFilter(pool, kind, ""), name)
+        jobs = [job for job in jobs if (job["namespace"], job["name"]) in wanted]
+    some = page_of(jobs, page, pageSize or len(jobs))
+    return {**found, "total": len(jobs), "jobs": [{**job, "heldBy": job["heldBy"][:holders]} for job in some]}
 
 
 def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:

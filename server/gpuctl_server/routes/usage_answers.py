@@ -87,5 +87,9 @@ def json_response(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 
 def limited_query(query: HourlyQuery, seen: frozenset[str] | None, excluded: str = "") -> HourlyQuery:
     """Return a query limited to the visible namespaces, without the excluded ones."""
-    without = frozenset(filter(None, (name.strip() for name in excluded.split(","))))
-    return query._replace(hours=replace(query.hours, namespaces=seen, excluded=without))
+    return query._replace(hours=replace(query.hours, namespaces=seen, excluded=names_in(excluded)))
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the names that are separated by commas."""
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))

@@ -20,11 +20,12 @@ from gpuctl.api.usage_ledger_models import (
 from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.routes.common import ServiceOf
+from gpuctl_server.routes.common import ServiceOf, page_of
 from gpuctl_server.routes.usage_answers import (
     ReadsUsage,
     json_response,
     limited_query,
+    names_in,
     rows_response,
     usage_router,
     usage_rows,
@@ -186,12 +187,14 @@ def waste(
     below: Annotated[
         float, Query(gt=0, le=100, description="Percent: an hour with a lower utilization is idle.")
     ] = 5.0,
+    page: Page = None,
+    page_size: PageSize = None,
 ) -> Response:
     """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
     period."""
     from gpuctl_usage.answers.waste_answers import waste as answer
 
-    hours = hours_up_to(cluster, start_time, end_time)
+    hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
     seen = _seen(service, caller, cluster, namespace)
     query: dict[str, Any] = {
         "prices": price_list(service.platform.platform.usage.prices),
@@ -201,9 +204,11 @@ def waste(
     found = usage_answer(
         service, caller, cluster, lambda database, name: answer(database, name, hours.start, hours.end, **query)
     )
-    pauses = pausable_by(service, caller, {item["owner_uid"] for item in found["workloads"]})
-    told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in found["workloads"]]
-    return usage_success({**found, "workloads": told})
+    items = found["workloads"]
+    some = items if hours.paging is None else page_of(items, *hours.paging)
+    pauses = pausable_by(service, caller, {item["owner_uid"] for item in some})
+    told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in some]
+    return usage_success({**found, "total": len(items), "workloads": told})
 
 
 @router.get("/snapshots/latest", responses=json_response(LatestAllocation))
@@ -224,6 +229,14 @@ def snapshots(
         bool | None,
         Query(description="Include every workload. Default: true for at most 300 snapshots."),
     ] = None,
+    workload_names: Annotated[
+        str,
+        Query(
+            max_length=8192,
+            description="Names of workloads, separated by commas: `allocation_details` has no others. Default: all.",
+            examples=["bert-training-job"],
+        ),
+    ] = "",
     interval: Annotated[
         str,
         Query(
@@ -242,13 +255,14 @@ def snapshots(
         raise Problem(400, f"interval: `{interval}` is not a duration such as 5m, 1h or 1d", error="InvalidRequest")
     hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
     hours = replace(hours, namespaces=visible_namespaces(service, caller, cluster))
+    names = names_in(workload_names) if workload_names else None
     every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0
     found = usage_answer(
         service,
         caller,
         cluster,
         lambda database, name: snapshot_list(
-            database, replace(hours, cluster=name), details=include_details, interval=every
+            database, replace(hours, cluster=name), details=include_details, names=names, interval=every
         ),
     )
     return usage_success(found.answer, found.note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from gpuctl.objects.timestamps import format_timestamp
@@ -61,11 +61,17 @@ def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = 
 
 
 def snapshot_list(
-    database: Database, hours: HoursQuery, *, details: bool | None = None, interval: int = 0
+    database: Database,
+    hours: HoursQuery,
+    *,
+    details: bool | None = None,
+    names: Collection[str] | None = None,
+    interval: int = 0,
 ) -> SnapshotListing:
     """Return the snapshots of a range, in order of time.
 
     :param details: include the allocation of each workload; None: only if there are few snapshots.
+    :param names: include only workloads with these names; None: all.
     :param interval: seconds; return only the first snapshot of each interval of this length (UTC); 0 for all.
     :raises Unanswerable: the cluster does not exist, or there are too many snapshots.
     """
@@ -89,19 +95,27 @@ def snapshot_list(
             read = told or seen is not None
             few = None if some is None else some[offset : offset + limit]
             kept = read_snapshots(connection, *asked, details=read, limit=limit, offset=offset, few=few)
-            return [_value(item, cluster.name, seen, told) for item in kept]
+            return [_value(item, cluster.name, seen, told, names) for item in kept]
 
         answer = page_or_list(paging, lambda: total, find)
     note = f"allocation_details are omitted above {MOST_DETAILED} snapshots; request them with include_details=true"
     return SnapshotListing(answer, note if details is None and not told else "")
 
 
-def _value(kept: StoredSnapshot, cluster: str, seen: frozenset[str] | None, with_details: bool) -> dict[str, Any]:
+def _value(
+    kept: StoredSnapshot,
+    cluster: str,
+    seen: frozenset[str] | None,
+    with_details: bool,
+    names: Collection[str] | None = None,
+) -> dict[str, Any]:
     snapshot = kept.snapshot
     theirs = [item for item in snapshot.workloads if seen is None or item.workload.namespace in seen]
     allocated: float | None = snapshot.allocated
     if seen is not None:
         allocated = sum(item.gpus for item in theirs) if kept.has_details else None
+    if names is not None:
+        theirs = [item for item in theirs if item.workload.name in names]
     return {
         "id": kept.id,
         "cluster_name": cluster,

@@ -22,7 +22,7 @@ function setClockLead(response) {
   ahead = Math.abs(difference) > NEAR ? difference : 0;
 }
 
-/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
+/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, collected: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
 
 /** The session; null until it is known. @type {import("./vendor/signals.js").Signal<Session | null>} */
 export const session = signal(null);
@@ -62,14 +62,22 @@ export const get = (path, query, ended) => call("GET", path, { query, signal: en
 /** Return an answer that is not JSON. @param {string} path @param {Record<string, unknown>} query */
 export const getText = (path, query) => received("GET", urlOf(path, query), undefined);
 
-/** Return `otherwise` for what does not exist, or may not be read. @template T @param {Promise<any>} answer @param {T} otherwise @returns {Promise<any | T>} */
-export async function ifThere(answer, otherwise) {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof ApiError && [403, 404].includes(error.status)) return otherwise;
-    throw error;
-  }
+/**
+ * Return a list; an empty one if the user may not read it.
+ * @param {string} resource that of the right @param {string} path @param {Record<string, unknown>} query @param {AbortSignal} ended
+ */
+export async function listIfAllowed(resource, path, query, ended) {
+  return (await right("get", resource)).allowed ? get(path, query, ended) : { items: [] };
+}
+
+/**
+ * Return an answer about a job. The list is asked first: a browser reports each request for a job that is gone as an error.
+ * @param {string} namespace @param {string} id @param {string} part @param {Record<string, unknown>} query @param {AbortSignal} ended
+ */
+export async function getOfJob(namespace, id, part, query, ended) {
+  const { total } = await get("/jobs", { namespace, name: id, pageSize: 1 }, ended);
+  if (!total) throw new ApiError(404, { error: "NotFound", message: t("there is no job {id} in the namespace {namespace}", { id, namespace }) });
+  return get(`/jobs/${encodeURIComponent(id)}/${part}`, { namespace, ...query }, ended);
 }
 
 /**
@@ -191,11 +199,11 @@ export async function findSession() {
   session.value = await sent("GET", SESSION, undefined);
 }
 
-/** Take over the session if another tab has logged in as another user: all tabs share the cookie. */
+/** Take over the session if another tab has logged in as another user, as all tabs share the cookie, or if usage is known by now. */
 export async function followSession() {
   if (!session.value?.name) return;
   const found = await sent("GET", SESSION, undefined);
-  if (!session.value?.name || found.csrf === session.value.csrf) return;
+  if (!session.value?.name || (found.csrf === session.value.csrf && found.collected === session.value.collected)) return;
   rights.clear();
   session.value = found.name ? found : { ...session.value, name: null, hasEnded: true };
 }
@@ -216,7 +224,7 @@ export async function logOut() {
   }
   rights.clear();
   const { auth, provider } = session.value || {};
-  session.value = { name: null, csrf: "", auth, provider, usage: false, metrics: false, namespaces: null, pools: null };
+  session.value = { name: null, csrf: "", auth, provider, usage: false, collected: false, metrics: false, namespaces: null, pools: null };
 }
 
 /** @type {Map<string, Promise<{allowed: boolean, message: string}>>} */
@@ -240,5 +248,6 @@ export function right(action, resource, where = {}) {
 /** Return why the session may not see usage; "" if it may. Usage does not record pools. */
 export function withoutUsage() {
   if (!session.value?.usage) return t("the service has no database of usage (the setting `usage_database`).");
-  return session.value.pools ? t("usage is not recorded by pool, and this token is limited to some pools.") : "";
+  if (session.value.pools) return t("usage is not recorded by pool, and this token is limited to some pools.");
+  return session.value.collected ? "" : t("no usage of this cluster has been collected yet; is `gpuctl usage collect` running?");
 }

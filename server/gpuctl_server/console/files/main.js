@@ -33,6 +33,8 @@ const PAGES = {
   history: () => import("./pages/history.js"),
 };
 const FIRST = "overview";
+/** Milliseconds between requests for the session until usage is known. */
+const UNTIL_USAGE = 20_000;
 /** @type {Record<string, any>} */
 const loadedPages = {};
 
@@ -133,15 +135,18 @@ function Console() {
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const find = () => { setFailure(null); findSession().catch(setFailure); };
   useEffect(find, []);
+  const awaitsUsage = Boolean(session.value?.usage && !session.value.collected);
   useEffect(() => {
     const follow = () => { if (!document.hidden) followSession().catch(() => undefined); };
+    const timer = awaitsUsage ? setInterval(follow, UNTIL_USAGE) : 0;
     addEventListener("focus", follow);
     document.addEventListener("visibilitychange", follow);
     return () => {
       removeEventListener("focus", follow);
       document.removeEventListener("visibilitychange", follow);
+      clearInterval(timer);
     };
-  }, []);
+  }, [awaitsUsage]);
   const inside = session.value?.name;
   const wasShown = useRef(false);
   useEffect(() => { wasShown.current ||= session.value !== null; });

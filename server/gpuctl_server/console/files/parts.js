@@ -220,12 +220,17 @@ export function PagedTable({ rows, size = 100, ...rest }) {
   const last = Math.max(1, Math.ceil(rows.length / size));
   const current = Math.min(page, last);
   return html`<${Table} ...${rest} rows=${rows.slice((current - 1) * size, current * size)} />
-    ${last > 1 &&
-    html`<nav class="pages" aria-label=${t("Pages")}>
-      <span>${t("Page {page} of {last}, {total} in all", { page: current, last, total: number(rows.length) })}</span>
-      <${Button} isOff=${current <= 1} onClick=${() => setPage(current - 1)}>${t("Previous")}<//>
-      <${Button} isOff=${current >= last} onClick=${() => setPage(current + 1)}>${t("Next")}<//>
-    </nav>`}`;
+    <${PageButtons} page=${current} last=${last} total=${rows.length} onPage=${setPage} />`;
+}
+
+/** Buttons for the pages of a list that is not the only one of its page of the console. @param {{page: number, last: number, total: number, onPage: (page: number) => void}} props */
+export function PageButtons({ page, last, total, onPage }) {
+  if (last <= 1) return null;
+  return html`<nav class="pages" aria-label=${t("Pages")}>
+    <span>${t("Page {page} of {last}, {total} in all", { page, last, total: number(total) })}</span>
+    <${Button} isOff=${page <= 1} onClick=${() => onPage(page - 1)}>${t("Previous")}<//>
+    <${Button} isOff=${page >= last} onClick=${() => onPage(page + 1)}>${t("Next")}<//>
+  </nav>`;
 }
 
 /** A command line to copy. @param {{text: string}} props */

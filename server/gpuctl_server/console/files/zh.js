@@ -240,6 +240,8 @@ export const CHINESE = {
   "the last {count} are shown": "显示最后 {count} 行",
   "the service has no Prometheus (the setting `prometheus`).": "服务没有 Prometheus（设置 `prometheus`）。",
   "the service has no database of usage (the setting `usage_database`).": "服务没有用量数据库（设置 `usage_database`）。",
+  "there is no job {id} in the namespace {namespace}": "命名空间 {namespace} 中没有任务 {id}",
+  "no usage of this cluster has been collected yet; is `gpuctl usage collect` running?": "尚未采集过本集群的用量；`gpuctl usage collect` 在运行吗？",
   "with changes": "含未提交的改动",
   "{age} old": "{age}前的数据",
   "{count} line": "{count} 行",

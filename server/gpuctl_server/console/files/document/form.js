@@ -1,5 +1,5 @@
 /** A form that writes a document's common fields. The text is the only state: the form reads its values from it. */
-import { get, ifThere } from "../api.js";
+import { listIfAllowed } from "../api.js";
 import { useLoaded } from "../load.js";
 import { KINDS, Lacking, html } from "../parts.js";
 import { t } from "../texts.js";
@@ -46,9 +46,9 @@ const TEXTS = ["job.name", "job.namespace", "environment.image", "resources.pool
 /** Load what the cluster has to choose from beside its pools. A list that may not be read is empty. @param {string} namespace @param {string} pool @param {any[]} pools @returns {Choices} */
 function useChoices(namespace, pool, pools) {
   const loaded = useLoaded(async (ended) => {
-    const list = async (/** @type {string} */ path, query = {}) => (await ifThere(get(path, query, ended), { items: [] })).items;
-    const [namespaces, types, queues] = await Promise.all([list("/namespaces", { all: true }), list("/gpu-types"), list("/queues")]);
-    return { namespaces, types, queues };
+    const lists = [["namespaces", "/namespaces?all=true"], ["nodes", "/gpu-types"], ["quotas", "/queues"]];
+    const [namespaces, types, queues] = await Promise.all(lists.map(([resource, path]) => listIfAllowed(resource, path, {}, ended)));
+    return { namespaces: namespaces.items, types: types.items, queues: queues.items };
   }, [], 0);
   const { namespaces = [], types = [], queues = [] } = loaded.data || {};
   const local = queues.flatMap((queue) => queue.localQueues).filter((place) => place.namespace === namespace);

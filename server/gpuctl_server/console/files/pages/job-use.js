@@ -1,5 +1,5 @@
 /** The GPUs of a job over time: measured now, and as it was recorded, also after the job has ended. */
-import { get, session, withoutUsage } from "../api.js";
+import { get, getOfJob, session, withoutUsage } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLoaded } from "../load.js";
 import { Absent, Command, Data, html, quoted } from "../parts.js";
@@ -18,7 +18,7 @@ export function JobUse({ job }) {
 
 /** @param {{job: any}} props */
 function Measured({ job }) {
-  const loaded = useLoaded((ended) => get(`/jobs/${encodeURIComponent(job.jobId)}/metrics`, { namespace: job.namespace }, ended), [job.jobId], 30);
+  const loaded = useLoaded((ended) => getOfJob(job.namespace, job.jobId, "metrics", {}, ended), [job.jobId], 30);
   return html`<h2>${t("Measured")}</h2>
     <${Data} loaded=${loaded}>
       ${(data) => {

@@ -1,5 +1,5 @@
 /** One job: status, why it is in it and what helps, pods, logs, events, document, history. */
-import { get } from "../api.js";
+import { get, getOfJob } from "../api.js";
 import { Logs } from "../logs.js";
 import { useLoaded, useRight } from "../load.js";
 import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Lacking, Notes, PagedTable, PoolLinks, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
@@ -15,7 +15,7 @@ const SHARED = 30;
 
 /** @param {{namespace: string, id: string}} props */
 export function Job({ namespace, id }) {
-  const job = useLoaded((ended) => get(`/jobs/${encodeURIComponent(id)}/details`, { namespace, timeline: false, maxAge: SHARED }, ended), [namespace, id], 60);
+  const job = useLoaded((ended) => getOfJob(namespace, id, "details", { timeline: false, maxAge: SHARED }, ended), [namespace, id], 60);
   // The reason why a job waits is computed from all pods: it is loaded again when the job's row in the list has changed.
   const brief = useLoaded(async (ended) => JSON.stringify((await get("/jobs", { namespace, name: id }, ended)).items), [namespace, id]);
   const seen = useRef(brief.data);
@@ -58,7 +58,7 @@ export function Job({ namespace, id }) {
           ${tab === "events" && html`<${Events} job=${data} />`}
           ${tab === "use" && html`<${JobUse} job=${data} />`}
           ${tab === "document" && html`<${Document} job=${data} />`}
-          ${tab === "history" && html`<${History} job=${data} />`}
+          ${tab === "history" && html`<${History} job=${data} onDone=${job.reload} />`}
         </div>
       `}
     <//>
@@ -167,7 +167,7 @@ function Pods({ job }) {
 
 /** @param {{job: any}} props */
 function Events({ job }) {
-  const loaded = useLoaded((ended) => get(`/jobs/${encodeURIComponent(job.jobId)}/timeline`, { namespace: job.namespace }, ended), [job.jobId], 15);
+  const loaded = useLoaded((ended) => getOfJob(job.namespace, job.jobId, "timeline", {}, ended), [job.jobId], 15);
   return html`<${Data} loaded=${loaded}>${(history) => html`<${Timeline} history=${history} />`}<//>
     <${Command} text=${`gpuctl describe job ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
 }
@@ -218,11 +218,11 @@ function Document({ job }) {
     <${Command} text=${`gpuctl describe job ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)} -o yaml`} />`;
 }
 
-/** @param {{job: any}} props */
-function History({ job }) {
+/** @param {{job: any, onDone: () => void}} props */
+function History({ job, onDone }) {
   const [back, setBack] = useState(0);
   const updates = useRight("update", "jobs", { namespace: job.namespace, pool: job.pool });
-  const history = useLoaded((ended) => get(`/jobs/${encodeURIComponent(job.jobId)}/history`, { namespace: job.namespace }, ended), [job.jobId], 30);
+  const history = useLoaded((ended) => getOfJob(job.namespace, job.jobId, "history", {}, ended), [job.jobId, job.yamlContent], 30);
   return html`<${Data} loaded=${history}>
     ${(data) => html`<${Notes} notes=${data.notes} />
       <${Table}
@@ -241,7 +241,7 @@ function History({ job }) {
         ]}
       />`}
     <//>
-    ${back > 0 && html`<${RollBack} job=${job} revision=${back} onClose=${() => setBack(0)} onDone=${history.reload} />`}
+    ${back > 0 && html`<${RollBack} job=${job} revision=${back} onClose=${() => setBack(0)} onDone=${onDone} />`}
     <${Command} text=${`gpuctl history ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />`;
 }
 

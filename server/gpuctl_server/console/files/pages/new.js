@@ -1,5 +1,5 @@
 /** A new job from a form or YAML: diagnostics at their lines, whether it fits, the plan, then apply. */
-import { call, get, ifThere, session } from "../api.js";
+import { call, listIfAllowed, session } from "../api.js";
 import { draft, dropDraft, keepDraft } from "../document/draft.js";
 import { Editor } from "../document/editor.js";
 import { DocumentForm } from "../document/form.js";
@@ -34,7 +34,7 @@ export default function New() {
   const [text, setText] = useState(kept?.text ?? "");
   const [isTouched, setTouched] = useState(kept !== null);
   const [turn, setTurn] = useState(0);
-  const pools = useLoaded((ended) => ifThere(get("/pools", {}, ended), { items: [] }), [], 0);
+  const pools = useLoaded((ended) => listIfAllowed("pools", "/pools", {}, ended), [], 0);
   const known = pools.data?.items || [];
   const pool = roomiest(known);
   useEffect(() => {

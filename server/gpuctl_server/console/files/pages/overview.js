@@ -1,14 +1,17 @@
 /** The overview: free GPUs, who holds them, what waits and why, what is held and idle. */
-import { get, ifThere, session, withoutUsage } from "../api.js";
+import { clockLead, get, session, withoutUsage } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, Opening, PagedTable, Rich, Status, Table, Verdict, html } from "../parts.js";
+import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, Opening, PageButtons, Rich, Status, Table, Verdict, html } from "../parts.js";
 import { address } from "../route.js";
 import { moment, number, percent, t } from "../texts.js";
+import { useState } from "../vendor/preact-hooks.js";
 
 /** Rows of each list; the page of jobs has the rest. */
 const MOST = 20;
 /** Time after which usage that is not yet known is reported, ms: hours are rolled up soon after their end. */
 const LATE = 2 * 3_600_000;
+/** Age up to which a snapshot is of now, ms: one is taken each five minutes. */
+const SNAPSHOTS = 600_000;
 /** Age up to which an answer to another user will do, seconds. */
 const SHARED = 30;
 
@@ -75,7 +78,8 @@ export function TypeTable({ types }) {
 function Waiting() {
   const waiting = useLoaded((ended) => get("/jobs", { status: "pending", sort: "oldest", pageSize: MOST }, ended), [], 15);
   // A simulation takes longer than a list.
-  const fit = useLoaded((ended) => get("/fit", { holders: 0, maxAge: SHARED }, ended), [], 60);
+  const ids = (waiting.data?.items || []).map((job) => job.jobId).join(",");
+  const fit = useLoaded(async (ended) => (ids ? get("/fit", { name: ids, holders: 0, maxAge: SHARED }, ended) : { jobs: [] }), [ids], 60);
   const verdicts = new Map((fit.data?.jobs || []).map((job) => [`${job.namespace}/${job.name}`, job]));
   /** @param {any} job */
   const verdict = (job) => verdicts.get(`${job.namespace}/${job.objectName || job.name}`);
@@ -121,9 +125,15 @@ function Holding() {
     // Those without GPUs are the last ones.
     return { items, more: jobs.total > items.length && items.length === jobs.items.length, total: jobs.total };
   }, [], 20);
-  // Before the first hour nothing has been collected.
-  const use = useLoaded(async (ended) => (withoutUsage() ? null : ifThere(get("/gpu-aggregation/snapshots/latest", {}, ended), null)), [], 20);
-  const known = Object.entries(use.data?.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
+  const names = (holding.data?.items || []).map((job) => job.objectName || job.name).join(",");
+  const isKnown = names !== "" && !withoutUsage();
+  const use = useLoaded(async (ended) => {
+    if (!isKnown) return null;
+    const since = new Date(Date.now() + clockLead() - SNAPSHOTS).toISOString();
+    const snapshots = await get("/gpu-aggregation/snapshots", { start_time: since, workload_names: names }, ended);
+    return snapshots.data[snapshots.data.length - 1];
+  }, [names, isKnown], 20);
+  const known = Object.entries(use.data?.allocation_details?.namespaces || {}).flatMap(([namespace, held]) =>
     (held.workloads || []).map((item) => [`${namespace}/${item.name}`, item.utilization]),
   );
   const measured = new Map(/** @type {[string, number][]} */ (known));
@@ -162,18 +172,16 @@ function Idle() {
 }
 
 function IdleTable() {
-  const idle = useLoaded((ended) => get("/gpu-aggregation/waste", {}, ended), [], 60);
-  // Nothing has been collected yet.
-  if (idle.data === null && idle.error?.status === 404) return html`<${Absent} reason=${idle.error.message} />`;
+  const [page, setPage] = useState(1);
+  const idle = useLoaded((ended) => get("/gpu-aggregation/waste", { page, page_size: MOST }, ended), [page], 60);
   return html`<${Data} loaded=${idle}>
       ${({ data }) => html`
         ${data.known_until && Date.parse(data.known_until) < Date.parse(data.end_time) - LATE && html`<p class="notes">${t("Usage is known until {time} only.", { time: moment(data.known_until) })}</p>`}
         ${data.total_idle_gpu_hours != null && html`<p>${t("{hours} GPU-hours were held and idle in the last 24 hours.", { hours: number(data.total_idle_gpu_hours) })}${data.total_idle_cost != null ? ` ${number(data.total_idle_cost, 2)} ${data.currency || ""}` : ""}</p>`}
-        <${PagedTable}
+        <${Table}
           label=${t("Held and idle")}
-          size=${MOST}
           empty=${t("No job has held idle GPUs for an hour.")}
-          rows=${[...data.workloads].sort((one, other) => (other.idle_gpu_hours ?? -1) - (one.idle_gpu_hours ?? -1))}
+          rows=${data.workloads}
           rowKey=${(row) => `${row.namespace}/${row.workload_type}/${row.workload_name}/${row.owner_uid}`}
           columns=${[
             { head: t("Job"), cell: (row) => html`<a href=${address(["jobs"], { namespace: row.namespace, name: row.workload_name })}><span class="quiet">${row.namespace}/</span>${row.workload_name}</a>`, wide: true },
@@ -186,6 +194,7 @@ function IdleTable() {
             data.workloads.some((row) => row.pause) && { head: t("To free them"), cell: (row) => row.pause && html`<code>${row.pause}</code>`, wide: true },
           ]}
         />
+        <${PageButtons} page=${page} last=${Math.ceil(data.total / MOST)} total=${data.total} onPage=${setPage} />
       `}
     <//>
     <${Command} text="gpuctl usage waste" />`;
