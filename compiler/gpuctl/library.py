@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from gpuctl.api.plan_answers import plan_value
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.plan_options import PlanOptions, Strategy
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions, refuse_questions
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document_variant import Variant
@@ -17,7 +18,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.changes.applying import DocumentRequest, apply_request, preview_request, request_for
-from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions, PlanOptions, Strategy
+from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.documents.compiling import reportable_diagnostics
 
 Input: TypeAlias = "str | os.PathLike[str] | Source"

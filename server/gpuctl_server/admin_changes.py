@@ -14,6 +14,7 @@ from gpuctl.api.admin_models import PoolBody, QuotaBody
 from gpuctl.api.change_models import PLAN
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import WRITING, AlreadyExists, Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.capacity.snapshot.pod_requests import amounts
@@ -28,7 +29,6 @@ from gpuctl.objects.api_resources import Key
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.changes.applying import apply_request
 from gpuctl.usecases.changes.deletion_by_name import delete_pools, delete_quotas
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.body_parsing import InvalidBody
 from gpuctl_server.change_request import ChangeRequest

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.api.recovery_answers import Recoveries
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
@@ -20,7 +21,6 @@ from gpuctl.usecases.changes.applying import apply_request
 from gpuctl.usecases.changes.deleting import delete_jobs
 from gpuctl.usecases.changes.named_trainings import rerun_jobs
 from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery, read_unfinished, recover
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpuctl.api.change_models import Submitted, SubmittedJob
 from gpuctl.apply.plan.plan import AlreadyExists, Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
@@ -18,7 +19,6 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, annotations_of
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.changes.applying import apply_request
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem

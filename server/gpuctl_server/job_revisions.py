@@ -10,6 +10,7 @@ from gpuctl.api.change_models import ChangedJob, RerunJob
 from gpuctl.api.job_history import HistoryAnswer, JobDocuments, JobRevision
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -17,7 +18,6 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory
 from gpuctl.reading.jobs.job_lookup import find_job as find_by_name
 from gpuctl.usecases.changes.document_rollback import as_rollback, choose_target, live_document, removed_training
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl.usecases.queries.job_queries import document_history
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Caller

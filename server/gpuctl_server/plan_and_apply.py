@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from gpuctl.api.change_models import ChangesBody
 from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.usecases.changes.applying import preview_request
 from gpuctl.usecases.changes.deleting import delete_compiled
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl.usecases.documents.service_documents import platform_message
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from gpuctl.api.document_answers import DocumentWarning
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
@@ -23,7 +24,7 @@ from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.objects.ownership_metadata import is_controlled, is_ours
 from gpuctl.usecases.changes.applying import DocumentRequest, request_for
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import reportable_diagnostics
 from gpuctl.usecases.fit.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller

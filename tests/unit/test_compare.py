@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, metadata_changes
 from gpuctl.apply.state.compare import FieldOutcome, compare, same_scalar
 from gpuctl.apply.state.field_paths import named
@@ -163,7 +164,7 @@ def test_records_of_other_commands_are_not_removed() -> None:
     there["metadata"]["annotations"] |= {keys.paused: "2", "old": "1"}
     owned = {"f:metadata": {"f:annotations": {f"f:{keys.paused}": {}, "f:old": {}}}}
     compared = compare("Deployment", DESIRED, there, ours=owned)
-    assert paths(metadata_changes(compared, DecisionOptions(keys))) == ["metadata.annotations.old"]
+    assert paths(metadata_changes(compared, DecisionOptions(ApplyRequest()))) == ["metadata.annotations.old"]
 
 
 def test_empty_label_is_a_difference() -> None:

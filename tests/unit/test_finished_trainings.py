@@ -65,13 +65,13 @@ def live(kind: str, condition: str | None, *, generation: int = 1) -> Object:
 
 def step_for(desired: Object, there: Object) -> Step:
     """Return the step that apply plans. A dry run is assumed to accept the object unchanged."""
-    decision = decide(Target(desired, False, "training/sft", False), there, DecisionOptions(KEYS))
+    decision = decide(Target(desired, False, "training/sft", False), there, DecisionOptions(ApplyRequest()))
     step = (
-        decide_with_answer(decision, decision.target.desired, DecisionOptions(KEYS))
+        decide_with_answer(decision, decision.target.desired, DecisionOptions(ApplyRequest()))
         if isinstance(decision, PendingDecision)
         else decision
     )
-    note_finished(Plan([step]), ApplyRequest([], KEYS))
+    note_finished(Plan([step]), ApplyRequest())
     return step
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.apply.plan.apply_request import SetOptions
+from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.decision_inputs import PendingDecision
 from gpuctl.apply.plan.object_decision import DecisionOptions, Target, decide, decide_with_answer
 from gpuctl.apply.plan.set_run import SetRun
@@ -27,7 +27,7 @@ CLAIM = {
 def test_persistent_volume_claim_is_never_changed() -> None:
     """The volume may hold a user's only copy of the data."""
     larger = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}}  # type: ignore[dict-item]
-    options = DecisionOptions(records(Settings()))
+    options = DecisionOptions(ApplyRequest())
     step = decide(Target(larger, False, "training/x", False), CLAIM, options)
     assert (step.action, step.reason) == ("unchanged", "has the size 1Gi, not 2Gi")
     same = decide(Target(CLAIM, False, "training/x", False), CLAIM, options)
@@ -76,7 +76,7 @@ def test_replicas_set_by_an_autoscaler_are_kept(is_autoscaled: bool, paths: list
 
     desired, live = deployment(2), deployment(5)
     target = Target(desired, False, "inference/chat", False)
-    wish = DecisionOptions(keys, autoscaled=frozenset({target.key} if is_autoscaled else ()))
+    wish = DecisionOptions(ApplyRequest(), autoscaled=frozenset({target.key} if is_autoscaled else ()))
     step = decide_with_answer(PendingDecision(target, live, desired), desired, wish)
     assert [change.path for change in step.changes] == paths
     assert (step.action == "unchanged") is is_autoscaled

@@ -12,9 +12,7 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Action, Plan, Step
 from gpuctl.apply.plan.sweep_notes import note_changed_sweeps
 from gpuctl.frontend.source import Source
-from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import key_of
-from gpuctl.objects.ownership_metadata import records
 
 HEAD = """kind: training
 version: v0.1
@@ -154,7 +152,7 @@ def test_shifted_numbers_are_noted_with_the_way_to_keep_them() -> None:
         steps.append(Step(action, key_of(obj), desired=obj, live=old))
     assert [step.action for step in steps] == ["unchanged"] * 2 + ["replace"] * 2 + ["create"] * 2
     plan = Plan(steps)
-    note_changed_sweeps(None, plan, ApplyRequest([], records(Settings()), offline=True))  # type: ignore[arg-type]
+    note_changed_sweeps(None, plan, ApplyRequest(offline=True))  # type: ignore[arg-type]
     advice = (
         "keep their numbers if new combinations are appended to `include`, or, without `include`, new values to the"
     )

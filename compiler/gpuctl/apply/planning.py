@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuctl.apply.plan.apply_request import ApplyRequest, CheckOptions, SetOptions
+from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.disruption import add_disruptions, note_finished
@@ -90,7 +90,9 @@ def complete_plan(
             plan.set_name = set_options.name
             plan.notes += run.notes
             run.include_members(request, plan)
-            add_set_namespace(session, plan, set_options.namespace, request.settings, create=request.create_namespace)
+            add_set_namespace(
+                session, plan, set_options.namespace, request.settings, create=request.planning.create_namespace
+            )
             if set_options.prune:
                 plan.steps += plan_prune(session, run, request, plan)
                 note_kept_claims(session, plan, request.keys)
@@ -107,7 +109,7 @@ def complete_plan(
             note_checkpoints(plan, request.keys)
         try:
             if server and not plan.errors:
-                check(session, plan, CheckOptions.of(request))
+                check(session, plan, request)
             break
         except Changed:
             # Another run is creating the same objects one by one. Retry while fewer and fewer of them are missing.
@@ -115,7 +117,7 @@ def complete_plan(
             if before is not None and absent >= before:
                 raise
     if server and plan.writes and not plan.errors:
-        add_fit_results(session, plan, CheckOptions.of(request))
+        add_fit_results(session, plan, request)
     return plan, run
 
 

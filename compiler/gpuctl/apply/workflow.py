@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.plan.apply_request import ApplyRequest, CheckOptions, SetOptions
+from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.confirmations import unconfirmed
 from gpuctl.apply.plan.disruption import add_disruptions, annotate_applier
@@ -130,7 +130,7 @@ def execute(
     options: RunOptions,
     callbacks: RunCallbacks,
     seen: Plan | None = None,
-    checks: CheckOptions | None = None,
+    checks: ApplyRequest | None = None,
 ) -> Plan:
     """Carry out a plan that is not made from documents: deletions and reruns.
 

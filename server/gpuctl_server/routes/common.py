@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.change_models import ConfirmedBody, NamesBody
 from gpuctl.api.node_label_answers import BatchReport
-from gpuctl.usecases.documents.change_options import Strategy
+from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action, Rights
 from gpuctl_server.access.tokens import ServiceTokenFile

@@ -8,8 +8,8 @@ from fastapi import Depends, Query
 
 from gpuctl.api.change_models import ChangesBody
 from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server import plan_and_apply
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.plan_and_apply import CompileOptions

@@ -20,9 +20,9 @@ from gpuctl.api.change_models import (
     Submitted,
 )
 from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
-from gpuctl.usecases.documents.change_options import PlanOptions
 from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest

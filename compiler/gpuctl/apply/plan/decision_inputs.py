@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.state.compare import Comparison, FieldOutcome
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import Tree
@@ -20,19 +21,18 @@ from gpuctl.objects.workload_state import carried_over
 class DecisionOptions:
     """The options of a decision.
 
-    ``relower`` replaces objects of unchanged documents that this gpuctl lowers differently. ``adopt`` takes over
-    objects and fields that other managers hold. ``part_of`` is the id of the set that is applied. ``rolling`` updates
-    Deployments and StatefulSets in place. ``autoscaled`` are workloads whose replicas a foreign autoscaler sets.
-    ``compare`` only compares: fields that other managers hold are not an obstacle.
+    ``rolling`` updates Deployments and StatefulSets in place. ``autoscaled`` are workloads whose replicas a foreign
+    autoscaler sets.
     """
 
-    keys: Records
-    relower: bool = False
-    adopt: bool = False
-    part_of: str | None = None
+    request: ApplyRequest
     rolling: bool = False
     autoscaled: frozenset[Key] = frozenset()
-    compare: bool = False
+
+    @property
+    def keys(self) -> Records:
+        """Return the platform's label and annotation keys."""
+        return self.request.keys
 
 
 class Target(NamedTuple):

@@ -104,7 +104,9 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
     :param sources: the inputs of the documents, as sets record them. Members of a set that has other sources too are
         not searched for.
     """
-    plan = make_plan(session, replace(request, offline=True, compare=True, create_namespace=True))
+    plan = make_plan(
+        session, replace(request, offline=True, compare=True, planning=replace(request.planning, create_namespace=True))
+    )
     wanted = {key_of(item.object): stamp(item.object, request.keys, None) for item in request.lowered}
     titles = {key_of(item.object): title_of(item.document) for item in request.lowered}
     drift = Drift(problems=list(plan.errors), notes=plan.notes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.creation_order import creates_workload, sequential_groups
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
@@ -42,7 +42,7 @@ class _Class(NamedTuple):
     preempts: bool
 
 
-def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None:
+def add_fit_results(session: Session, plan: Plan, request: ApplyRequest) -> None:
     """Add the prediction of ``fit`` to the plan: verdict, victims and waits of its steps, and questions to ``confirm``.
 
     The cluster's nodes and pods are read only for plans that create pods with GPUs, in a queue, or that may evict
@@ -54,8 +54,8 @@ def add_fit_results(session: Session, plan: Plan, options: CheckOptions) -> None
     try:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
-        if bold or any(_is_queued(step) or _asks_for(step, options.gpu_resources) for step in steps):
-            _add_results(session, plan, steps, bold, options)
+        if bold or any(_is_queued(step) or _asks_for(step, request.settings.gpu_resources) for step in steps):
+            _add_results(session, plan, steps, bold, request)
     except ClusterError as error:
         plan.notes.append(say(_UNKNOWN, error=error.message))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -105,9 +105,9 @@ def _snapshot(session: Session, steps: list[Step]) -> Snapshot:
     return take_snapshot(session, left_out=left_out)
 
 
-def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Step], options: CheckOptions) -> None:
+def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Step], request: ApplyRequest) -> None:
     try:
-        snapshot, answers = _fit_answers(session, plan, steps, options)
+        snapshot, answers = _fit_answers(session, plan, steps, request)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -122,7 +122,7 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
     plan.notes += assumed_defaults(snapshot, answers)
     for answer in answers:
         step = by_key[answer.demand.key]
-        _add_result(plan, step, answer, snapshot, options, may_evict=step in bold)
+        _add_result(plan, step, answer, snapshot, request, may_evict=step in bold)
     plan.turns = sequential_groups(steps, answers)
     number = sum(map(len, plan.turns))
     if number:
@@ -134,10 +134,10 @@ def _add_results(session: Session, plan: Plan, steps: list[Step], bold: list[Ste
         )
 
 
-def _fit_answers(session: Session, plan: Plan, steps: list[Step], options: CheckOptions) -> tuple[Snapshot, list[Fit]]:
+def _fit_answers(session: Session, plan: Plan, steps: list[Step], request: ApplyRequest) -> tuple[Snapshot, list[Fit]]:
     """Return the snapshot and the answers for the workloads of a plan; those of its batch if it is part of one."""
-    if options.batch is not None:
-        found = options.batch.answers({step.key for step in steps}, lambda: take_snapshot(session))
+    if request.batch is not None:
+        found = request.batch.answers({step.key for step in steps}, lambda: take_snapshot(session))
         if found is not None:
             return found
     snapshot = _snapshot(session, steps)
@@ -199,10 +199,10 @@ def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
 
 
 def _add_result(
-    plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, options: CheckOptions, *, may_evict: bool
+    plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: ApplyRequest, *, may_evict: bool
 ) -> None:
     step.verdict = answer.verdict
-    step.victims = evicted_jobs(answer.victims, snapshot, options.keys, options.sees)
+    step.victims = evicted_jobs(answer.victims, snapshot, request.keys, request.sees)
     title = say("{job} in {namespace}", job=step.title or step.key, namespace=step.key.namespace)
     if step.victims:
         perhaps = "" if answer.certain else say(" (or others instead)")
@@ -213,14 +213,14 @@ def _add_result(
         plan.notes.append(say("{job} starts {reason}", job=title, reason=answer.reason))
     if answer.verdict == "fits-when-empty" or (answer.depends and answer.demand.in_turn):
         if not step.waits:
-            step.waits.append(_wait(step, answer, options))
+            step.waits.append(_wait(step, answer, request))
         elif answer.depends:
             # The quota wait assumed the order of creation, but other jobs may use the quota first.
             step.waits = [
                 Wait(cause, say("{text}; {depends}", text=text, depends=say(DEPENDS)), None)
                 for cause, text, _ in step.waits
             ]
-    elif answer.verdict == "never" and options.queue and not step.queued:
+    elif answer.verdict == "never" and request.planning.queue and not step.queued:
         plan.errors.append(_never(step, answer))
     elif step.title in plan.lacking_jobs and not (answer.verdict == "never" and answer.admitted is False):
         return
@@ -235,32 +235,32 @@ def _add_result(
         )
 
 
-def _wait(step: Step, answer: Fit, options: CheckOptions) -> Wait:
+def _wait(step: Step, answer: Fit, request: ApplyRequest) -> Wait:
     """Return what the pods wait for, or may wait for: quota of their queue, else room."""
     if answer.verdict in STARTS:
         return Wait("room", say("others may come first; {depends}", depends=say(DEPENDS)), None)
     if answer.admitted is False:
         return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
-    lacking = _lacking(step, answer, options)
+    lacking = _lacking(step, answer, request)
     held = describe_partial_start(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
     # The answer's reason includes it already.
     depends = say(DEPENDS) if answer.depends and lacking != answer.reason else ""
     return Wait(
         "room",
-        say("{parts:;}", parts=[part for part in (lacking, held, depends, _when(answer, options)) if part]),
+        say("{parts:;}", parts=[part for part in (lacking, held, depends, _when(answer, request)) if part]),
         answer.likelihood,
     )
 
 
-def _when(answer: Fit, options: CheckOptions) -> str:
+def _when(answer: Fit, request: ApplyRequest) -> str:
     """Return when it is expected to fit; "" if unknown, or if it depends on jobs that the user may not see."""
     opening = answer.opening
-    if opening is None or not all(options.sees(item.namespace, item.job) for item in opening.after):
+    if opening is None or not all(request.sees(item.namespace, item.job) for item in opening.after):
         return ""
     return describe_opening(opening)
 
 
-def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
+def _lacking(step: Step, answer: Fit, request: ApplyRequest) -> str:
     """Return what the pods lack now, in short. If no single node is large enough, name the pool and the largest free
     amount.
     """
@@ -268,7 +268,7 @@ def _lacking(step: Step, answer: Fit, options: CheckOptions) -> str:
     need = found.per_pod.get(found.scarce, 1)
     if found.largest is None or found.largest[1][found.scarce] >= need:
         return answer.reason
-    pools = {(template["spec"].get("nodeSelector") or {}).get(options.keys.pool) for template in _templates(step)}
+    pools = {(template["spec"].get("nodeSelector") or {}).get(request.keys.pool) for template in _templates(step)}
     pool = next(iter(pools)) if len(pools) == 1 else None
     free = format_units(found.scarce, found.largest[1][found.scarce]).split()[0]
     each = (

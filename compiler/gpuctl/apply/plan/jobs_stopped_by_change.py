@@ -6,13 +6,14 @@ The decision is that of a plan, with the old documents in place of the live obje
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, PendingDecision, Target
 from gpuctl.apply.plan.object_decision import decide, decide_with_answer
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.plan_draft import title_of
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.canonical_form import canonical
 from gpuctl.backend.lowering_context import Lowered
@@ -23,7 +24,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
-from gpuctl.objects.ownership_metadata import records, stamp
+from gpuctl.objects.ownership_metadata import stamp
 from gpuctl.objects.timestamps import age, parse_timestamp
 
 Manner = Literal["replaced", "kept", "removed"]
@@ -130,11 +131,12 @@ def _outcome(
     same = canonical(old.document) == canonical(new.document)
     if old.object["kind"] != new.object["kind"]:
         return "kept" if same else "replaced", say("was a {kind}", kind=old.object["kind"])
-    options = DecisionOptions(records(settings), relower=True, rolling=settings.is_rolling)
-    step = _step(old, new, same, options)
+    relowered = ApplyRequest(settings=settings, planning=PlanOptions(relower=True))
+    step = _step(old, new, same, DecisionOptions(relowered, settings.is_rolling))
     if step.action != "replace":
         return None
-    is_kept = _step(old, new, same, replace(options, relower=False), condition).action != "replace"
+    options = DecisionOptions(ApplyRequest(settings=settings), settings.is_rolling)
+    is_kept = _step(old, new, same, options, condition).action != "replace"
     return "kept" if is_kept else "replaced", step.reason
 
 

@@ -155,7 +155,7 @@ def _namespace(target: Target, live: Object) -> Step:
 
 def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> None:
     key = target.key
-    if not is_ours(live) and not options.adopt:
+    if not is_ours(live) and not options.request.planning.adopt:
         raise DecisionRefused(
             say(
                 "{object} exists already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
@@ -165,7 +165,7 @@ def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> No
             )
         )
     other = labels_of(live).get(PART_OF)
-    if other is not None and options.part_of is not None and other != options.part_of:
+    if other is not None and options.request.part_of is not None and other != options.request.part_of:
         raise InOtherSet(other)
 
 
@@ -178,7 +178,7 @@ def _is_kept(target: Target, live: Object, options: DecisionOptions) -> bool:
         return False
     have = annotations_of(live).get(options.keys.hash)
     want = annotations_of(target.desired)[options.keys.hash]
-    return have is not None and have != want and target.same_document and not options.relower
+    return have is not None and have != want and target.same_document and not options.request.planning.relower
 
 
 def kept_step(key: Key, live: Object, title: str, options: DecisionOptions) -> Step:
@@ -210,11 +210,11 @@ def _with_records(step: Step, desired: Object, live: Object, options: DecisionOp
 
 def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:
     """Let an unchanged object join the set that is applied."""
-    if options.part_of is None or labels_of(live).get(PART_OF) == options.part_of:
+    if options.request.part_of is None or labels_of(live).get(PART_OF) == options.request.part_of:
         return step
     step.action, step.method = "update", "patch"
-    step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.part_of)]
-    step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.part_of}}}
+    step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.request.part_of)]
+    step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.request.part_of}}}
     step.reason = say("{parts:;}", parts=[part for part in (say("joins the set"), step.reason) if part])
     return step
 
@@ -287,7 +287,7 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
         changes=shown,
         title=target.title,
         shared=target.shared,
-        adopt=options.adopt,
+        adopt=options.request.planning.adopt,
         claims=target.claims,
     )
 

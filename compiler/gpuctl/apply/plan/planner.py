@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
@@ -53,17 +54,17 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
-    live = read_live_state(session, wanted, jobs_of(request.lowered), foreign=request.adopt)
+    live = read_live_state(session, wanted, jobs_of(request.lowered), foreign=request.planning.adopt)
     last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
     draft = PlanDraft(Plan(), live, last, created_before(request, live))
     draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)
     _ignore_autoscaled_replicas(session, draft, request)
     pending: list[tuple[PendingDecision, DecisionOptions]] = []
     in_old_form = _keep_old_forms(draft, request)
-    built = find_hashed_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
+    built = find_hashed_trainings(request.lowered, live.objects, request.keys, relower=request.planning.relower)
     for training in built:
         if training.equal:
-            options = DecisionOptions(request.keys, part_of=request.part_of)
+            options = DecisionOptions(request)
             draft.steps.update((step.key, step) for step in keep_steps(training, title_of(training.document), options))
             in_old_form.add(id(training.document))
     for lowered in request.lowered:
@@ -88,7 +89,9 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
             companions(draft, request, document, yielded[id(document)], wanted)
     note_unfinished_runs(draft.steps.values(), live.objects.values())
     keep_expired(session, draft.plan, draft.steps, request)
-    pooled = list(nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt))
+    pooled = list(
+        nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.planning.adopt)
+    )
     draft.steps.update((step.key, step) for step in pooled)
     nodes.note_jobs_left_behind(session, draft.plan, pooled, request.keys, request.sees)
     _confirm_scale_down(draft)
@@ -96,10 +99,10 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     note_existing_claims(draft.plan)
     note_changed_limits(draft.plan)
     _compare_documents(draft.plan.steps, request)
-    refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.adopt)
-    if not request.create_namespace:
+    refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.planning.adopt)
+    if not request.planning.create_namespace:
         draft.plan.errors += undeclared_namespaces(session, draft.plan.steps, request.lowered)
-    if request.create_only:
+    if request.planning.create_only:
         refuse_existing(draft.plan, draft.own | leftover_companions(request, live))
     return draft.plan
 
@@ -189,13 +192,9 @@ def _decide(
         if live is None:
             desired = marked(desired, request.keys, request.mark)
     options = DecisionOptions(
-        request.keys,
-        relower=request.relower,
-        adopt=request.adopt,
-        part_of=None if shared else request.part_of,
-        rolling=_is_rolling(request, desired, live),
-        autoscaled=draft.autoscaled,
-        compare=request.compare,
+        replace(request, part_of=None) if shared and request.part_of is not None else request,
+        _is_rolling(request, desired, live),
+        draft.autoscaled,
     )
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
     if live is not None:
@@ -217,12 +216,12 @@ def _decide(
 
 def _is_rolling(request: ApplyRequest, desired: Object, live: Object | None) -> bool:
     """Return the strategy from ``--strategy``, else the document, the live object's annotation, or the platform."""
-    if request.rolling is not None:
-        return request.rolling
+    if request.planning.strategy is not None:
+        return request.planning.strategy == "rolling"
     own = annotations_of(desired).get(request.keys.strategy)
     if own is None and live is not None:
         own = own_strategy(live, request.keys)
-    return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
+    return own == "rolling" if own in ("rolling", "replace") else request.settings.is_rolling
 
 
 def _unchanged_documents(request: ApplyRequest, live: LiveState, hashes: dict[Key, str]) -> frozenset[int]:
@@ -254,13 +253,13 @@ def _keep_old_forms(draft: PlanDraft, request: ApplyRequest) -> set[int]:
     kept_documents = set()
     for item in request.lowered:
         main = key_of(item.object)
-        if main.kind not in TRAININGS or request.relower:
+        if main.kind not in TRAININGS or request.planning.relower:
             continue
         for kind in TRAININGS - {main.kind}:
             live = draft.live.objects.get(main._replace(kind=kind))
             if live is None or not is_ours(live) or not is_same_document(item.object, live, request.keys.document):
                 continue
-            options = DecisionOptions(request.keys, part_of=request.part_of)
+            options = DecisionOptions(request)
             draft.steps[key_of(live)] = kept_step(key_of(live), live, title_of(item.document), options)
             kept_documents.add(id(item.document))
     return kept_documents

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.apply.plan.apply_request import CheckOptions
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.dependency_checks import check_dependencies
 from gpuctl.apply.plan.dry_run_pods import DryRunPod, creation_error, dry_run_pods
@@ -51,7 +51,7 @@ class Right(NamedTuple):
     subresource: str = ""
 
 
-def check(session: Session, plan: Plan, platform: CheckOptions | None = None) -> None:
+def check(session: Session, plan: Plan, request: ApplyRequest | None = None) -> None:
     """Add the reasons why a plan would fail to its errors, and warnings to its notes.
 
     :param platform: None for plans that only delete: pools are then not checked.
@@ -68,14 +68,14 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     succeeding = plan.succeeding_autoscalers
     for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals, succeeding), steps):
         plan.errors += errors
-    lenient = None if platform is None else platform.lenient
+    lenient = None if request is None else request.planning.no_probe
     pods = dry_run_pods(session, plan, steps, new_namespaces, lenient=lenient)
     if not plan.errors:
-        plan.errors += _check_quotas(session, plan, steps, pods, refusals, platform)
-        _tell_of_kueue(plan, platform)
-    if platform is not None and not plan.errors:
-        plan.errors += check_pool_limits(session, plan.steps, platform.keys, platform.gpu_resources)
-    keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
+        plan.errors += _check_quotas(session, plan, steps, pods, refusals, request)
+        _tell_of_kueue(plan, request)
+    if request is not None and not plan.errors:
+        plan.errors += check_pool_limits(session, plan.steps, request.keys, request.settings.gpu_resources)
+    keys, gpus = (None, frozenset[str]()) if request is None else (request.keys, request.settings.gpu_resources)
     check_dependencies(session, plan, pods, keys, gpus)
     if not plan.errors:
         plan.notes += [say("the API server warns: {warning}", warning=warning) for warning in session.warnings]
@@ -87,7 +87,7 @@ def _check_quotas(
     steps: list[Step],
     pods: list[DryRunPod],
     refusals: dict[str, list[str]],
-    platform: CheckOptions | None,
+    request: ApplyRequest | None,
 ) -> list[str]:
     """Return errors for objects and pods that exceed a quota. With ``--queue`` such pods become waits."""
     templates: dict[int, list[tuple[Object, int]]] = {}
@@ -98,15 +98,15 @@ def _check_quotas(
         templates.setdefault(id(pod.step), []).append((template, pod.pods))
         if pod.refusal:
             refused.setdefault(id(pod.step), pod.refusal)
-    if platform is not None and platform.queue:
+    if request is not None and request.planning.queue:
         return check_quotas(
-            session, steps, templates, refusals, claims, QuotaWaitOptions(platform.keys, refused, platform.sees)
+            session, steps, templates, refusals, claims, QuotaWaitOptions(request.keys, refused, request.sees)
         )
     for pod in pods:
         if pod.refusal:
             refusals.setdefault(pod.step.key.namespace, []).append(pod.refusal)
     errors = check_quotas(session, steps, templates, refusals, claims)
-    if not errors or platform is None:
+    if not errors or request is None:
         return errors
     never = never_fitting(session, plan)
     if never:
@@ -115,10 +115,10 @@ def _check_quotas(
     return check_quotas(session, steps, templates, refusals, claims, advice=advice)
 
 
-def _tell_of_kueue(plan: Plan, platform: CheckOptions | None) -> None:
+def _tell_of_kueue(plan: Plan, request: ApplyRequest | None) -> None:
     """Note that ``--queue`` changes nothing for workloads that Kueue suspends."""
     held = [step.title for step in plan.steps if step.queued]
-    if held and platform is not None and platform.queue:
+    if held and request is not None and request.planning.queue:
         plan.notes.append(
             say(
                 "{names:few}: Kueue starts it when its queue has room, with or without {option}",

@@ -41,7 +41,7 @@ def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: 
 
     A Service or hostfile of such a training is not created either. Reads only.
     """
-    if request.create_only or request.rerun:
+    if request.planning.create_only or request.rerun:
         return
     absent: dict[str, dict[str, Step]] = {}
     for step in steps.values():

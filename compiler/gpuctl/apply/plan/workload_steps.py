@@ -102,7 +102,7 @@ def _may_move(live: Object, options: DecisionOptions) -> bool:
     """Return True if a job may be replaced to move it into another queue. A service has no progress to lose."""
     if live["kind"] in SERVICES:
         return True
-    return options.relower and not is_held(live) and not end_state(live)
+    return options.request.planning.relower and not is_held(live) and not end_state(live)
 
 
 def _lasting_priority(desired: Object, live: Object) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _rolling_step(
     # A change of the number of replicas is confirmed elsewhere.
     compared.conflicts.pop("spec.replicas", None)
     held = compared.held
-    if held and not (options.adopt or options.compare):
+    if held and not (options.request.planning.adopt or options.request.compare):
         raise DecisionRefused(say("{object}: {held}; {hint}", object=target.key, held=held, hint=ADOPT_FIELDS))
     obj = {**live, **compared.merged}
     changes = [*compare(target.key.kind, obj, live, ours=fields_of(live)).changes, *metadata]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
 from gpuctl.cli.options.change_runner import Invocation, changing_options
@@ -16,7 +17,6 @@ from gpuctl.cli.options.document_options import (
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import documents_of, dry_run_option, planning_options
-from gpuctl.usecases.documents.change_options import PlanOptions
 
 
 @click.command(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
 from gpuctl.cli.options.change_runner import Invocation, changing_options
@@ -18,7 +19,6 @@ from gpuctl.cli.options.document_options import (
     require_inputs,
 )
 from gpuctl.cli.options.planning_options import checking_options, documents_of, dry_run_option
-from gpuctl.usecases.documents.change_options import PlanOptions
 
 
 @click.command(

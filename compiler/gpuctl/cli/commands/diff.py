@@ -11,6 +11,7 @@ from gpuctl.api.cluster_answers import clusters_difference_code
 from gpuctl.api.difference_answers import DifferencesAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.api.plan_answers import difference_code
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
@@ -34,7 +35,7 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.changes.applying import preview_request, request_for
 from gpuctl.usecases.changes.service_changes import apply_by_service
 from gpuctl.usecases.changes.several_clusters import prepare_apply
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.revisions.changes_against import changes_against
 from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions
 

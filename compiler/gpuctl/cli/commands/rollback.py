@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.change_runner import (
@@ -30,7 +31,6 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.changes.applying import apply_request, preview_request
 from gpuctl.usecases.changes.document_rollback import find_target, rollback_request
 from gpuctl.usecases.changes.service_changes import roll_back_by_service
-from gpuctl.usecases.documents.change_options import PlanOptions
 
 if TYPE_CHECKING:
     from gpuctl.usecases.changes.document_rollback import RollbackTarget

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from gpuctl.api.cluster_answers import clusters_preview_code
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change, show_outcome
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
@@ -14,7 +15,7 @@ from gpuctl.cli.output.cluster_lines import show_cluster_plans
 from gpuctl.usecases.changes.applying import apply_request, preview_request, request_for
 from gpuctl.usecases.changes.service_changes import apply_by_service
 from gpuctl.usecases.changes.several_clusters import prepare_apply
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 
 
 def run_apply(

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.document_options import CompileOptions
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.language.settings import Settings
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.planning import preview
 from gpuctl.apply.run.background_history import BackgroundHistory
 from gpuctl.apply.run.history_writer import ApplyOrigin
@@ -29,7 +30,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.changes.rollback_on_timeout import restore_late_workloads
-from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.documents.compiling import (
     compile_for,
     report_left_out,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import NoSuchJob, Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.pod_privileges import privileges
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
@@ -27,7 +28,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.jobs.document_history import DocumentHistory, read_documents, to_minute
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.usecases.changes.applying import DocumentRequest, apply_request, request_for
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 
 _SHORT = 10
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.rerun_plan import plan_rerun
 from gpuctl.apply.plan.scale_plan import plan_scale
 from gpuctl.apply.plan.scheduled_run_plan import plan_run
@@ -118,7 +119,7 @@ def _change(
             plan.steps += found.steps
             plan.confirm += found.confirm
             plan.notes += found.notes
-    checks = CheckOptions(keys, settings.gpu_resources, queue=run.queue, sees=sees)
+    checks = ApplyRequest(settings=settings, planning=PlanOptions(queue=run.queue), sees=sees)
     return execute(session, plan, keys, run, callbacks, checks=checks)
 
 

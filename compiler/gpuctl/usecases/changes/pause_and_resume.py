@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.acts.pausing import NotPausable, PauseResult
-from gpuctl.apply.plan.apply_request import CheckOptions, MaySee, may_see_all
+from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.evictions import add_fit_results
 from gpuctl.apply.plan.plan import Declined, Plan, Step
 from gpuctl.apply.run.checkpoint_before_stop import checkpoint_before
@@ -96,7 +96,7 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
             title = f"{job.identity.kind}/{job.identity.name}"
             queued = bool(queue_of(desired))
             plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title, queued=queued))
-    add_fit_results(session, plan, CheckOptions(keys, settings.gpu_resources, sees=sees))
+    add_fit_results(session, plan, ApplyRequest(settings=settings, sees=sees))
     for note in plan.notes:
         callbacks.on_message(f"note: {note}")
     if plan.questions and not callbacks.confirm(plan):

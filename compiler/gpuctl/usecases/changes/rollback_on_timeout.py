@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.background_history import BackgroundHistory
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
@@ -25,7 +26,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import compile_for, platform_source, request_of
 
 _DONE = frozenset({"done"})
@@ -135,8 +136,8 @@ def _former_request(session: Session, request: ApplyRequest, plan: Plan, changed
     mains = [step.live for step in changed if step.live is not None]
     documents = lift(_of_jobs(plan, mains), request.settings)
     sources = [Source(f"{item['job']['name']} as it was", emit_object(item)) for item in documents]
-    strategy = {True: "rolling", False: "replace", None: None}[request.rolling]
-    options = PlanOptions(strategy=strategy, adopt=request.adopt, no_probe=request.no_probe, queue=request.queue)  # type: ignore[arg-type]
+    asked = request.planning
+    options = PlanOptions(strategy=asked.strategy, adopt=asked.adopt, no_probe=asked.no_probe, queue=asked.queue)
     home = mains[0]["metadata"]["namespace"]
     given = DocumentOptions(sources, platform_source(request.settings), home, are_here=True)
     compilation = compile_for(session, given)

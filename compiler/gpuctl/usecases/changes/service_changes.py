@@ -7,10 +7,11 @@ from typing import Literal
 
 from gpuctl.api.change_answers import PausedJobAnswer, PausedJobs
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.reading.jobs.document_history import parsed_name
 from gpuctl.usecases.changes.service_requests import ServiceChange, flag, planning_query, response_timeout, run_query
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.service_documents import gather_documents, refuse_options
 from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl.usecases.queries.service_waits import wait_until_running_by_service

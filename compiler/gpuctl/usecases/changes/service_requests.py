@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Declined, Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.frontend.diagnostics import in_source_order
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.usecases.changes.service_plans import ServicePlan, plan_of
-from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE, PlanOptions
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl.usecases.documents.service_documents import GatheredDocuments, compiler_errors
 from gpuctl.usecases.service.service_client import MARGIN, RESPONSE_TIMEOUT, ServiceClient, ServiceRefusal
 

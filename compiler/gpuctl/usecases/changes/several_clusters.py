@@ -10,6 +10,7 @@ from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.job_deletion import plan_document_deletion
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.planning import preview_deletion
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.kube.api_errors import ClusterError
@@ -17,7 +18,7 @@ from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.changes.applying import apply_request, preview_request, request_for
 from gpuctl.usecases.changes.deleting import delete_compiled
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import compile_for, report_left_out, reportable_diagnostics
 
 

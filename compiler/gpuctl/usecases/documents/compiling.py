@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.plan_draft import title_of
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
 from gpuctl.backend.schema_validation import VERSIONS
@@ -22,8 +23,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.objects.ownership_metadata import records
-from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 
 _NAMED = 8
 POOL_UNKNOWN = "GPU401"
@@ -118,21 +118,11 @@ def read_platform(platform: str | os.PathLike[str] | None, directory: Path | Non
 
 def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> ApplyRequest:
     """Return the apply request for a compilation's objects. ``offline``: plan without the API server's dry-runs."""
-    settings = compilation.settings
     return ApplyRequest(
         compilation.lowered,
-        records(settings),
-        relower=planning.relower,
-        adopt=planning.adopt,
-        rolling=None if planning.strategy is None else planning.strategy == "rolling",
-        create_only=planning.create_only,
+        compilation.settings,
+        planning,
         offline=offline,
-        platform_rolling=settings.is_rolling,
-        no_probe=planning.no_probe,
-        queue=planning.queue,
-        create_namespace=planning.create_namespace,
-        gpu_resources=settings.gpu_resources,
-        settings=settings,
         unread=tuple(dict.fromkeys(item.span.file for item in compilation.unread if item.span is not None)),
     )
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuctl.api.document_answers import DocumentWarning, RelatedPlace
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
 from gpuctl.frontend.document_variant import OPTION, Variant
@@ -16,7 +17,7 @@ from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.loading import open_platform
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.settings import Settings
-from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.service.service_client import NeedsKubeconfig, ServiceRefusal
 
 _WITH_KUBECONFIG = "or name a cluster with --context or --kubeconfig"

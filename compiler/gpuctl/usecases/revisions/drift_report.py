@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuctl.apply.plan.drift_detection import Drift, find_drift
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
 from gpuctl.frontend.diagnostics import Severity, count
@@ -13,7 +14,7 @@ from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
-from gpuctl.usecases.documents.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import compile_for, report_left_out, reportable_diagnostics, request_of
 from gpuctl.usecases.revisions.revisions import read_revision
 
