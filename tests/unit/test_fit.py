@@ -517,27 +517,6 @@ def test_snapshot_omits_fields_that_may_hold_secrets() -> None:
     }
 
 
-def test_snapshot_of_version_1_is_read(tmp_path: Path) -> None:
-    value = json.loads(render(cluster([node("a")])))
-    value["version"] = 1
-    for name in ("storageClasses", "csiNodes", "attachments"):
-        del value[name]
-    old = load(json.dumps(value))
-    assert old.missing == ["storageClasses", "csiNodes", "attachments"]
-    assert answer(old, job(gpus=8)).verdict == "fits"
-    (tmp_path / "old.json").write_text(json.dumps(value))
-    (tmp_path / "job.yaml").write_text(DOCUMENT)
-    found = CliRunner().invoke(
-        cli, ["fit", "-f", f"{tmp_path}/job.yaml", "--snapshot", f"{tmp_path}/old.json"], standalone_mode=False
-    )
-    assert (
-        "note: the snapshot was written by an older gpuctl without storageClasses, csiNodes, attachments"
-        in found.stderr
-    )
-    with pytest.raises(DamagedSnapshot, match="csiNodes is missing"):
-        load(json.dumps({**value, "version": 2, "storageClasses": []}))
-
-
 @pytest.mark.parametrize(
     ("labels", "reason"),
     [
@@ -676,7 +655,7 @@ def test_snapshot_round_trips_through_a_file() -> None:
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
             lambda text: text.replace('"version": 5', '"version": 6'),
-            "c.json has version 6; this gpuctl reads versions 1 to 5",
+            "c.json has version 6; this gpuctl reads version 5",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),
@@ -914,9 +893,6 @@ def test_queue_label_without_kueue_has_no_effect() -> None:
         "Kueue is not installed: queue research has no effect, and the pods are not started together",
     )
     assert answer(cluster([node("a")]), job()).reason == ""
-    # An older snapshot does not record whether Kueue is installed.
-    older = dataclasses.replace(cluster([node("a")]), missing=["jobs"])
-    assert "no Kueue" not in answer(older, queued).reason
 
 
 def test_spread_constraint_counts_matching_pods_that_stay_in_the_namespace() -> None:

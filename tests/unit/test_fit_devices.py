@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.snapshot.device_entries import resource_claim_entry
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.fit_objects import (
     GPU,
     GPU_CLASS,
@@ -239,17 +238,3 @@ def test_quota_limits_jobs_that_devices_could_run() -> None:
     have = device_cluster(resource_slice("dra", 4), quotas=quotas)
     assert answer(have, job(gpus=4)).verdict == "never"
     assert answer(have, job(gpus=2)).verdict == "fits-when-empty"
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_snapshots_of_an_older_gpuctl_are_unknown_when_short(version: int) -> None:
-    value = json.loads(render(device_cluster(resource_slice("dra", 4))))
-    del value["resourceClaims"], value["resourceClaimTemplates"]
-    value["resourceSlices"] = [{"driver": GPU_CLASS, "devices": 4}]
-    if version == 3:
-        del value["deviceClasses"], value["resourceSlices"]
-    older = load(json.dumps({**value, "version": version}))
-    assert answer(older, job(gpus=2)).verdict == "fits"
-    found = answer(older, job(gpus=4))
-    lacks = "DeviceClasses" if version == 3 else "ResourceClaims"
-    assert (found.verdict, f"a snapshot of an older gpuctl has no {lacks}" in found.reason) == ("unknown", True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from gpuctl.capacity.fit.job_fit import Fit, fit
-from gpuctl.capacity.snapshot.snapshot_document import load, render
 from gpuctl.capacity.snapshot.snapshot_entries import claim_entry, volume_entry
 from support.fit_objects import cluster, job, node, running
 
@@ -267,13 +265,6 @@ def test_unreadable_resources_are_named_in_the_reason() -> None:
     )
     (found,) = fit(have, [job_with_claims("data")])
     assert (found.verdict, found.reason.endswith("(storage class late), and csiDrivers could not be read")) == (
-        "unknown",
-        True,
-    )
-    older = {**json.loads(render(have)), "version": 2, "unreadable": []}
-    del older["csiDrivers"], older["storageCapacities"]
-    (found,) = fit(load(json.dumps(older)), [job_with_claims("data")])
-    assert (found.verdict, found.reason.endswith("csiDrivers, storageCapacities could not be read")) == (
         "unknown",
         True,
     )

@@ -153,17 +153,13 @@ def test_rerun_trainings_are_listed_with_their_end(repository: Repository) -> No
     assert "training b" not in found.out
 
 
-def test_older_snapshot_has_no_finished_trainings(repository: Repository) -> None:
+def test_finished_trainings_are_unknown_without_the_right_to_list_jobs(repository: Repository) -> None:
     repository.write("a.yaml", training("a"))
     repository.commit()
-    text = render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [])).replace('"version": 5', '"version": 3')
-    repository.write("cluster.json", "\n".join(line for line in text.split("\n") if '"finished"' not in line))
-    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json", "-o", "json")
-    assert json.loads(found.out)["cluster"]["runsAgain"] is None
-    assert (
-        "Unknown: which finished trainings"
-        in repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json").out
-    )
+    repository.write("cluster.json", render(Snapshot("2026-01-01T03:00:00Z", [node("n1")], [], unreadable=["jobs"])))
+    arguments = ("impact", "--from", "HEAD", "--snapshot", "cluster.json")
+    assert json.loads(repository.gpuctl(*arguments, "-o", "json").out)["cluster"]["runsAgain"] is None
+    assert "Unknown: which finished trainings would run again." in repository.gpuctl(*arguments).out
 
 
 def test_jobs_that_do_not_run_are_not_listed(repository: Repository) -> None:

@@ -70,8 +70,7 @@ class LiveImpact:
     """The effect of a change on a cluster snapshot taken at ``taken_at`` (RFC 3339).
 
     :param ended: running jobs that the change ends.
-    :param runs_again: finished trainings that run again; None if unknown (Jobs may not be listed, or an older gpuctl
-        took the snapshot).
+    :param runs_again: finished trainings that run again; None if unknown (Jobs may not be listed).
     :param fits: verdicts for new and changed jobs.
     :param absent_nodes: nodes that pools name but that do not exist.
     :param titles: the jobs of ``fits`` by namespace and name.

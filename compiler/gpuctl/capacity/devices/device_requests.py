@@ -113,10 +113,7 @@ def class_of(resource: str) -> str:
 def lacking_lists(snapshot: Snapshot, *names: str) -> str:
     """Return why some of these lists are unknown, or ""."""
     unreadable = [_LISTS[name] for name in names if name in snapshot.unreadable]
-    if unreadable:
-        return f"{first_few(unreadable)} could not be read"
-    missing = [_LISTS[name] for name in names if name in snapshot.missing]
-    return f"a snapshot of an older gpuctl has no {first_few(missing)}" if missing else ""
+    return f"{first_few(unreadable)} could not be read" if unreadable else ""
 
 
 def offering_classes(resource: str, snapshot: Snapshot) -> list[str]:

@@ -80,8 +80,8 @@ def _with_one_pod(job: Object) -> Object:
 
 
 def _with_missing_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Object]) -> Fit:
-    """Add a remark if a job names a queue and Kueue is not installed. Older snapshots do not record that."""
-    if snapshot.kueue is not None or "finished" in snapshot.missing:
+    """Add a remark if a job names a queue and Kueue is not installed."""
+    if snapshot.kueue is not None:
         return answer
     names = (labels_of(obj).get(QUEUE_LABEL) for obj in objects if key_of(obj) == answer.demand.key)
     queue = next(filter(None, names), None)

@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from gpuctl.capacity.snapshot.schema_check import check_schema
-from gpuctl.capacity.snapshot.snapshot_schema import ADDED_LISTS, SCHEMA
+from gpuctl.capacity.snapshot.snapshot_schema import SCHEMA
 from gpuctl.objects.api_resources import Object
 
 KIND = "ClusterSnapshot"
 VERSION = 5
-_NUMBERS_ONLY = 4
-"""The version whose ResourceSlices have only the number of devices."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,7 @@ class Snapshot:
     """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.capacity.snapshot.snapshot_schema.SCHEMA`.
 
     - ``finished``: Jobs and JobSets that have ended.
-    - ``unreadable``: lists that the user may not read; ``missing``: lists that an older gpuctl did not write. Both are
-      empty.
+    - ``unreadable``: lists that the user may not read; they are empty.
     - ``kueue``: the readable lists of Kueue's objects, by plural name; None if Kueue is not installed or was not
       checked.
     """
@@ -57,7 +54,6 @@ class Snapshot:
     resource_claim_templates: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     kueue: Object | None = None
-    missing: list[str] = field(default_factory=list)
 
     @cached_property
     def claims_by_name(self) -> Mapping[tuple[str, str], Object]:
@@ -87,7 +83,7 @@ class Snapshot:
 
     def lacks(self, *names: str) -> list[str]:
         """Return those of some lists, by their JSON names, that could not be read."""
-        return [name for name in names if name in (*self.unreadable, *self.missing)]
+        return [name for name in names if name in self.unreadable]
 
 
 class DamagedSnapshot(ValueError):
@@ -100,7 +96,7 @@ class DamagedSnapshot(ValueError):
 
 def render(snapshot: Snapshot) -> str:
     """Return the snapshot as JSON, one line for each item, so that snapshots can be compared."""
-    value = {json_name(name): item for name, item in asdict(snapshot).items() if name != "missing"}
+    value = {json_name(name): item for name, item in asdict(snapshot).items()}
     parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
     queues = value.pop("kueue")
     parts += [f'"{name}": {_listed(item)}' for name, item in value.items()]
@@ -133,24 +129,15 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
     if not isinstance(value, dict) or value.get("kind") != KIND:
         raise DamagedSnapshot(f"{name} is not a snapshot: its `kind` is not {KIND}", hint)
     version = value.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
-        told = json.dumps(version)
-        raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads versions 1 to {VERSION}", hint)
-    missing = [key for since, keys in ADDED_LISTS.items() if version < since for key in keys if key not in value]
-    if not value.get("deviceClasses"):
-        # Claims are read only if there is a DeviceClass.
-        missing = [key for key in missing if key not in ADDED_LISTS[5]]
-        value.update({key: [] for key in ADDED_LISTS[5]})
-    value.update({key: [] for key in missing})
-    if version == _NUMBERS_ONLY:
-        value["resourceSlices"] = []
+    if version != VERSION or isinstance(version, float):
+        raise DamagedSnapshot(f"{name} has version {json.dumps(version)}; this gpuctl reads version {VERSION}", hint)
     try:
         check_schema(value, SCHEMA)
     except ValueError as error:
         raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
     known = {json_name(item): item for item in Snapshot.__dataclass_fields__}
     found = {known[key]: item for key, item in value.items() if key in known}
-    return Snapshot(**{**found, "missing": missing})
+    return Snapshot(**found)
 
 
 def json_name(name: str) -> str:

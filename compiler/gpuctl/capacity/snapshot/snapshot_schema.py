@@ -390,12 +390,3 @@ _QUEUES: dict[str, Any] = {
     ),
 }
 SCHEMA["kueue"] = Maybe(_QUEUES)
-
-
-ADDED_LISTS = {
-    2: ("storageClasses", "csiNodes", "attachments"),
-    3: ("csiDrivers", "storageCapacities", "jobs", "jobSets"),
-    4: ("finished", "deviceClasses", "resourceSlices"),
-    5: ("resourceClaims", "resourceClaimTemplates"),
-}
-"""Snapshot version -> lists that it added."""

@@ -20,10 +20,7 @@ _AGAIN = {
     "replaced": "Finished trainings that would run again; their pods and logs are deleted:",
     "kept": "Finished trainings that `gpuctl apply` keeps, but a GitOps controller would run again:",
 }
-_UNKNOWN = (
-    "Unknown: which finished trainings would run again. "
-    "The user may not list Jobs, or an older gpuctl took the snapshot."
-)
+_UNKNOWN = "Unknown: which finished trainings would run again. The user may not list Jobs."
 _CONTROLLERS = {"argocd": "Argo CD", "flux": "Flux"}
 _LOST = {"training": "its progress is lost", "notebook": "what is not on a volume is lost"}
 

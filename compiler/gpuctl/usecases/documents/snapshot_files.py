@@ -37,9 +37,4 @@ def snapshot_limits(snapshot: Snapshot) -> list[str]:
     if snapshot.unreadable:
         names = ", ".join(snapshot.unreadable)
         notes.append(f"{names} could not be read; the result does not take them into account")
-    # Finished jobs do not affect the fit; an impact reports itself that they are unknown.
-    missing = [name for name in snapshot.missing if name != "finished"]
-    if missing:
-        names = ", ".join(missing)
-        notes.append(f"the snapshot was written by an older gpuctl without {names}, which may affect the result")
     return notes
