@@ -130,30 +130,26 @@ CONDITIONS = st.lists(
 )
 
 
+def pod_of(workload: Object, template: Object, number: int, uid: int) -> Object:
+    """Return a pod as the workload's controller makes it, without a status."""
+    kind, owner, namespace = workload["kind"], workload["metadata"]["name"], workload["metadata"]["namespace"]
+    metadata = {**(template.get("metadata") or {}), "name": f"{owner}-{number}", "namespace": namespace}
+    pod = created({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}, uid)
+    pod["metadata"]["ownerReferences"] = [
+        {"kind": kind, "name": owner, "uid": "u", "controller": True, "apiVersion": "v1"}
+    ]
+    return pod
+
+
 @st.composite
 def pods_of(draw: st.DrawFn, workload: Object, first: int) -> list[Object]:
-    """Pods as the workload's controller makes them, however far they are."""
+    """Pods of a workload, however far they are."""
     pods = []
     for template, _ in pod_templates(workload):
         for number in range(draw(st.integers(0, 3))):
-            spec = copy.deepcopy(template["spec"])
-            name = f"{workload['metadata']['name']}-{number}"
-            pod = created(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "metadata": {**(template.get("metadata") or {}), "name": name},
-                    "spec": spec,
-                },
-                first + number,
-                workload["metadata"]["namespace"],
-            )
-            pod["metadata"]["namespace"] = workload["metadata"]["namespace"]
+            pod = pod_of(workload, template, number, first + number)
+            spec = pod["spec"]
             pod["metadata"]["creationTimestamp"] = draw(TIMES)
-            kind, owner = workload["kind"], workload["metadata"]["name"]
-            pod["metadata"]["ownerReferences"] = [
-                {"kind": kind, "name": owner, "uid": "u", "controller": True, "apiVersion": "v1"}
-            ]
             if draw(st.booleans()):
                 spec["nodeName"] = draw(st.sampled_from(["n1", "n2"]))
             if draw(st.integers(0, 5)) == 0:
@@ -184,13 +180,17 @@ def pods_of(draw: st.DrawFn, workload: Object, first: int) -> list[Object]:
     return pods
 
 
+def golden_jobs() -> list[Object]:
+    """Return the workloads of all golden cases."""
+    return [obj for kind in WORKLOADS for obj in lowered().get(kind, ()) if KEYS.job_type in labels_of(obj)]
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> list[Object]:
     """A few jobs of golden cases with their Services, autoscalers and pods."""
     kinds = lowered()
-    mains = [obj for kind in WORKLOADS for obj in kinds.get(kind, ()) if KEYS.job_type in labels_of(obj)]
     found: list[Object] = []
-    for number, obj in enumerate(draw(st.lists(st.sampled_from(mains), min_size=1, max_size=3)), 1):
+    for number, obj in enumerate(draw(st.lists(st.sampled_from(golden_jobs()), min_size=1, max_size=3)), 1):
         main = created({**obj, "metadata": {**obj["metadata"], "namespace": f"team-{number}"}}, number * 100)
         main["status"] = draw(
             st.sampled_from(
@@ -272,6 +272,19 @@ def assert_same(objects: list[Object]) -> None:
         assert read(trimmed) == whole
         # Reading changes nothing either: what is kept is shared by many.
         assert read(trimmed) == whole
+
+
+def test_trimmed_pod_of_every_golden_job_reads_the_same() -> None:
+    """Each field of a pod that a row shows, such as the GPU types of its required node affinity."""
+    objects = []
+    for number, obj in enumerate(golden_jobs()):
+        job = created({**obj, "metadata": {**obj["metadata"], "namespace": f"team-{number}"}}, 100 * number)
+        pods = [
+            pod_of(job, template, place, 100 * number + place + 1)
+            for place, (template, _) in enumerate(pod_templates(job))
+        ]
+        objects += [job, *pods]
+    assert_same(objects)
 
 
 @examples(25)

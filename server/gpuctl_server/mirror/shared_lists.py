@@ -1,6 +1,6 @@
 """Lists of all pods and nodes from the API server, shared by concurrent requests.
 
-The mirror does not keep the fields that only the scheduler needs (affinity, tolerations, ports), so a plan reads all
+The mirror does not keep the fields that only the scheduler needs (preferences, tolerations, ports), so a plan reads all
 pods and nodes itself. Without sharing, sixteen concurrent plans would hold sixteen copies, and a batch of a hundred
 entries would read them a hundred times.
 """

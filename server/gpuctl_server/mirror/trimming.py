@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.pod_specs import REQUIRED, required_node_terms
 from gpuctl.reading.logs.log_streams import DEFAULT_CONTAINER
 
 _METADATA = (
@@ -131,13 +132,16 @@ def _container_status(item: Object) -> Object:
 def _pod(obj: Object, trimmer: Trimmer) -> Object:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     # Fields that differ from pod to pod are kept outside of the shared part.
-    common = {
+    common: Object = {
         key: [_picked(item, _CONTAINER) for item in spec[key]]
         for key in ("containers", "initContainers", "ephemeralContainers")
         if spec.get(key)
     }
     fields = ("nodeSelector", "overhead", "resources", "schedulerName", "priority", "priorityClassName")
     common |= _picked(spec, (*fields, "resourceClaims"))
+    terms = required_node_terms(spec)
+    if terms:
+        common["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
     kept = dict(trimmer.shared(common))
     if spec.get("nodeName"):
         kept["nodeName"] = sys.intern(spec["nodeName"])
