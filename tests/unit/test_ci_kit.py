@@ -166,11 +166,17 @@ class Action:
         self.outcomes: dict[str, str] = {}
         self.ran: dict[str, Outcome] = {}
 
-    def run(self) -> dict[str, Outcome]:
-        """Run the steps; return the outcome of each by its name, without the skipped ones."""
+    def run(self, *names: str) -> dict[str, Outcome]:
+        """Run the steps; return the outcome of each by its name, without the skipped ones.
+
+        :param names: the steps to run; the others count as successful. Without any, all steps run.
+        """
         failed = False
         for step in ACTION["runs"]["steps"]:
             if "run" not in step or step["name"] == "Install gpuctl":
+                continue
+            if names and step["name"] not in names:
+                self.outcomes[step.get("id", "")] = "success"
                 continue
             condition = str(step.get("if", ""))
             wanted = self._holds(condition) and (not failed or "cancelled()" in condition)
@@ -318,7 +324,7 @@ def test_action_keeps_older_manifests_of_the_base_only(
     named = "" if base is None else commits[base]
     action = Action(team, installed, output="rendered", build_options="--gitops argocd", base=named)
     action.event, action.before = event, "0" * 40 if before is None else commits[before]
-    checked = action.run()["Check the rendered manifests"]
+    checked = action.run("Check the rendered manifests")["Check the rendered manifests"]
     assert (checked.code, checked.out == KEPT) == (code, code == 0), checked.out + checked.err
 
 
@@ -349,7 +355,7 @@ def test_action_fetches_the_base_commit(team: Repository, installed: Path) -> No
     shallow = team.root.parent / "shallow"
     team.git("clone", "--quiet", "--depth=1", f"file://{team.root}", str(shallow))
     action = Action(Repository(shallow), installed, base=base)
-    assert action.run()["Impact"].code == 0
+    assert action.run("Impact")["Impact"].code == 0
     assert "+2 GPUs" in action.written("summary")
 
 
@@ -370,11 +376,10 @@ def test_action_does_not_execute_hostile_inputs(team: Repository, installed: Pat
     assert not made.exists()
 
 
-@pytest.mark.parametrize("files", ["quotas.yaml\njobs\n", "  quotas.yaml\n\n  jobs", "quotas.yaml jobs\npools.yaml"])
-def test_files_input_may_have_several_lines(team: Repository, installed: Path, files: str) -> None:
+def test_files_input_may_have_several_lines(team: Repository, installed: Path) -> None:
     edit(team, "quotas.yaml", "gpu: 32", "gpu: three")
     edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")
-    ran = Action(team, installed, files=files, base="HEAD").run()
+    ran = Action(team, installed, files="  quotas.yaml\n\n  jobs pools.yaml\n", base="HEAD").run()
     assert ran["Validate"].code == 1
     for name in ("quotas.yaml", "jobs/nlp/chat.yaml"):
         assert f"::error file={name},line=" in ran["Validate"].out
@@ -383,7 +388,8 @@ def test_files_input_may_have_several_lines(team: Repository, installed: Path, f
 
 def test_build_options_input_may_have_several_lines(team: Repository, installed: Path) -> None:
     action = Action(team, installed, output="rendered", build_options="--gitops\nargocd\n")
-    assert action.run()["Check the rendered manifests"].out == "rendered is up to date\n"
+    checked = action.run("Check the rendered manifests")["Check the rendered manifests"]
+    assert checked.out == "rendered is up to date\n"
 
 
 def test_pull_request_cannot_replace_the_tools_that_check_it(team: Repository, installed: Path) -> None:
@@ -473,7 +479,7 @@ def github() -> Iterator[GitHub]:
 def run_comment_step(
     team: Repository, installed: Path, github: GitHub, *, fork: bool = False, **inputs: str
 ) -> Outcome:
-    """Run the action; return the outcome of its step "Comment"."""
+    """Run the steps "Impact" and "Comment" of the action; return the outcome of the second."""
     action = Action(team, installed, comment="true", **inputs)
     head = {"repo": None if fork else {"full_name": "org/team"}}
     event = action.temporary / "event.json"
@@ -485,7 +491,7 @@ def run_comment_step(
         "GITHUB_EVENT_PATH": str(event),
         "no_proxy": "*",
     }
-    return action.run()["Comment"]
+    return action.run("Impact", "Comment")["Comment"]
 
 
 def test_action_replaces_only_its_own_comment(team: Repository, installed: Path, github: GitHub) -> None:
