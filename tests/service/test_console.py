@@ -139,6 +139,7 @@ def test_cause_and_its_fix_are_in_chinese(browser: Any, place: Place, served: Se
     why = served.until("/jobs/stuck/why", lambda value: value["cause"] == "gpu-shortage", namespace=place.namespace)
     with visiting(browser, served, locale="zh-CN") as visit:
         visit.log_in().open(f"/jobs/{place.namespace}/stuck")
+        visit.see("等待中", ".summary")
         visit.see("因此永远放不下", ".why")
         visit.see("分散到更多节点", ".why .fix")
         visit.page.click(".why summary")
@@ -175,6 +176,38 @@ def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served
     page.select_option("select[name=pod]", pods[1])
     page.locator(".log .line").filter(has_text="now").wait_for(state="detached")
     visit.see(f"--pod {pods[1]} --tail 500 --follow")
+
+
+def test_log_of_long_lines_is_shown_at_its_end_on_a_phone(browser: Any, place: Place, served: Served) -> None:
+    place.apply(training())
+    [pod] = place.running("train")
+    lines = [f"step {number} {'word ' * 40}" for number in range(400)]
+    place.plane.write_log(place.namespace, pod, "".join(f"{line}\n" for line in lines))
+    served.until_running("train", place.namespace)
+    with visiting(browser, served, viewport={"width": 390, "height": 800}) as visit:
+        visit.log_in().open(f"/jobs/{place.namespace}/train?tab=logs")
+        visit.see("step 399 ", ".log")
+        visit.page.wait_for_timeout(500)
+        left = "element => element.scrollHeight - element.clientHeight - element.scrollTop"
+        assert visit.page.locator(".log").evaluate(left) < 30
+
+
+def test_amounts_of_each_role_are_shown(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training())
+    served.until_running("train", place.namespace)
+    roles = [{"name": name, "pods": pods, "resources": {"gpu": pods, "cpu": 2}} for name, pods in (("a", 3), ("b", 1))]
+
+    def with_roles(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "roles": roles})
+
+    page = visit.log_in().page
+    visit.open(f"/jobs/{place.namespace}/train")
+    visit.see("Each pod", ".facts")
+    page.route("**/details?*", with_roles)
+    page.reload()
+    visit.see("Each pod of a, 3 in all", ".facts")
+    visit.see("3 GPU, 2 CPU", ".facts")
 
 
 def test_job_with_many_pods_is_shown_in_pages(visit: Visit, place: Place, served: Served) -> None:
@@ -254,8 +287,12 @@ def test_job_of_another_namespace_is_not_shown(visit: Visit, place: Place, serve
     place.apply(training("mine"))
     served.until_running("mine", place.namespace)
     visit.log_in("otto").open(f"/jobs/{place.namespace}/mine")
+    visit.see("No permission")
     visit.see("403 Forbidden")
     visit.troubles.clear()
+    visit.open("/elsewhere")
+    visit.page.get_by_role("link", name="To the overview").click()
+    visit.page.get_by_role("heading", name="Overview").wait_for()
 
 
 def walk(visit: Visit, addresses: Iterable[str]) -> None:

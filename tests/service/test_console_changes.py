@@ -244,7 +244,7 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
         page.keyboard.press("ControlOrMeta+a")
         page.keyboard.type(text)
     page.get_by_label("Pool", exact=True).select_option("drill")
-    page.get_by_label("Nodes", exact=True).fill("2")
+    page.get_by_label("Number of nodes", exact=True).fill("2")
     page.get_by_label("Memory", exact=True).fill("1Gi")
     page.get_by_label("CPU cores", exact=True).fill("0.5")
     page.get_by_label("Storage", exact=True).fill("data:/data /scratch")
@@ -371,7 +371,7 @@ def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page
     visit.until_document()
-    page.get_by_label("Nodes", exact=True).fill("2")
+    page.get_by_label("Number of nodes", exact=True).fill("2")
     page.get_by_label("Kind", exact=True).select_option("inference")
     assert "nodes" not in visit.document()
     page.get_by_label("Port", exact=True).fill("9000")

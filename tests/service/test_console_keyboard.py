@@ -113,7 +113,7 @@ def test_jobs_are_made_followed_and_stopped_with_the_keyboard(
         keyboard.go("div: Documents in YAML", back=True)
         # The check of this document, not of one that was only begun.
         page.locator(".finding").filter(has_text=f"{place.namespace}/keyed").wait_for()
-        keyboard.press("button: Plan", back=True)
+        keyboard.press("button: Apply …", back=True)
         visit.see("job/keyed", "dialog")
         keyboard.at("button: Cancel")
         keyboard.press("button: Apply")

@@ -276,6 +276,20 @@ def test_uncounted_devices_are_not_a_gpu_shortage() -> None:
     assert "its pods claim devices (resourceClaims: cards); the ResourceClaim cards" in answer.message
 
 
+def test_holder_is_the_job_and_not_a_part_of_it() -> None:
+    owner = {"kind": "Job", "name": "pretrain-node-0"}
+    labels = {"jobset.sigs.k8s.io/jobset-name": "pretrain"}
+    pods = [running(f"pretrain-{place}", f"node-{place}", 8, owner=owner, labels=labels) for place in range(2)]
+    answer = finding_of(waiting([node("node-0", 8), node("node-1", 8)], 4, snapshot={"pods": pods}))
+    assert [(item["job"], item["pods"]) for item in answer.numbers["heldBy"]] == [("JobSet/pretrain", 2)]
+
+
+def test_job_that_never_fits_waits_for_no_other_job() -> None:
+    pods = [running("four", "node-0", 4, owner={"kind": "Job", "name": "four"})]
+    answer = finding_of(waiting([node("node-0", 8)], 100, snapshot={"pods": pods}))
+    assert (answer.cause, answer.numbers["heldBy"]) == ("gpu-shortage", [])
+
+
 def test_holders_of_devices_are_named() -> None:
     """Devices are counted whether a pod gets them by an extended resource or by a claim."""
     pods = [running("four", "dra-1", 4, owner={"kind": "Job", "name": "four"})]

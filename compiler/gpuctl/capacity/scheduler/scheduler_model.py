@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.label_names import SET_NAME
 from gpuctl.objects.quantities import format_amount, sum_by_key
+from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.selectors import Labels, selector_matches
 
 Units = dict[str, int]
@@ -166,6 +168,15 @@ class SchedulableNode:
         return result
 
 
+def _workload(pod: PlacedPod) -> str:
+    """Return the workload of a pod as ``KIND/NAME``: the JobSet or LeaderWorkerSet, not a part that it owns."""
+    if name := pod.labels.get(JOBSET_LABEL):
+        return f"JobSet/{name}"
+    if name := pod.labels.get(SET_NAME):
+        return f"LeaderWorkerSet/{name}"
+    return pod.owner
+
+
 @dataclass(frozen=True, eq=False)
 class NodeInfo:
     """A node with its pods. Immutable: adding or removing a pod returns another one."""
@@ -206,7 +217,7 @@ class NodeInfo:
         """
         if name not in self._held:
             self._held[name] = [
-                ((pod.namespace, pod.owner, pod.priority), amount)
+                ((pod.namespace, _workload(pod), pod.priority), amount)
                 for pod in self.pods
                 if (amount := 1 if name == "pods" else self.node.charged(pod.requests).get(name, 0))
             ]

@@ -74,7 +74,8 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
     free = max(0, best.free(resource))
     most = max(capacity_of(node_info, resource) for node_info in left)
     total = sum(max(0, node_info.free(resource)) for node_info in pending.usable_nodes or left)
-    held = resource_holders(resource, left)
+    # What other jobs hold is no reason if no node is large enough.
+    held = resource_holders(resource, left) if need <= most else []
     change = None if pending.evidence.skips_suggestions else _change(pending.cluster, pending.demand)
     numbers = {
         "waitingPods": pending.number,

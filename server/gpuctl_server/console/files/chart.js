@@ -61,7 +61,11 @@ export function Chart({ label, unit, times, series, from, to, most }) {
         value: (_, value) => (value == null ? "–" : number(value)),
       }));
       const [xs, ...ys] = withGaps(times, series.map((item) => item.values));
+      // Without a pointer the legend has the last values.
+      const last = xs.findLastIndex((_, place) => ys.some((row) => row[place] != null));
+      const rest = (/** @type {any} */ plot) => { if (plot.cursor.idx == null && last >= 0) plot.setLegend({ idx: last }); };
       const options = {
+        hooks: { ready: [rest], setCursor: [rest] },
         width: width(),
         height: HEIGHT,
         scales: { x: { range: () => [from, to] }, y: { range: (_, __, found) => [0, most ?? Math.max(1, found * 1.05)] } },

@@ -126,7 +126,7 @@ function Page({ isFirst }) {
     ${broken || failure
       ? html`<${Problem} error=${{ status: 0, name: t("The page failed"), message: String(broken || failure) }} retry=${() => location.reload()} />`
       : !Object.hasOwn(PAGES, name)
-        ? html`<h1 tabindex="-1">${t("There is no such page")}</h1>`
+        ? html`<h1 tabindex="-1">${t("There is no such page")}</h1><p><a href=${address([FIRST])}>${t("To the overview")}</a></p>`
         : shown && html`<${shown} key=${name} />`}
   </main>`;
 }

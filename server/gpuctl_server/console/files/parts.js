@@ -33,10 +33,26 @@ const SLOW = 5;
 const prevented = signal([]);
 export const KINDS = ["training", "inference", "notebook", "compute"];
 
+/** Words of the API -> text. Those of Kubernetes, such as ImagePullBackOff, stay as they are. @type {Record<string, string>} */
+const WORDS = /* texts */ {
+  running: "Running", pending: "Pending", queued: "Queued", waiting: "Waiting", paused: "Paused", succeeded: "Succeeded",
+  failed: "Failed", scheduled: "Scheduled", suspended: "Suspended", completed: "Completed", terminating: "Terminating",
+  partiallyrunning: "Partially running", active: "Active", maintaining: "Maintaining", faulty: "Faulty", ok: "OK",
+  full: "Full", free: "Free", used: "Used", unknown: "Unknown", ready: "Ready",
+  create: "create", replace: "replace", update: "update", prune: "prune", delete: "delete", skip: "skip",
+  error: "error", warning: "warning", applied: "applied", rolledback: "rolled back", found: "found",
+};
+
+/** Return the text of a word of the API. @param {string} word */
+export function worded(word) {
+  const text = WORDS[word.toLowerCase().replaceAll(" ", "")];
+  return text ? t(text) : word;
+}
+
 /** A status word with its colour. @param {{word: string | null}} props */
 export function Status({ word }) {
   if (!word) return html`<span class="quiet">–</span>`;
-  return html`<span class="status ${colourOf(word.toLowerCase())}">${word}</span>`;
+  return html`<span class="status ${colourOf(word.toLowerCase())}" title=${word}>${worded(word)}</span>`;
 }
 
 /** Words of `gpuctl fit` -> text. @type {Record<string, string>} */
@@ -105,10 +121,24 @@ export function Button({ isOff, onClick, children, ...rest }) {
   return html`<button ...${rest} aria-disabled=${isOff ? "true" : undefined} onClick=${press}>${children}</button>`;
 }
 
+/** Status of an answer -> what it means to the user. @type {Record<string, string>} */
+const MEANINGS = /* texts */ {
+  400: "The request is wrong",
+  401: "The login is not accepted",
+  403: "No permission",
+  404: "Not found",
+  409: "Conflict with the state of the cluster",
+  429: "The service is busy",
+  500: "The service failed",
+  502: "The service does not answer",
+  503: "Not available at the moment",
+  504: "The service does not answer in time",
+};
+
 /** An error. @param {{error: any, retry?: () => void}} props */
 export function Problem({ error, retry }) {
   return html`<div class="problem" role="alert">
-    <p><strong>${error.status ? `${error.status} ${error.name}` : error.name}</strong></p>
+    <p>${MEANINGS[error.status] ? html`<strong>${t(MEANINGS[error.status])}</strong> <span>(${error.status} ${error.name})</span>` : html`<strong>${error.status ? `${error.status} ${error.name}` : error.name}</strong>`}</p>
     <p class="lines"><${Rich} text=${error.message} /></p>
     ${error.hint && html`<p class="lines"><${Rich} text=${error.hint} /></p>`}
     ${retry && html`<button onClick=${retry}>${t("Try again")}</button>`}
@@ -248,7 +278,7 @@ export function Command({ text }) {
     }
   }
   return html`<div class="command">
-    <code ref=${line}>${text}</code>
+    <code ref=${line}>${text.split(" ").map((word, place) => html`${place ? " " : ""}<span>${word}</span>`)}</code>
     <button class="small" onClick=${copy} aria-label=${t("Copy the command")}>${done ? t("Copied") : t("Copy")}</button>
   </div>`;
 }
@@ -353,13 +383,29 @@ function shown(value) {
   return html`<code>${typeof value === "string" ? value : JSON.stringify(value)}</code>`;
 }
 
-/** A choice among known values, or all. @param {{name: string, label: string, value: string, known: string[], onChange: (event: any) => void}} props */
-export function Choice({ name, label, value, known, onChange }) {
+/** A choice among known values, or all. @param {{name: string, label: string, value: string, known: string[], isWord?: boolean, onChange: (event: any) => void}} props `isWord`: values are words of the API */
+export function Choice({ name, label, value, known, isWord = false, onChange }) {
   const values = value && !known.includes(value) ? [value, ...known] : known;
   return html`<label>${label}
     <select name=${name} value=${value} onChange=${onChange}>
       <option value="">${t("All")}</option>
-      ${values.map((item) => html`<option value=${item} selected=${item === value}>${item}</option>`)}
+      ${values.map((item) => html`<option value=${item} selected=${item === value}>${isWord ? worded(item) : item}</option>`)}
     </select>
   </label>`;
+}
+
+/** Resource, or name of an amount with its unit -> what the user calls it. @type {Record<string, string>} */
+const RESOURCES = /* texts */ { gpu: "GPU", cpu: "CPU", cpuCores: "CPU", memory: "memory", memoryBytes: "memory", jobs: "jobs", pods: "pods", storage: "storage" };
+
+/** @param {string} name */
+export function resourceName(name) {
+  const known = name.replace("nvidia.com/", "");
+  return Object.hasOwn(RESOURCES, known) ? t(RESOURCES[known]) : name;
+}
+
+/** Return resources with GPUs first: others of an equal use would hide them. @param {any[]} resources */
+export function gpusFirst(resources) {
+  const order = ["gpu", "cpu", "memory"];
+  const rank = (/** @type {any} */ one) => (order.includes(one.name) ? order.indexOf(one.name) : order.length);
+  return [...resources].sort((one, other) => rank(one) - rank(other));
 }

@@ -1,5 +1,5 @@
 /** Changes: the plan is shown first, and only what it asks is confirmed. */
-import { Changes, Command, Dialog, Notes, Problem, Rich, Verdict, html } from "./parts.js";
+import { Changes, Command, Dialog, Notes, Problem, Rich, Verdict, html, worded } from "./parts.js";
 import { counted, t } from "./texts.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
@@ -18,14 +18,14 @@ function Step({ step }) {
   const changes = step.documentChanges?.length ? step.documentChanges : step.changes;
   return html`<div class="step">
     <p>
-      <strong>${step.action}</strong> ${step.kind.toLowerCase()}/${step.name}${step.namespace ? html` <span class="quiet">${t("in {namespace}", { namespace: step.namespace })}</span>` : ""}
+      <strong>${worded(step.action)}</strong> ${step.kind.toLowerCase()}/${step.name}${step.namespace ? html` <span class="quiet">${t("in {namespace}", { namespace: step.namespace })}</span>` : ""}
       ${step.verdict && html` <${Verdict} word=${step.verdict} />`}
     </p>
     ${[step.reason, step.running, step.finished, step.error].filter(Boolean).map((text) => html`<p><${Rich} text=${text} /></p>`)}
     ${step.appliedBy && html`<p class="quiet">${t("Applied by {name}", { name: step.appliedBy })}</p>`}
     ${changes?.length > 0 && html`<${Changes} changes=${changes} />`}
     ${step.victims?.length > 0 && html`<p>${t("It would evict:")}</p>
-      <ul>${step.victims.map((victim) => html`<li>${victim.namespace}/${victim.job} <span class="quiet">${victim.owner || ""} ${victim.runtime || ""}</span></li>`)}</ul>`}
+      <ul>${step.victims.map((victim) => html`<li>${victim.namespace}/${victim.job} <span class="quiet">${[victim.owner && t("owner {name}", { name: victim.owner }), victim.runtime && t("has run for {time}", { time: victim.runtime })].filter(Boolean).join(", ")}</span></li>`)}</ul>`}
     ${step.waits?.length > 0 && html`<ul>${step.waits.map((wait) => html`<li><code>${wait.cause}</code> ${wait.message}</li>`)}</ul>`}
   </div>`;
 }

@@ -16,6 +16,7 @@ import { commandLine, commandOf, mountOf, mountText } from "./words.js";
  * @property {string} [help]
  * @property {string[]} [known] values to choose from; others can be typed
  * @property {boolean} [closed] only known values
+ * @property {boolean} [isLong] needs the width of two
  */
 
 /** @param {Choices} choices @returns {Field[]} */
@@ -24,18 +25,18 @@ function fields(choices) {
   return [
     { path: "job.name", label: t("Name") },
     { path: "job.namespace", label: t("Namespace"), known: choices.namespaces },
-    { path: "environment.image", label: t("Image") },
-    { path: "environment.command", label: t("Command"), help: t("As in a shell; empty for the image's own.") },
+    { path: "environment.image", label: t("Image"), isLong: true },
+    { path: "environment.command", label: t("Command"), help: t("As in a shell; empty for the image's own."), isLong: true },
     { path: "resources.pool", label: t("Pool"), known: choices.pools, closed: true },
     { path: "resources.gpu", label: t("GPUs per pod"), type: "number" },
     { path: "resources.gpu-type", label: t("GPU type"), known: choices.types, closed: true },
-    { path: "resources.nodes", label: t("Nodes"), type: "number", kinds: ["training"] },
+    { path: "resources.nodes", label: t("Number of nodes"), type: "number", kinds: ["training"] },
     { path: "resources.cpu", label: t("CPU cores") },
     { path: "resources.memory", label: t("Memory") },
     { path: "resources.queue", label: t("Queue"), known: choices.queues, closed: true },
     { path: "service.replicas", label: t("Replicas"), type: "number", kinds: services },
     { path: "service.port", label: t("Port"), type: "number", kinds: [...services, "notebook"] },
-    { path: "storage.workdirs", label: t("Storage"), help: t("`CLAIM:/path` of a volume, or `/path` of the node; several with blanks.") },
+    { path: "storage.workdirs", label: t("Storage"), help: t("`CLAIM:/path` of a volume, or `/path` of the node; several with blanks."), isLong: true },
   ];
 }
 
@@ -139,7 +140,7 @@ function Entry({ field, text, disabled, onChange }) {
   const notes = value === undefined ? t("Set in the document.") : wrong ? t("This cannot be written yet.") : field.help;
   const common = { id, name: field.path, value: draft, disabled: disabled || value === undefined, "aria-describedby": notes ? `${id}-help` : undefined, "aria-invalid": wrong || undefined };
   const known = field.known || [];
-  return html`<div class="entry">
+  return html`<div class="entry${field.isLong ? " long" : ""}">
     <label for=${id}>${field.label}</label>
     ${field.closed
       ? html`<select ...${common} onChange=${change}>

@@ -42,7 +42,7 @@ function Recorded({ job }) {
         if (!rows.length) return html`<p class="empty">${t("Nothing is known about this period.")}</p>`;
         const times = rows.map((row) => Date.parse(row.stat_hour) / 1000);
         const series = [
-          { label: t("GPUs held"), colour: "--link", values: rows.map((row) => row.allocated_gpu_count) },
+          { label: t("GPUs held"), colour: "--pod-0", values: rows.map((row) => row.allocated_gpu_count) },
           { label: t("Busy"), colour: "--good", values: rows.map((row) => (row.avg_utilization == null ? null : (row.allocated_gpu_count * row.avg_utilization) / 100)) },
         ];
         return html`<${Chart} label=${t("GPUs of the job over time")} unit="GPU" times=${times} series=${series} from=${times[0]} to=${times[times.length - 1] + HOUR} />`;

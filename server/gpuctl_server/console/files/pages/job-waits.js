@@ -1,5 +1,5 @@
 /** The jobs that a job waits for: those ahead of it in its queue, and those that hold what it lacks. */
-import { JobLink, KINDS, PagedTable, html } from "../parts.js";
+import { JobLink, KINDS, PagedTable, html, resourceName } from "../parts.js";
 import { address } from "../route.js";
 import { bytes, number, t } from "../texts.js";
 
@@ -56,12 +56,8 @@ function amountsOf(job) {
   return [...own, ...direct].map(([name, value]) => amountOf(name, value)).concat(job.amount ?? []).join(", ");
 }
 
-/** Resource, or name of an amount with its unit -> what the user calls it. @type {Record<string, string>} */
-const RESOURCES = /* texts */ { gpu: "GPU", cpu: "CPU", cpuCores: "CPU", memory: "memory", memoryBytes: "memory" };
-
 /** @param {string} name @param {any} value */
 function amountOf(name, value) {
   const text = typeof value !== "number" ? value : name.endsWith("Bytes") ? bytes(value) : number(value);
-  const known = RESOURCES[name.replace("nvidia.com/", "")];
-  return `${text} ${known ? t(known) : name}`;
+  return `${text} ${resourceName(name)}`;
 }

@@ -2,7 +2,7 @@
 import { get, getOfJob } from "../api.js";
 import { Logs } from "../logs.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Lacking, Notes, PagedTable, PoolLinks, Rich, Status, Table, Tabs, html, quoted } from "../parts.js";
+import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Lacking, Notes, PagedTable, PoolLinks, Rich, Status, Table, Tabs, html, quoted, worded } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
@@ -117,9 +117,14 @@ function commandsIn(text) {
   return [...(text || "").matchAll(/`((?:gpuctl|kubectl) [^`]+)`/g)].map((found) => found[1]);
 }
 
+/** Return the amounts that a pod asks for. @param {any} resources */
+function amountsOf(resources) {
+  const { gpu, gpuType, cpu, memory } = resources || {};
+  return [gpu != null && `${gpu} ${t("GPU")}${gpuType ? ` ${gpuType}` : ""}`, cpu != null && `${cpu} ${t("CPU")}`, memory].filter(Boolean).join(", ");
+}
+
 /** @param {{job: any}} props */
 function Summary({ job }) {
-  const resources = job.resources || {};
   const places = [
     job.access?.route,
     ...["nodePorts", "loadBalancers", "clusterDns"].flatMap((name) => job.access?.[name] || []),
@@ -127,17 +132,16 @@ function Summary({ job }) {
   return html`<${Facts}
     items=${[
       [t("Pool"), html`<${PoolLinks} names=${job.pool} />`],
-      [t("GPUs per pod"), resources.gpu != null && `${resources.gpu}${resources.gpuType ? ` ${resources.gpuType}` : ""}`],
-      [t("CPU and memory per pod"), resources.cpu != null && `${resources.cpu} CPU, ${resources.memory ?? "–"}`],
+      ...(job.roles?.length ? job.roles.map((role) => [t("Each pod of {role}, {count} in all", { role: role.name, count: role.pods }), amountsOf(role.resources)]) : [[t("Each pod"), amountsOf(job.resources)]]),
       [t("Priority"), job.priority],
       [t("Applied by"), job.appliedBy],
       [t("Created"), html`<${Ago} time=${job.createdAt} />`],
       [t("Started"), job.startedAt && html`<${Ago} time=${job.startedAt} />`],
-      [t("Object"), job.k8sResources?.kind && `${job.k8sResources.kind}/${job.k8sResources.jobName}`],
+      [t("Kubernetes object"), job.k8sResources?.kind && html`${job.k8sResources.kind}/<wbr />${job.k8sResources.jobName}`],
       [t("Image"), job.images?.length > 0 && html`<span class="break">${job.images.join(", ")}</span>`],
       [t("Addresses"), places.length > 0 && html`<span class="break">${places.join(", ")}</span>`],
-      [t("From your machine"), job.access?.portForward && html`<code>${job.access.portForward}</code>`],
-      [t("Schedule"), job.schedule && html`<code>${job.schedule.cron}</code>`],
+      [t("From your machine"), job.access?.portForward && html`<code class="break">${job.access.portForward}</code>`],
+      [t("Schedule"), job.schedule && html`<code>${job.schedule.cron}</code> ${job.schedule.timezone || ""}`],
       [t("Next run"), job.schedule?.nextRunAt && moment(job.schedule.nextRunAt)],
       [t("GPU utilization"), job.metrics?.gpuUtilization != null && `${job.metrics.gpuUtilization} %`],
       [t("GPU memory"), job.metrics?.memoryUsage],
@@ -180,7 +184,7 @@ function Timeline({ history }) {
       rows=${[...(history.events || [])].reverse()}
       rowKey=${(row) => `${row.object}${row.reason}${row.time}${row.message}`}
       columns=${[
-        { head: t("Age"), cell: (row) => html`<${Age} time=${row.time} />`, number: true },
+        { head: t("Time"), cell: (row) => row.time && html`<${Ago} time=${row.time} />` },
         { head: t("Event"), cell: (row) => html`<span class=${row.type === "Warning" ? "warning" : ""}>${row.reason}</span>${row.count > 1 ? ` ×${row.count}` : ""}` },
         { head: t("Object"), cell: (row) => row.object },
         { head: t("Message"), cell: (row) => html`<span class="reason">${row.message}</span>`, wide: true },
@@ -232,9 +236,9 @@ function History({ job, onDone }) {
         rowKey=${(row) => String(row.revision)}
         columns=${[
           { head: t("Revision"), cell: (row) => row.revision, number: true },
-          { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
+          { head: t("Time"), cell: (row) => row.createdAt && html`<${Ago} time=${row.createdAt} />` },
           { head: t("By"), cell: (row) => row.who },
-          { head: t("Cause"), cell: (row) => row.cause },
+          { head: t("Cause"), cell: (row) => worded(row.cause) },
           { head: t("Commit"), cell: (row) => row.commit && html`<code>${row.commit.id.slice(0, 10)}</code>${row.commit.dirty ? ` ${t("with changes")}` : ""}` },
           { head: t("Changes"), cell: (row) => html`<${Changes} changes=${row.changes} />`, wide: true },
           updates?.allowed && { head: t("Action"), cell: (row) => (row === newest(data.items) ? html`<span class="quiet">${t("current")}</span>` : html`<button class="small" onClick=${() => setBack(row.revision)}>${t("Roll back")}</button>`) },

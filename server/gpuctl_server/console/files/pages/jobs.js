@@ -80,7 +80,7 @@ function Filters({ values, sort }) {
     <${Choice} name="namespace" label=${t("Namespace")} value=${values.namespace} known=${namespaces} onChange=${change("namespace")} />
     <${Choice} name="kind" label=${t("Kind")} value=${values.kind} known=${KINDS} onChange=${change("kind")} />
     <${Choice} name="pool" label=${t("Pool")} value=${values.pool} known=${pools} onChange=${change("pool")} />
-    <${Choice} name="status" label=${t("Status")} value=${values.status} known=${STATUSES} onChange=${change("status")} />
+    <${Choice} name="status" label=${t("Status")} value=${values.status} known=${STATUSES} isWord onChange=${change("status")} />
     <label>${t("Job or pod")}<input name="name" value=${values.name} onChange=${change("name")} spellcheck=${false} /></label>
     <label>${t("Order")}
       <select name="sort" value=${sort} onChange=${(event) => setQuery({ sort: event.target.value === "newest" ? "" : event.target.value, page: "" })}>

@@ -33,7 +33,8 @@ export function Login() {
     try {
       await logIn(field.value.trim());
     } catch (problem) {
-      setError(problem);
+      const { status, name, message, hint } = /** @type {any} */ (problem);
+      setError({ status, name, hint, message: status === 401 ? t("the token is missing, invalid or expired") : message });
       setBusy(false);
     }
   }

@@ -6,7 +6,7 @@ import { DocumentForm } from "../document/form.js";
 import { isOne, read, scalar } from "../document/lines.js";
 import { rangesOf } from "../document/ranges.js";
 import { useLoaded, useRight } from "../load.js";
-import { Ago, Button, Heading, Lacking, Notes, Opening, Problem, Rich, Verdict, Withheld, html } from "../parts.js";
+import { Ago, Button, Heading, Lacking, Notes, Opening, Problem, Rich, Verdict, Withheld, html, worded } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
 import { address, route } from "../route.js";
 import { t } from "../texts.js";
@@ -79,12 +79,12 @@ export default function New() {
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
     call("POST", "/apply", { query: { dryRun: dryRun || "" }, body: body({ confirmed }) });
   const errors = checked.details.filter((item) => item.severity === "error");
-  return html`<${Heading} title=${t("New job")}>
-      <${Button} class="main" isOff=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Plan")}<//>
-    <//>
+  return html`<div class="stay"><${Heading} title=${t("New job")}>
+      <${Button} class="main" isOff=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Apply …")}<//>
+    <//></div>
     ${kept && html`<p class="notes" role="status">${t("This is your document that was not applied. Last change:")} <${Ago} time=${kept.time} /> <button class="link" onClick=${() => begin("training")}>${t("Discard it")}</button></p>`}
     <${Lacking} what=${t("Pools")} loaded=${pools} />
-    <p class="filters">
+    <p class="filters starts">
       <span>${t("Start with:")}</span>
       ${Object.keys(TEMPLATES).map((kind) => html`<button class="small" onClick=${() => begin(kind)}>${kind}</button>`)}
     </p>
@@ -102,7 +102,7 @@ export default function New() {
         ${checked.state === "empty" && html`<p class="quiet">${text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
         ${checked.error && html`<${Problem} error=${checked.error} retry=${checked.error.isPassing ? () => setTurn((value) => value + 1) : undefined} />`}
         ${checked.details.map((item) => html`<div class="finding ${item.severity}">
-          <p>${item.line && html`<button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button>`} <strong>${item.severity}</strong> <code>${item.code}</code></p>
+          <p>${item.line && html`<button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button>`} <strong>${worded(item.severity)}</strong> <code>${item.code}</code></p>
           <p class="lines"><${Rich} text=${item.message} /></p>
           ${item.hint && html`<p class="lines fix"><${Rich} text=${item.hint} /></p>`}
         </div>`)}

@@ -101,7 +101,7 @@ function Waiting() {
             { head: t("GPUs"), cell: (row) => html`${number(row.gpu)} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
             { head: t("Waiting time"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy, name: true },
-            { head: t("Would it fit?"), cell: (row) => html`<${WouldFit} fit=${verdict(row)} busy=${fit.data === null && !fit.error} />` },
+            { head: t("Would it fit?"), cell: (row) => (verdict(row) || (fit.data === null && !fit.error)) && html`<${WouldFit} fit=${verdict(row)} />` },
             { head: t("Reason"), cell: (row) => reason(row) && html`<span class="reason"><${Rich} text=${reason(row)} /></span>`, wide: true },
           ]}
         />
@@ -111,9 +111,9 @@ function Waiting() {
   </section>`;
 }
 
-/** @param {{fit: any, busy: boolean}} props */
-function WouldFit({ fit, busy }) {
-  if (!fit) return html`<span class="quiet">${busy ? t("Checking …") : "–"}</span>`;
+/** @param {{fit: any}} props undefined while it is computed */
+function WouldFit({ fit }) {
+  if (!fit) return html`<span class="quiet">${t("Checking …")}</span>`;
   const victims = [...new Set(fit.victims.map((victim) => `${victim.namespace}/${victim.job}`))];
   return html`<${Verdict} word=${fit.verdict} />${victims.length > 0 && html`<span class="below">${t("evicts {names}", { names: victims.join(", ") })}</span>`}${fit.opening && html`<span class="below"><${Opening} opening=${fit.opening} /></span>`}`;
 }

@@ -1,7 +1,7 @@
 /** Kueue's queues, and the page of one queue: its quota, who waits in which order, and who holds the quota. */
 import { get } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Age, Bar, Command, Data, Facts, Heading, JobLink, Notes, Pages, Status, Table, html, quoted } from "../parts.js";
+import { Age, Bar, Command, Data, Facts, Heading, JobLink, Notes, Pages, Status, Table, gpusFirst, html, quoted, resourceName } from "../parts.js";
 import { address, route } from "../route.js";
 import { bytes, number, t } from "../texts.js";
 
@@ -29,7 +29,7 @@ function List() {
             { head: t("Admitted jobs"), cell: (row) => counted(row.admittedJobs), number: true },
             { head: t("Used of the quota"), cell: (row) => html`<${Quota} queue=${row} />`, wide: true },
             { head: t("Cohort"), cell: (row) => row.cohort },
-            { head: t("Names for jobs"), cell: (row) => html`<${Entrances} queue=${row} />`, wide: true },
+            { head: t("Queue name in jobs"), cell: (row) => html`<${Entrances} queue=${row} />`, wide: true },
           ]}
         />`}
     <//>
@@ -39,14 +39,12 @@ function List() {
 /** @param {number | null} value null: Workloads may not be read */
 const counted = (value) => (value == null ? "?" : number(value));
 
-/** The quota of GPUs first; others of an equal use would hide it. @param {{queue: any}} props */
+/** @param {{queue: any}} props */
 function Quota({ queue }) {
   if (!queue.resources) return html`<span class="quiet">${t("not visible")}</span>`;
-  const order = ["gpu", "cpu", "memory"];
-  const rank = (/** @type {any} */ one) => (order.includes(one.name) ? order.indexOf(one.name) : order.length);
   return html`<ul class="bare amounts">
-    ${[...queue.resources].sort((one, other) => rank(one) - rank(other)).map((one) => html`<li>
-      <span class="limit">${one.name}</span> <${Bar} used=${one.used} total=${one.total} label=${`${queue.name} ${one.name} ${one.flavor}`} format=${isBytes(one) ? bytes : undefined} />
+    ${gpusFirst(queue.resources).map((one) => html`<li>
+      <span class="limit">${resourceName(one.name)}</span> <${Bar} used=${one.used} total=${one.total} label=${`${queue.name} ${one.name} ${one.flavor}`} format=${isBytes(one) ? bytes : undefined} />
       ${one.borrowed > 0 && html` <span class="warning">${t("{amount} borrowed", { amount: amount(one, one.borrowed) })}</span>`}
     </li>`)}
   </ul>`;
@@ -102,9 +100,9 @@ function Queue({ name }) {
             { head: t("Free, with what the cohort lends"), cell: (row) => amount(row, row.free), number: true },
           ]}
         />
-        <h2>${t("Names for jobs")}</h2>
+        <h2>${t("Queue name in jobs")}</h2>
         <${Table}
-          label=${t("Names for jobs")}
+          label=${t("Queue name in jobs")}
           empty=${t("No namespace can use this queue.")}
           rows=${queue.localQueues}
           rowKey=${(row) => `${row.namespace}/${row.name}`}
@@ -114,7 +112,7 @@ function Queue({ name }) {
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.reason && html`<span class="below">${row.reason}</span>`}` },
             { head: t("Waiting jobs"), cell: (row) => counted(row.pendingWorkloads), number: true },
             { head: t("Admitted jobs"), cell: (row) => counted(row.admittedWorkloads), number: true },
-            { head: t("Used"), cell: (row) => row.resources.map((one) => `${one.name} ${amount(one, one.used)}`).join(", "), wide: true },
+            { head: t("Used"), cell: (row) => gpusFirst(row.resources).map((one) => `${resourceName(one.name)} ${amount(one, one.used)}`).join(", "), wide: true },
           ]}
         />
         <h2>${t("Waiting, in the order in which Kueue tries them")}</h2>

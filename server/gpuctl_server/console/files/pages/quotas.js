@@ -1,7 +1,7 @@
 /** Quotas of namespaces, and what the namespaces use. */
 import { get } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Bar, Command, Data, Heading, PagedTable, Status, html } from "../parts.js";
+import { Bar, Command, Data, Heading, PagedTable, Status, gpusFirst, html, resourceName } from "../parts.js";
 import { address } from "../route.js";
 import { bytes, number, t } from "../texts.js";
 
@@ -43,8 +43,8 @@ export default function Quotas() {
 /** @param {{quota: any}} props */
 function Limits({ quota }) {
   return html`<ul class="bare amounts">
-    ${quota.resources.map(
-      (limit) => html`<li><span class="limit">${limit.name}</span> <${Bar} used=${limit.used} total=${limit.total} label=${`${quota.namespace} ${limit.name}`} format=${limit.unit === "bytes" ? bytes : undefined} /></li>`,
+    ${gpusFirst(quota.resources).map(
+      (limit) => html`<li><span class="limit">${resourceName(limit.name)}</span> <${Bar} used=${limit.used} total=${limit.total} label=${`${quota.namespace} ${limit.name}`} format=${limit.unit === "bytes" ? bytes : undefined} /></li>`,
     )}
   </ul>`;
 }

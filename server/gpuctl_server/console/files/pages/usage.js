@@ -140,11 +140,11 @@ function compared(now, earlier) {
 }
 
 /** @param {number | null} seconds */
-const hours = (seconds) => (seconds == null ? "–" : number(seconds / HOUR));
+const hours = (seconds) => (seconds == null ? "–" : number(seconds / HOUR, 1, 1));
 
 /** @param {{rows: any[], costs: Map<string, any>, total: number, unit: string, compare: string}} props `costs`: value of a row -> the row with its cost */
 function Groups({ rows, costs, total, unit, compare }) {
-  const title = t("GPU-hours by unit");
+  const title = t("GPU-hours");
   const lacksCosts = costs.size > 0 && !hasCosts(rows[0]?.level, total);
   const currency = [...costs.values()][0]?.currency;
   return html`<h2>${title}</h2>
@@ -166,6 +166,7 @@ function Groups({ rows, costs, total, unit, compare }) {
         costs.size > 0 && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (costs.has(row.value) ? number(costs.get(row.value).cost, 0) : null), number: true },
       ]}
     />
+    ${rows.length > 0 && rows.every((row) => row.before == null) && html`<p class="quiet">${t("There is nothing to compare with: too little is known about the other period.")}</p>`}
     ${total > rows.length && html`<p class="quiet">${t(lacksCosts ? "The first {count} of {total}; the CSV has all, without costs." : "The first {count} of {total}; the CSV has all.", { count: number(rows.length), total: number(total) })}</p>`}`;
 }
 
@@ -195,7 +196,7 @@ function Peak({ rows, step }) {
   const [busy, seen] = [sum("busy_gpu_seconds"), sum("busy_gpu_seconds") + sum("held_idle_gpu_seconds")];
   return html`<${Facts}
     items=${[
-      [t(PEAKS[step]), html`${number(held(peak))} <span class="quiet">${step === "hour" ? moment(peak.time) : day(peak.time)}</span>`],
+      [t(PEAKS[step]), html`${number(held(peak))} <span class="below">${step === "hour" ? moment(peak.time) : day(peak.time)}</span>`],
       [t("GPUs held on average"), number(sum("allocated_gpu_seconds") / sum("known_seconds"))],
       [t("GPUs of the cluster on average"), known[0].capacity_gpu_seconds != null && number(sum("capacity_gpu_seconds") / sum("known_seconds"))],
       [t("Utilization of the measured GPUs"), seen > 0 && `${number((busy / seen) * 100)} %`],
