@@ -425,6 +425,21 @@ def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
     assert lifted["storage"]["workdirs"] == [workdir]
 
 
+def test_mounts_are_lifted_from_fields() -> None:
+    items = [{"key": "a", "path": "b/c", "mode": "0400"}, {"key": "d"}]
+    mounts = [{"path": "/etc/app", "configMap": "settings", "items": items, "mode": "0444"}]
+    document = {
+        "kind": "training",
+        "version": "v0.1",
+        "job": {"name": "train"},
+        "environment": {"image": "app:v1", "command": ["run"]},
+        "storage": {"mounts": mounts},
+    }
+    result = compiled(document, "none")
+    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    assert lifted["storage"]["mounts"] == mounts
+
+
 def test_created_claims_are_lifted_from_fields() -> None:
     """Read back with the claims among the objects; the group that a notebook gets for them is not stated."""
     create = {"size": "10Gi", "class": "fast", "access": "ReadWriteMany"}

@@ -121,6 +121,20 @@ def test_removed_field_is_a_difference_only_if_owned() -> None:
     assert paths(compare("Deployment", DESIRED, there, ours=env).changes) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("names", "merged"),
+    [("ABC", "XABC"), ("ACB", "XACB"), ("CAB", "XCAB"), ("BA", "XBA"), ("BDA", "XBDA")],
+    ids=["last", "middle", "first", "reversed", "reversed-middle"],
+)
+def test_new_variables_stand_beside_their_neighbours(names: str, merged: str) -> None:
+    """A variable may refer to those before it. ``X`` is another manager's."""
+    desired, there = copy.deepcopy(DESIRED), live()
+    container(desired)["env"] = [{"name": name, "value": name} for name in names]
+    container(there)["env"] = [{"name": name, "value": name} for name in "XAB"]
+    found = compare("Deployment", desired, there).merged
+    assert "".join(item["name"] for item in container(found)["env"]) == merged
+
+
 def test_default_is_a_difference_only_if_the_live_field_is_owned() -> None:
     """The answer to a dry run contains defaults. If another manager changed the value of one, gpuctl does not revert
     it.

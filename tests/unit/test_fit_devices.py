@@ -31,6 +31,7 @@ A100 = {"attributes": {"productName": {"string": "A100"}}, "capacity": {"memory"
 IS_H100 = f'device.attributes["{GPU_CLASS}"].productName == "H100"'
 IS_A100 = f'device.attributes["{GPU_CLASS}"].productName == "A100"'
 LARGE = f'device.capacity["{GPU_CLASS}"].memory.compareTo(quantity("80Gi")) >= 0'
+MORE = f'device.capacity["{GPU_CLASS}"].memory.isGreaterThan(quantity("40Gi"))'
 TAINT = {"key": "broken", "effect": "NoSchedule"}
 
 
@@ -101,6 +102,8 @@ def test_scheduler_evicts_no_pod_for_devices() -> None:
         ([exactly(3, IS_A100)], "never"),
         ([exactly(4, LARGE)], "fits"),
         ([exactly(1, IS_A100, LARGE)], "never"),
+        ([exactly(4, MORE)], "fits"),
+        ([exactly(1, IS_A100, MORE)], "never"),
         ([exactly(2, IS_H100), exactly(2, LARGE)], "fits"),
         ([exactly(2, IS_H100), exactly(3, LARGE)], "never"),
         ([{"firstAvailable": [device_option(2, IS_H100), device_option(2, IS_A100)]}], "fits"),

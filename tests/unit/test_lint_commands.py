@@ -303,6 +303,8 @@ def test_span_points_at_the_word_in_the_script(script: str) -> None:
         ('a "$(b "$(c)")" && d', ['a $(b "$(c)")', "d"]),
         ("a <(b) > c 2>&1 << E\nx\nE\nd", ["a <(b)", "d"]),
         ("a $'x\\'y'; b", ["a $'x\\'y'", "b"]),
+        ("a $''; b", ["a $''", "b"]),
+        ('a "x\\"y\\z"; b', ['a x"y\\z', "b"]),
         ("a #b\nc#d", ["a", "c#d"]),
         ('a "', []),
         ("a $(b", []),

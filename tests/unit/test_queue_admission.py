@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpuctl.api.fit_answers import fit_job
+from gpuctl.capacity.admission.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.fit.waiting_fit import fit_waiting
 from gpuctl.capacity.kueue.kueue_configuration import configuration_entry
@@ -267,6 +268,16 @@ def test_topology_does_not_hide_that_a_job_is_never_admitted() -> None:
         assert found.verdict == expected
     assert judged(configured(snapshot(plain), {}, "v0.13.0"), close)["close"].verdict == "unknown"
     assert judged(snapshot(racks), close)["close"].verdict == "unknown"
+
+
+@pytest.mark.parametrize("kind", ["Container", "Pod"])
+def test_queue_never_admits_pods_that_limit_ranges_reject(kind: str) -> None:
+    limit = {"namespace": "team", "name": "small", "limits": [{"type": kind, "max": {GPU: "2"}}]}
+    specs = [job("new", "team", gpus)["spec"]["template"]["spec"] for gpus in (2, 3)]
+    assert [is_rejected_by_kueue(spec, [limit]) for spec in specs] == [False, True]
+    have = replace(snapshot(world(queue("team", 4))), limit_ranges=[limit])
+    assert verdict(have, job("new", "team", 2)) == ("fits", True)
+    assert verdict(have, job("new", "team", 3)) == ("never", True)
 
 
 def test_jobs_created_in_sequence_queue_in_that_order() -> None:
