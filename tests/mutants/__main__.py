@@ -91,7 +91,7 @@ class Outcome(NamedTuple):
 
 
 class Copy:
-    """A copy of the tree for one run at a time."""
+    """A copy of the tree for one run at a time, a repository of its own: some tests ask git which files there are."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -100,6 +100,8 @@ class Copy:
             if (ROOT / name).exists() or (ROOT / name).is_symlink():
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, directory / name, follow_symlinks=False)
+        for arguments in (["init", "--quiet"], ["add", "--all"]):
+            subprocess.run(["git", *arguments], cwd=directory, check=True)
 
     def first_failure(self, change: Change, tests: Sequence[str]) -> str:
         """Make a change, run tests until one fails, and take the change back."""
