@@ -134,7 +134,7 @@ def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Ser
     visit.see("kind: training")
 
 
-def test_cause_and_its_fix_are_in_chinese(browser: Any, place: Place, served: Served) -> None:
+def test_cause_fix_evidence_and_verdict_are_in_chinese(browser: Any, place: Place, served: Served) -> None:
     place.apply(BLOCKED, flags=("--no-probe",))
     why = served.until("/jobs/stuck/why", lambda value: value["cause"] == "gpu-shortage", namespace=place.namespace)
     with visiting(browser, served, locale="zh-CN") as visit:
@@ -144,7 +144,10 @@ def test_cause_and_its_fix_are_in_chinese(browser: Any, place: Place, served: Se
         visit.see("分散到更多节点", ".why .fix")
         visit.page.click(".why summary")
         visit.see("资源池 drill：有", ".why")
+        visit.see("，共 ", ".why li")
         assert why["message"] not in visit.page.locator(".why").inner_text()
+        visit.open("/")
+        visit.see("没有节点能接受它的 Pod", ".reason")
 
 
 def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served) -> None:

@@ -36,6 +36,11 @@ def test_replicas_of_the_service_start_a_job_once(served: Served, place: Place, 
         row = served.until("/jobs", lambda value: len(value["items"]) == 2, namespace=place.namespace)
         (waiting,) = [item for item in row["items"] if item["name"] == "train"]
         assert (waiting["status"], waiting["reason"]) == ("pending", "waits for prepare")
+        # The list is cached: each language has its own answer.
+        asked = {"params": {"namespace": place.namespace, "name": "train"}, "headers": {"Accept-Language": "zh"}}
+        assert [item["reason"] for item in served.call("GET", "/jobs", **asked)["items"]] == ["等待 prepare"]
+        (waiting,) = served.call("GET", "/jobs", params=asked["params"])["items"]
+        assert waiting["reason"] == "waits for prepare"
         end(place, "prepare")
         place.running("train")
     changes = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import ends_of, judge, prerequisites_of, release_patch
@@ -79,7 +80,7 @@ def done(number: int) -> dict[str, Any]:
 def state(obj: dict[str, Any], *others: dict[str, Any]) -> str:
     """Return the state of `tune`, and its description."""
     (one,) = judge(obj, ends_of(others, KEYS), KEYS)
-    return f"{one.state}: {one}"
+    return f"{one.state}: {describe_prerequisite(one)}"
 
 
 def test_sweep_whose_apply_was_interrupted_has_not_ended() -> None:

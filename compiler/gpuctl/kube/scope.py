@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, Object
 
 
@@ -98,5 +99,10 @@ class Scope:
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            self.note(f"{RESOURCES[kind].plural} may not be read{': ' + why if why else ''}")
+            objects = RESOURCES[kind].plural
+            self.note(
+                say("{objects} may not be read: {why}", objects=objects, why=why)
+                if why
+                else say("{objects} may not be read", objects=objects)
+            )
             return None

@@ -101,7 +101,7 @@ class Channel(Block):
     )
     language: Literal["en", "zh"] = Field(
         "en",
-        description="Language of the messages. Causes that contain numbers or output of programs stay English.",
+        description="Language of the messages. Output of programs and messages of Kubernetes stay as they are.",
         examples=["zh"],
     )
 

@@ -60,17 +60,6 @@ class Prerequisite(NamedTuple):
     record: SweepRecord = SweepRecord()
     is_sweep: bool = False
 
-    def __str__(self) -> str:
-        if self.state == "missing" and self.absent_jobs:
-            first, others = self.absent_jobs[0], len(self.absent_jobs) - 1
-            names = f"{first} and {others} more jobs" if others > 1 else " and ".join(self.absent_jobs)
-            return f"{names} of the sweep {self.name} {'do' if others else 'does'} not exist"
-        if self.state == "missing":
-            return f"{self.name} does not exist"
-        ended = {"ok": "has succeeded", "failed": "has failed", None: "has not ended"}[self.outcome]
-        wanted = {OK: "succeeds", FAILED: "fails"}.get(self.condition)
-        return f"{self.name} {ended}" + (f", and this waits until it {wanted}" if self.state == "unmet" else "")
-
 
 def prerequisites_of(obj: Object, key: str) -> dict[str, str]:
     """Return the jobs that a training waits for and their conditions, from its annotation ``key``; {} if it is not

@@ -28,6 +28,7 @@ from gpuctl.reading.jobs.job_objects import (
     read_jobs,
 )
 from gpuctl.reading.jobs.job_rows import JobTableRow, job_row, platform_keys, with_claimed_gpus
+from gpuctl.reading.jobs.status import pod_status
 from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
@@ -53,6 +54,12 @@ class ListedJob:
         if self.job.workload is None and APP not in labels_of(pods[0]):
             return f"pod/{pods[0]['metadata']['name']}"
         return f"{identity.kind}/{identity.object_name}"
+
+    def translated_row(self, keys: Records) -> JobTableRow:
+        """Return the row with its reason in the language of the request: rows are computed in English."""
+        job = self.job
+        status = job.status(keys) if job.workload is not None else pod_status(job.pods[-1])
+        return self.row._replace(status=status)
 
     def is_about(self, job: Job) -> bool:
         """Return True if the row was made from the same objects. Objects are replaced, never modified."""

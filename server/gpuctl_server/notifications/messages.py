@@ -25,7 +25,6 @@ from gpuctl.language.notify_block import Channel, ChannelFormat
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
-from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl.reading.why.finding import Finding
 from gpuctl_server.notifications.job_events import JobEvent
 
@@ -124,8 +123,6 @@ def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Chan
         jobs=event.jobs,
         bad=event.bad,
     )
-    if reason and words and cause is not None:
-        reason = f"{chinese_causes().get(cause.cause, '')}（{reason}）"
     if reason and event.sweep is not None:
         reason = f"{run}: {reason}"
     lines = {

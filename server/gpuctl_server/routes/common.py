@@ -22,7 +22,7 @@ from gpuctl_server.access.rights import AccessRequest, Action, Rights
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
 from gpuctl_server.change_request import ChangeRequest, Confirmation
-from gpuctl_server.content_negotiation import JSON, wants_yaml
+from gpuctl_server.content_negotiation import JSON, wants_chinese, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
@@ -52,7 +52,7 @@ class CachedRoute(Route):
             rights = _known_rights(service, request)
             if rights is None or wants_yaml(request):
                 return await handle(request)
-            question = (rights, request.scope["path"], request.scope["query_string"])
+            question = (rights, wants_chinese(request), request.scope["path"], request.scope["query_string"])
             version = service.cache_version()
             body = service.response_cache.find(question, version)
             if body is not None:

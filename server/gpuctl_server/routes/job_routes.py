@@ -13,6 +13,7 @@ from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_descri
 from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
+from gpuctl.language.sentences import request_translation
 from gpuctl.language.spelling import nearest
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
@@ -80,7 +81,8 @@ async def list_of_jobs(
     if seen.namespaces == frozenset() and not namespace:
         await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
-    question = ("jobs", seen, kind, pool, status, namespace, name, sort, page, pageSize)
+    chinese = request_translation() is not None
+    question = ("jobs", chinese, seen, kind, pool, status, namespace, name, sort, page, pageSize)
     version = service.cache_version()
     body = service.response_cache.find(question, version)
     if body is None:
@@ -95,7 +97,12 @@ async def list_of_jobs(
         elif sort == "gpu":
             found.sort(key=lambda item: -item.row.gpu)
         items = [
-            job_item(item.id, item.row, service.progress.of(item), gpu_type_of(service, item))
+            job_item(
+                item.id,
+                item.translated_row(service.keys) if chinese else item.row,
+                service.progress.of(item),
+                gpu_type_of(service, item),
+            )
             for item in page_of(found, page, pageSize)
         ]
         body = encode(JobPage(total=len(found), items=items).as_json())
@@ -132,7 +139,7 @@ async def description_of_job(
     """Return a job, with its document and its pods."""
     item = await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
     metrics = await _metrics(service, item)
-    question = ("job", item.id)
+    question = ("job", request_translation() is None, item.id)
     # Everything else that the answer is made from. A change of any of it makes another stamp.
     gpu_type = gpu_type_of(service, item)
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)

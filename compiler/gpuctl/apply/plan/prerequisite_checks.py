@@ -11,6 +11,7 @@ from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import STARTER, JobHint
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
@@ -182,7 +183,14 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
         if one.state == "missing" and one.absent_jobs:
             again: str = say("apply the document of {name} again", name=one.name)
             again += say(", or {command} if a ttl has removed it", command=JobHint("rerun", one.absent_jobs[0], where))
-            plan.notes.append(say("{job} does not start: {missing}; {again}", job=title, missing=one, again=again))
+            plan.notes.append(
+                say(
+                    "{job} does not start: {missing}; {again}",
+                    job=title,
+                    missing=describe_prerequisite(one),
+                    again=again,
+                )
+            )
         elif one.state == "missing" and one.name not in expired:
             near = nearest(one.name, sorted(name for namespace, name in ends if namespace == where))
             hint = say("did you mean {near}?", near=near) if near else say("add its document, or remove the name")
@@ -206,7 +214,7 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
                 )
             )
         elif one.state == "unmet":
-            plan.notes.append(say("{job} cannot start: {unmet}", job=title, unmet=one))
+            plan.notes.append(say("{job} cannot start: {unmet}", job=title, unmet=describe_prerequisite(one)))
     left = [one.name for one in states if one.state != "met"]
     if left:
         plan.notes.append(

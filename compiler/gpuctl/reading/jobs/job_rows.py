@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.apply.state.authorship import applied_by
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, Object, labels_of
 from gpuctl.objects.array_jobs import array_progress
@@ -145,18 +146,22 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
     main, lacking = job.active, missing_pods(job)
     if main is None or not lacking:
         return None
-    wanted = wanted_pods(main)
     status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
-    said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not created"
     whole = job_row(job, names._replace(claimed={}))
     return whole._replace(
-        status=status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),
+        status=status._replace(reason=_not_created(lacking, wanted_pods(main), status.reason)),
         ready=f"0/{lacking}",
         node=None,
         ip=None,
         started_at=None,
         gpu=_missing_gpus(job, main, names) if has_several_roles(main) else whole.gpu * lacking // replicas(main),
     )
+
+
+def _not_created(pods: int, wanted: int, reason: str) -> Sentence:
+    if not reason:
+        return say("{pods} of {wanted} pods {pods:is/are} not created yet", pods=pods, wanted=wanted)
+    return say("{pods} of {wanted} pods {pods:is/are} not created: {reason}", pods=pods, wanted=wanted, reason=reason)
 
 
 def _missing_gpus(job: Job, jobset: Object, names: PlatformKeys) -> int:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from gpuctl.hints import JobHint
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
@@ -52,16 +53,17 @@ def schedule_status(
     if run is not None and end_state(run) is None:
         mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
         status = job_status(run, mine, keys, refusal)
-        return status._replace(reason=": ".join(filter(None, (f"run {run['metadata']['name']}", status.reason))))
+        name = say("run {name}", name=run["metadata"]["name"])
+        return status._replace(reason=": ".join(filter(None, (name, status.reason))))
     if cron_job["spec"].get("suspend"):
         if keys.paused in annotations_of(cron_job):
-            return Status("Paused", "paused", f"{JobHint('resume')} continues its schedule")
-        return Status("Suspended", "paused", "spec.suspend is set, not by `gpuctl pause`")
+            return Status("Paused", "paused", say("{command} continues its schedule", command=JobHint("resume")))
+        return Status("Suspended", "paused", say("spec.suspend is set, not by `gpuctl pause`"))
     coming = run_times(cron_job).next
-    said = [f"next run at {coming}"] if coming is not None else []
+    said = [say("next run at {time}", time=coming)] if coming is not None else []
     if run is not None:
-        said.append(f"run {run['metadata']['name']} {run_outcome(run)}")
-    return Status("Scheduled", SCHEDULED, "; ".join(said))
+        said.append(say("run {name} {outcome}", name=run["metadata"]["name"], outcome=run_outcome(run)))
+    return Status("Scheduled", SCHEDULED, say("{parts:;}", parts=said))
 
 
 def run_outcome(run: Object) -> str:

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuctl.hints import RESUMER, STARTER
-from gpuctl.language.display_text import first_few, visible
+from gpuctl.language.display_text import visible
+from gpuctl.language.prerequisite_text import describe_prerequisite
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.elastic_jobs import node_bounds
@@ -26,7 +28,7 @@ from gpuctl.objects.workload_state import condition, end_state, find_condition, 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
-_NOT_CREATED = "its pods are not created yet"
+_NOT_CREATED = Template("its pods are not created yet")
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
 DEPENDENCY_FAILED = "DependencyFailed"
 """Status of a job that waits for the success of a job that has failed, or the other way round."""
@@ -81,7 +83,7 @@ def pod_status(pod: Object) -> Status:
     found = _before_deletion(pod)
     if pod["metadata"].get("deletionTimestamp") and found.phase not in (_SUCCEEDED, _FAILED):
         if (pod.get("status") or {}).get("reason") == "NodeLost":
-            return Status("Unknown", _UNKNOWN, "its node does not answer")
+            return Status("Unknown", _UNKNOWN, say("its node does not answer"))
         return Status("Terminating", _TERMINATING, found.reason)
     return found
 
@@ -97,7 +99,7 @@ def _before_deletion(pod: Object) -> Status:
             return Status(status["reason"], _FAILED, message)
         return _ended(pod) or Status("Failed", _FAILED, message)
     if phase == "Unknown":
-        return Status("Unknown", _UNKNOWN, message or "its node does not answer")
+        return Status("Unknown", _UNKNOWN, message or say("its node does not answer"))
     waiting = _initialising(pod) or _waiting(pod)
     if waiting is not None:
         return waiting
@@ -107,8 +109,8 @@ def _before_deletion(pod: Object) -> Status:
     if scheduled.get("status") == "False":
         if is_gated(pod):
             # The label of a StatefulSet's pod comes later than its gate.
-            where = f"in Kueue's queue {queue_of(pod)}" if queue_of(pod) else "for Kueue"
-            return Status("Queued", _PENDING, f"waits {where}")
+            where = say("in Kueue's queue {queue}", queue=queue_of(pod)) if queue_of(pod) else say("for Kueue")
+            return Status("Queued", _PENDING, say("waits {where}", where=where))
         if scheduled.get("reason") == "SchedulingGated":
             return Status("SchedulingGated", _PENDING, one_line(scheduled.get("message")))
         reason = scheduled.get("reason") or "Unschedulable"
@@ -163,7 +165,7 @@ def _held(pod: Object, item: Object, waiting: Object) -> str:
         return _exit(last)
     every = containers_of(pod.get("spec") or {})
     limits = next((one.get("resources") or {} for one in every if one["name"] == item["name"]), {}).get("limits") or {}
-    return f"out of memory (limit {limits['memory']})" if "memory" in limits else "out of memory"
+    return say("out of memory (limit {limit})", limit=limits["memory"]) if "memory" in limits else say("out of memory")
 
 
 def _ended(pod: Object) -> Status | None:
@@ -178,7 +180,11 @@ def _ended(pod: Object) -> Status | None:
 
 
 def _exit(ended: Object) -> str:
-    said = f"signal {ended['signal']}" if ended.get("signal") else f"exit code {ended.get('exitCode')}"
+    said = (
+        say("signal {signal}", signal=ended["signal"])
+        if ended.get("signal")
+        else say("exit code {code}", code=ended.get("exitCode"))
+    )
     return f"{said}: {one_line(ended['message'])}" if ended.get("message") else said
 
 
@@ -228,7 +234,11 @@ def _finished(workload: Object, ended: str) -> Status:
         return Status("Succeeded", _SUCCEEDED)
     why = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
     failed = (workload.get("status") or {}).get("failedIndexes")
-    parts = (why.get("reason"), one_line(why.get("message")), f"indexes {failed}" if failed else "")
+    parts = (
+        why.get("reason"),
+        one_line(why.get("message")),
+        say("indexes {indexes}", indexes=failed) if failed else "",
+    )
     return Status("Failed", _FAILED, one_line(": ".join(part for part in parts if part)))
 
 
@@ -239,34 +249,42 @@ def _idle(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite]
     stopped = workload["kind"] in SERVICES and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
         why = one_line(annotations_of(workload).get(keys.pause_reason))
-        return Status("Paused", _PAUSED, "; ".join(filter(None, (why, str(RESUMER)))))
+        return Status(
+            "Paused",
+            _PAUSED,
+            say("{parts:;}", parts=[part for part in (why, say("{command}", command=RESUMER)) if part]),
+        )
     if is_waiting(workload, keys):
         return _waits(workload, keys, prerequisites)
     if is_queued(workload, keys):
-        return Status("Queued", _PENDING, f"waits in Kueue's queue {queue_of(workload)}")
+        return Status("Queued", _PENDING, say("waits in Kueue's queue {queue}", queue=queue_of(workload)))
     if suspended and is_held(workload):
-        return Status("Suspended", _PAUSED, f"it is kept out of Kueue's queue {queue_of(workload)} until it is resumed")
+        return Status(
+            "Suspended",
+            _PAUSED,
+            say("it is kept out of Kueue's queue {queue} until it is resumed", queue=queue_of(workload)),
+        )
     if suspended:
-        return Status("Suspended", _PAUSED, "spec.suspend is set, not by `gpuctl pause`")
+        return Status("Suspended", _PAUSED, say("spec.suspend is set, not by `gpuctl pause`"))
     if stopped and keys.scales_to_zero in annotations_of(workload):
-        return Status("ScaledToZero", _PAUSED, "its autoscaler has scaled it to 0; it starts when there is load")
+        return Status("ScaledToZero", _PAUSED, say("its autoscaler has scaled it to 0; it starts when there is load"))
     if stopped:
-        return Status("ScaledToZero", _PAUSED, "spec.replicas is 0, not by `gpuctl pause`")
+        return Status("ScaledToZero", _PAUSED, say("spec.replicas is 0, not by `gpuctl pause`"))
     return None
 
 
 def _waits(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite]) -> Status:
     """Return the status of a job that waits for other jobs."""
-    unmet = [str(one) for one in prerequisites if one.state == "unmet"]
+    unmet = [describe_prerequisite(one) for one in prerequisites if one.state == "unmet"]
     if unmet:
-        return Status(DEPENDENCY_FAILED, _FAILED, "; ".join(unmet))
-    missing = [str(one) for one in prerequisites if one.state == "missing"]
+        return Status(DEPENDENCY_FAILED, _FAILED, say("{parts:;}", parts=unmet))
+    missing = [describe_prerequisite(one) for one in prerequisites if one.state == "missing"]
     if missing:
-        return Status("Waiting", _PENDING, f"{'; '.join(missing)}, and this job waits for it")
+        return Status("Waiting", _PENDING, say("{missing:;}, and this job waits for it", missing=missing))
     if prerequisites and all(one.state == "met" for one in prerequisites):
-        return Status("Waiting", _PENDING, f"its prerequisites are met; {STARTER}")
+        return Status("Waiting", _PENDING, say("its prerequisites are met; {starter}", starter=STARTER))
     left = [one.name for one in prerequisites if one.state != "met"] or list(prerequisites_of(workload, keys.after))
-    return Status("Waiting", _PENDING, f"waits for {first_few(left)}")
+    return Status("Waiting", _PENDING, say("waits for {names:few}", names=list(left)))
 
 
 def refused_status(message: str) -> Status:
@@ -287,28 +305,39 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     up = nodes_at_work(pods) if workload["kind"] in TRAININGS else sum(map(is_ready, pods))
     if workload["kind"] == "LeaderWorkerSet" and not any(is_ready(pod) and gets_requests(pod) for pod in pods):
         # Workers are ready when they run, and serve nothing without their leader.
-        return _worst(pods) or Status("Pending", _PENDING, "no leader is ready" if pods else _NOT_CREATED)
+        return _worst(pods) or Status("Pending", _PENDING, say("no leader is ready") if pods else say(_NOT_CREATED))
     progress = array_progress(workload)
     if progress is not None:
         # Its pods come and go: it runs while one does.
         running = phases.count(_RUNNING)
-        said = f"{progress} succeeded, {running} of {pods_left(workload)} pods run"
+        said = say(
+            "{progress} succeeded, {running} of {pods} pods run",
+            progress=progress,
+            running=running,
+            pods=pods_left(workload),
+        )
         return Status("Running", _RUNNING, said) if running else _worst(pods) or Status("Pending", _PENDING, said)
     bounds = node_bounds(workload)
     if bounds is not None and bounds.least <= up < bounds.most:
-        return Status("Running", _RUNNING, f"with {up} of {bounds} nodes")
+        return Status("Running", _RUNNING, say("with {up} of {bounds} nodes", up=up, bounds=bounds))
     if up >= wanted:
         return Status("Running", _RUNNING)
     if up:
         worst = _worst(pods)
-        said = f"{up} of {wanted} pods run" + (f"; {refusal}" if refusal else f"; {worst.word}" if worst else "")
+        said = say(
+            "{parts:;}",
+            parts=[
+                say("{up} of {pods} pods run", up=up, pods=wanted),
+                *([refusal] if refusal else [worst.word] if worst else []),
+            ],
+        )
         return Status("Partially Running", _RUNNING, said)
     worst = _worst(pods)
     if worst is not None:
         return worst
     if _RUNNING in phases:
-        return Status("Pending", _PENDING, f"0 of {wanted} pods are ready")
-    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else _NOT_CREATED)
+        return Status("Pending", _PENDING, say("0 of {pods} pods are ready", pods=wanted))
+    return Status("Pending", _PENDING, one_line(refusal) if refusal else "" if pods else say(_NOT_CREATED))
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:
@@ -322,8 +351,8 @@ def _worst(pods: Iterable[Object]) -> Status | None:
             return status
     for status in statuses:
         if status.phase == _FAILED:
-            why = f"a pod failed ({': '.join(part for part in (status.word, status.reason) if part)})"
-            return Status("Pending", _PENDING, f"{why}; its controller creates another")
+            why = ": ".join(part for part in (status.word, status.reason) if part)
+            return Status("Pending", _PENDING, say("a pod failed ({why}); its controller creates another", why=why))
     return None
 
 

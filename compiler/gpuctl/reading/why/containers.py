@@ -63,7 +63,11 @@ class WaitingContainer(NamedTuple):
     def source(self) -> Proof:
         """Return the container's state as proof."""
         said = f": {one_line(self.message)}" if self.message else ""
-        return Proof("status", f"pod/{self.name}", f"container {self.container} waits: {self.reason}{said}")
+        return Proof(
+            "status",
+            f"pod/{self.name}",
+            say("container {container} waits: {reason}{text}", container=self.container, reason=self.reason, text=said),
+        )
 
 
 def waiting_containers(evidence: Evidence) -> Iterator[WaitingContainer]:

@@ -303,7 +303,15 @@ def _again(evidence: Evidence, end: ContainerExit) -> str:
 def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod: Object) -> Iterator[Proof]:
     reason = f"{end.reason}, " if end.reason else ""
     yield Proof(
-        "status", f"pod/{end.pod}", f"container {end.container} ended: {reason}exit code {end.code}", end.finished
+        "status",
+        f"pod/{end.pod}",
+        say(
+            "container {container} ended: {reason}exit code {code}",
+            container=end.container,
+            reason=reason,
+            code=end.code,
+        ),
+        end.finished,
     )
     if said.line and end.reason != "OOMKilled":
         yield Proof("log", f"pod/{end.pod}", said.line)

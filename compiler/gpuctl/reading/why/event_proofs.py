@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.workload_state import condition, find_condition
 from gpuctl.reading.jobs.event_rows import event_time
@@ -98,8 +99,8 @@ def eviction_proof(event: Object, preemptors: Mapping[str, str]) -> Proof:
     found, match = event_proof(event), preempted_by(event)
     if match is None:
         return found
-    by = preemptors.get(match["uid"], "a pod that may not be read, or is gone")
-    return found._replace(text=f"Preempted: by {by}, on node {match['node']}")
+    by = preemptors.get(match["uid"], say("a pod that may not be read, or is gone"))
+    return found._replace(text=say("Preempted: by {by}, on node {node}", by=by, node=match["node"]))
 
 
 def event_proof(event: Object) -> Proof:

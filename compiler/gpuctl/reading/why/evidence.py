@@ -193,7 +193,7 @@ def read_events(scope: Scope, job: Job) -> list[Object] | None:
 
 
 def _events(scope: Scope, job: Job, claims: Mapping[str, Object | None]) -> list[Object] | None:
-    events = scope.all_if_allowed("Event", why="the cause is derived from pod status alone")
+    events = scope.all_if_allowed("Event", why=say("the cause is derived from pod status alone"))
     if events is None:
         return None
     about = sorted(of_job(events, job.identity.namespace, job.workload, job.pods), key=event_order)
@@ -211,7 +211,9 @@ def _snapshot(scope: Scope) -> Snapshot | None:
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        scope.note("nodes and pods of all namespaces may not be read: numbers are taken from the scheduler's message")
+        scope.note(
+            say("nodes and pods of all namespaces may not be read: numbers are taken from the scheduler's message")
+        )
         return None
 
 
@@ -219,13 +221,13 @@ def _nodes(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
     """Return the nodes of unfinished pods."""
     placed = [node for pod in pods if not has_ended(pod) and (node := (pod.get("spec") or {}).get("nodeName"))]
     names = list(dict.fromkeys(placed))[:_NODES]
-    return dict(_each(scope, [Key("Node", "", name) for name in names], "whether they are ready is unknown"))
+    return dict(_each(scope, [Key("Node", "", name) for name in names], say("whether they are ready is unknown")))
 
 
 def _claims(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
     names = {name: None for pod in pods if not _runs(pod) for name in mounted_claims(pod["spec"])}
     keys = [Key("PersistentVolumeClaim", scope.namespace or "", name) for name in names]
-    return dict(_each(scope, keys, "whether they exist is unknown"))
+    return dict(_each(scope, keys, say("whether they exist is unknown")))
 
 
 def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str], Object | None]:
@@ -235,7 +237,7 @@ def _device_claims(scope: Scope, pods: Iterable[Object]) -> dict[tuple[str, str]
         return found
     for kind in DEVICE_CLAIMS:
         keys = [Key(kind, scope.namespace or "", name) for of, name in named if of == kind]
-        found |= {(kind, name): item for name, item in _each(scope, keys, "whether they exist is unknown")}
+        found |= {(kind, name): item for name, item in _each(scope, keys, say("whether they exist is unknown"))}
     return found
 
 
@@ -263,7 +265,7 @@ def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object
 
     for key, found in zip(keys, scope.session.each(read, keys), strict=True):
         if isinstance(found, ApiError):
-            scope.note(f"{key.resource.plural} may not be read: {why}")
+            scope.note(say("{objects} may not be read: {why}", objects=key.resource.plural, why=why))
         else:
             yield key.name, found
 
@@ -273,7 +275,7 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     workload = job.workload
     if workload is None or end_state(workload) or len(pods) >= replicas(workload):
         return None
-    return scope.all_if_allowed("ResourceQuota", why="the numbers are taken from the refusal")
+    return scope.all_if_allowed("ResourceQuota", why=say("the numbers are taken from the refusal"))
 
 
 def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], list[str]] | None:
@@ -293,7 +295,7 @@ def _logs(scope: Scope, found: list[ContainerExit]) -> dict[tuple[str, str], lis
         except ApiError as error:
             if error.lacks_permission:
                 forbidden = True
-                scope.note("logs may not be read: the last output of the program is unknown")
+                scope.note(say("logs may not be read: the last output of the program is unknown"))
             return None
 
     lines = scope.session.each(read, worth)
@@ -310,8 +312,11 @@ def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
     if not (workload.get("spec") or {}).get("suspend") and not any(map(is_gated, job.pods)):
         if _lacks_kueue(scope):
             scope.note(
-                f"its queue {queue_of(workload)} has no effect: the cluster has no Kueue, which would hold the job "
-                "back and start its pods together"
+                say(
+                    "its queue {queue} has no effect: the cluster has no Kueue, which would hold the job back and "
+                    "start its pods together",
+                    queue=queue_of(workload),
+                )
             )
         return None, None
     lists = read_kueue(scope)
@@ -332,7 +337,7 @@ def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
 def _scaler(scope: Scope, job: Job) -> Object | None:
     if job.workload is None or job.workload["kind"] not in SERVICES:
         return None
-    return scaler_of(scope.all_if_allowed("HorizontalPodAutoscaler", why="its target is unknown") or [], job)
+    return scaler_of(scope.all_if_allowed("HorizontalPodAutoscaler", why=say("its target is unknown")) or [], job)
 
 
 def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
@@ -342,7 +347,7 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     workload = job.workload
     if workload is None or end_state(workload) or not any(map(is_ready, job.pods)):
         return None
-    why = "its addresses are unknown"
+    why = say("its addresses are unknown")
     subdomain = subdomain_of(workload)
     if subdomain is not None:
         return scope.all_if_allowed("Service", fields=f"metadata.name={subdomain}", why=why)

@@ -13,7 +13,6 @@ from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import ROOM, nodes_that_pass
-from gpuctl.language.display_text import count_text
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import labels_of
@@ -103,14 +102,18 @@ def _short(pending: PendingPods, resource: str, need: int, left: list[NodeInfo],
         Proof(
             "status",
             in_namespace(item.owner, item.namespace),
-            f"holds {pending.units(resource, item.amount)} ({count_text(item.pods, 'pod')})",
+            say("holds {amount} ({pods:pod})", amount=pending.units(resource, item.amount), pods=item.pods),
         )
         for item in held[:_HOLDERS]
     )
     largest = Proof(
         "status",
         f"node/{best.node.name}",
-        f"{pending.units(resource, free)} free of {pending.units(resource, capacity_of(best, resource)).split()[0]}",
+        say(
+            "{free} free of {total}",
+            free=pending.units(resource, free),
+            total=pending.units(resource, capacity_of(best, resource)).split()[0],
+        ),
     )
     fix = _fix(pending, resource, need, most, change, left)
     return Finding(cause, message, numbers, fix, (*pending.sources, largest, *holding), pending.name, pending.number)
@@ -264,7 +267,8 @@ def rollout(pending: PendingPods) -> Finding | None:
             "maxUnavailable": unavailable,
         }
         told_by = tuple(
-            Proof("status", f"pod/{pod.name}", f"an old pod on {node_info.node.name}") for pod in old[:_HOLDERS]
+            Proof("status", f"pod/{pod.name}", say("an old pod on {node}", node=node_info.node.name))
+            for pod in old[:_HOLDERS]
         )
         spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
         fix = Sentence(f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`")

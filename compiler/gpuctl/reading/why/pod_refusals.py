@@ -120,7 +120,10 @@ def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any
     ]
     resource = found[0].resource
     held = tuple(
-        Proof("status", name, f"uses {format_amount(resource, amount)} {resource}") for name, amount in shown[:_HOLDERS]
+        Proof(
+            "status", name, say("uses {amount} {resource}", amount=format_amount(resource, amount), resource=resource)
+        )
+        for name, amount in shown[:_HOLDERS]
     )
     if shown:
         numbers["heldBy"] = [{"job": name, "amount": format_amount(resource, amount)} for name, amount in shown]

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from gpuctl.language.sentences import Sentence, Template, say
+from gpuctl.language.prerequisite_text import describe_prerequisite
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.prerequisites import FAILED, OK, Prerequisite
+from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-
-_ENDED = {
-    ("ok", OK): Template("{name} has succeeded, and this waits until it succeeds"),
-    ("ok", FAILED): Template("{name} has succeeded, and this waits until it fails"),
-    ("failed", OK): Template("{name} has failed, and this waits until it succeeds"),
-    ("failed", FAILED): Template("{name} has failed, and this waits until it fails"),
-}
-"""Outcome and condition of a prerequisite -> why it is unmet."""
 
 
 def waiting(evidence: Evidence) -> Finding | None:
@@ -28,7 +21,7 @@ def waiting(evidence: Evidence) -> Finding | None:
     told = _proofs(evidence, evidence.keys)
     unmet = [one for one in states if one.state == "unmet"]
     if unmet:
-        text = say("{parts:;}", parts=[_why_unmet(one) for one in unmet])
+        text = say("{parts:;}", parts=[describe_prerequisite(one) for one in unmet])
         return Finding("dependency-failed", text, numbers, _how_to_meet(unmet[0], evidence), told)
     missing = [one for one in states if one.state == "missing"]
     if missing:
@@ -57,11 +50,6 @@ def waiting(evidence: Evidence) -> Finding | None:
         others=say("; {met} of {total} prerequisites are met", **met) if len(states) > 1 else "",
     )
     return Finding("waiting-for-jobs", message, numbers, fix, told)
-
-
-def _why_unmet(one: Prerequisite) -> Sentence:
-    template = _ENDED.get((one.outcome or "", one.condition))
-    return Sentence(str(one)) if template is None else say(template, name=one.name)
 
 
 def _how_to_create(one: Prerequisite, evidence: Evidence) -> Sentence:
@@ -110,4 +98,4 @@ def _proofs(evidence: Evidence, keys: Records) -> tuple[Proof, ...]:
     assert workload is not None
     about = f"{workload['kind'].lower()}/{workload['metadata']['name']}"
     stated = Proof("spec", about, f"{keys.after}: {annotations_of(workload)[keys.after]}")
-    return (stated, *(Proof("status", one.name, str(one)) for one in evidence.job.prerequisites))
+    return (stated, *(Proof("status", one.name, describe_prerequisite(one)) for one in evidence.job.prerequisites))

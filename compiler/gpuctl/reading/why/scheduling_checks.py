@@ -88,7 +88,7 @@ def _nominated(pending: PendingPods) -> Finding | None:
         jobs=jobs,
     )
     told = tuple(
-        Proof("status", f"pod/{pod.name} in {pod.namespace}", f"of {pod.owner}, is being deleted")
+        Proof("status", f"pod/{pod.name} in {pod.namespace}", say("of {job}, is being deleted", job=pod.owner))
         for pod in leaving[:_LISTED]
     )
     numbers = {"node": node, "leavingPods": len(leaving), "leavingJobs": jobs}

@@ -54,7 +54,9 @@ def _missing(evidence: Evidence) -> Finding | None:
         namespace=identity.namespace,
     )
     fix = say("apply its document again, which creates the Service")
-    told = (Proof("spec", object_title(workload), "its containers have ports, and no Service has the job's labels"),)
+    told = (
+        Proof("spec", object_title(workload), say("its containers have ports, and no Service has the job's labels")),
+    )
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
@@ -108,7 +110,7 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
     fix = say(
         "check that the controller manager runs; {command} lists the endpoints", command=_slices_of(evidence, name)
     )
-    told = (Proof("status", object_title(service), "no EndpointSlice of it has a ready endpoint"),)
+    told = (Proof("status", object_title(service), say("no EndpointSlice of it has a ready endpoint")),)
     return Finding("service-empty", message, numbers, fix, told)
 
 

@@ -56,8 +56,12 @@ def running_sidecar(evidence: Evidence) -> Finding | None:
             command=end,
         )
     told = (
-        Proof("status", f"pod/{name}", f"container {ended['name']} ended: exit code {code}"),
-        *(Proof("status", f"pod/{name}", f"container {other} runs") for other in others),
+        Proof(
+            "status",
+            f"pod/{name}",
+            say("container {container} ended: exit code {code}", container=ended["name"], code=code),
+        ),
+        *(Proof("status", f"pod/{name}", say("container {container} runs", container=other)) for other in others),
     )
     numbers = {
         "pods": len(found),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpuctl.hints import JobHint
-from gpuctl.language.display_text import count_text
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
@@ -318,7 +317,11 @@ def _how(pod: dict[str, object], evidence: Evidence) -> str:
     assert isinstance(status, dict)
     containers = status.get("containerStatuses") or []
     restarts = sum(int(item.get("restartCount") or 0) for item in containers)
-    again = f", {count_text(restarts, 'restart')}" if restarts else ""
+    again = say(", {restarts:restart}", restarts=restarts) if restarts else ""
     begun = [((item.get("state") or {}).get("running") or {}).get("startedAt") for item in containers]
     since = min((time for time in begun if time), default=None)
-    return f"Running for {evidence.since(since)}{again}" if since else str(status.get("phase"))
+    return (
+        say("Running for {time}{restarts}", time=evidence.since(since), restarts=again)
+        if since
+        else str(status.get("phase"))
+    )
