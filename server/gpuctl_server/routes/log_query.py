@@ -45,7 +45,9 @@ class LogsQuery(BaseModel):
         """
         tail = DEFAULT_TAIL if self.tail is None and not self.since else self.tail
         pod = self.pod or named_pod(item, text)
-        query = LogQuery(pod, self.container or None, tail, previous=self.previous, **since(self.since))
+        query = LogQuery(
+            pod=pod, container=self.container or None, tail=tail, previous=self.previous, **since(self.since)
+        )
         return LogFilter(query, self.grep)
 
 

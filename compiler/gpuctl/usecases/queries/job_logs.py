@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
@@ -28,31 +28,22 @@ FOLLOWED_TAIL = 1000
 
 
 @dataclass(frozen=True)
-class LogQuery:
-    """A query for log lines.
+class LogQuery(LogOptions):
+    """A query for log lines of a job.
 
-    :param pod: name, index or end of the name of one pod; None for all pods.
-    :param container: name of the container; None for the job's own.
     :param tail: number of last lines per pod; -1 for all; None for all, or :data:`FOLLOWED_TAIL` if followed.
-    :param since_seconds: leave out lines older than this; ``since_time``: RFC 3339, UTC.
-    :param previous: read the run before the last restart.
+    :param container: name of the container; None for the job's own.
+    :param pod: name, index or end of the name of one pod; None for all pods.
     """
 
     pod: str | None = None
-    container: str | None = None
-    tail: int | None = None
-    since_seconds: int | None = None
-    since_time: str | None = None
-    previous: bool = False
 
     def wanted(self, *, follow: bool) -> LogOptions:
         """Return the options of the API request."""
         tail = self.tail
         if tail is None and follow and self.since_seconds is None and self.since_time is None:
             tail = FOLLOWED_TAIL
-        return LogOptions(
-            None if tail == -1 else tail, self.since_seconds, self.since_time, self.container, self.previous
-        )
+        return replace(self, tail=None if tail == -1 else tail)
 
 
 class PresentLogs:
