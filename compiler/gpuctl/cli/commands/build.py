@@ -107,9 +107,7 @@ def command(
     require_inputs(inputs, "gpuctl build jobs/ -o rendered")
     result = compile(
         inputs,
-        platform=compiling.platform,
-        namespace=compiling.offline_namespace,
-        strict=compiling.strict,
+        **compiling.for_compile(),
         nodes=nodes,
         shared=not no_shared,
         gitops=delivery,
@@ -119,7 +117,6 @@ def command(
         # The directory may be among the inputs; its manifests are output, not sources.
         without=writer.resolve_directory(directory),
         cluster=cluster,
-        profile=compiling.variant.profile,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:

@@ -69,9 +69,7 @@ def command(
     controller: Any = None if gitops == "none" else gitops
     result = compile(
         inputs,
-        platform=compiling.platform,
-        namespace=compiling.offline_namespace,
-        strict=compiling.strict,
+        **compiling.for_compile(),
         nodes=nodes,
         shared=not no_shared,
         gitops=controller,
@@ -79,8 +77,6 @@ def command(
         namespaces=namespaces,
         job_names=job_names,  # type: ignore[arg-type]
         cluster=cluster,
-        profile=compiling.variant.profile,
-        overrides=compiling.variant.overrides,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:

@@ -46,14 +46,10 @@ def command(
     require_inputs(inputs, "gpuctl validate training.yaml")
     result = compile(
         inputs,
-        platform=compiling.platform,
-        namespace=compiling.offline_namespace,
-        strict=compiling.strict,
+        **compiling.for_compile(),
         nodes=True,
         namespaces=True,
         cluster=cluster,
-        profile=compiling.variant.profile,
-        overrides=compiling.variant.overrides,
     )
     if output == "junit":
         click.echo(junit.render(result.diagnostics, result.documents), nl=False)

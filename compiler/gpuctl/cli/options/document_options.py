@@ -71,6 +71,16 @@ class CompileOptions(NamedTuple):
         """The namespace of jobs that set none, for commands without a cluster."""
         return self.namespace or "default"
 
+    def for_compile(self) -> dict[str, Any]:
+        """Return the arguments of :func:`gpuctl.compile` for commands without a cluster."""
+        return {
+            "platform": self.platform,
+            "namespace": self.offline_namespace,
+            "strict": self.strict,
+            "profile": self.variant.profile,
+            "overrides": self.variant.overrides,
+        }
+
 
 def _compile_options_of(
     platform: str | None, namespace: str | None, strict: bool, profile: str | None, overrides: Sequence[str] = ()
