@@ -1773,6 +1773,8 @@ type FitDocumentsOptions struct {
 	// Return the diagnostics of invalid documents as `warnings`, and no jobs; also the refusal of a namespace or pool that
 	// the token may not use. Without it, such documents are an error.
 	AllowInvalid bool
+	// Maximum number of entries of `heldBy`. Default: all.
+	Holders *int64
 	// Profile to merge into the documents that have profiles.
 	Profile string
 	// Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. Default: they are
@@ -1790,6 +1792,7 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	set(query, "suggest", options.Suggest)
 	set(query, "strict", options.Strict)
 	set(query, "allowInvalid", options.AllowInvalid)
+	set(query, "holders", options.Holders)
 	set(query, "profile", options.Profile)
 	set(query, "maxAge", options.MaxAge)
 	body := map[string]any{"yamlContent": documents}

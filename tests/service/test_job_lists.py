@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from support.cluster_tools import POOL, Place, compute, inference, outcome, training
@@ -58,6 +59,10 @@ def test_fit_of_waiting_jobs_is_filtered_and_in_pages(served: Served, place: Pla
         whole[2:],
         [],
     ]
+    body = {"yamlContent": json.dumps(training("three", resources={"gpu": 100}, job=here))}
+    for query in ({"holders": 0}, {}):
+        (job,) = served.call("POST", "/fit", params=query, json=body)["jobs"]
+        assert (job["name"], bool(job["heldBy"]) and bool(query)) == ("three", False)
     assert served.get("/fit", pageSize=0, status=400)["error"] == "InvalidRequest"
 
 

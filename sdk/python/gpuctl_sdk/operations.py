@@ -1906,6 +1906,7 @@ class Operations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
         allow_invalid: bool | None = None,
+        holders: int | None = None,
         profile: str | None = None,
         max_age: float | None = None,
     ) -> models.FitAnswer:
@@ -1920,6 +1921,7 @@ class Operations(ABC):
         :param strict: Reject documents with warnings.
         :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs; also the
             refusal of a namespace or pool that the token may not use. Without it, such documents are an error.
+        :param holders: Maximum number of entries of `heldBy`. Default: all.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
             seconds. Default: they are read now.
@@ -1935,6 +1937,7 @@ class Operations(ABC):
                         "suggest": suggest,
                         "strict": strict,
                         "allowInvalid": allow_invalid,
+                        "holders": holders,
                         "profile": profile,
                         "maxAge": max_age,
                     }
@@ -4530,6 +4533,7 @@ class AsyncOperations(ABC):
         suggest: bool | None = None,
         strict: bool | None = None,
         allow_invalid: bool | None = None,
+        holders: int | None = None,
         profile: str | None = None,
         max_age: float | None = None,
     ) -> models.FitAnswer:
@@ -4544,6 +4548,7 @@ class AsyncOperations(ABC):
         :param strict: Reject documents with warnings.
         :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs; also the
             refusal of a namespace or pool that the token may not use. Without it, such documents are an error.
+        :param holders: Maximum number of entries of `heldBy`. Default: all.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
             seconds. Default: they are read now.
@@ -4559,6 +4564,7 @@ class AsyncOperations(ABC):
                         "suggest": suggest,
                         "strict": strict,
                         "allowInvalid": allow_invalid,
+                        "holders": holders,
                         "profile": profile,
                         "maxAge": max_age,
                     }

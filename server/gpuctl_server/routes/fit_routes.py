@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
@@ -35,6 +36,9 @@ from gpuctl_server.shared_answers import MaxAge
 from gpuctl_server.submissions import compile_to_fit
 
 router = api_router()
+Holders = Annotated[
+    int | None, Query(ge=0, le=10_000, description="Maximum number of entries of `heldBy`. Default: all.")
+]
 
 
 @router.post(
@@ -58,6 +62,7 @@ def fit(
             "namespace or pool that the token may not use. Without it, such documents are an error."
         ),
     ] = False,
+    holders: Holders = None,
     profile: Profile = None,
     maxAge: ListAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
@@ -73,7 +78,8 @@ def fit(
     result = fit_documents(service, caller, found, suggest=suggest, list_age=maxAge)
     beside = body.platform
     message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)
-    return _answer(result, [message] if message else [])
+    answer = _answer(result, [message] if message else [])
+    return {**answer, "jobs": _shortened(answer["jobs"], holders)}
 
 
 @router.get("/fit", responses={200: {"model": FitPage}})
@@ -90,9 +96,7 @@ def fit_waiting(
             description="Only jobs with these ids or names, or with pods of these names, separated by commas.",
         ),
     ] = "",
-    holders: Annotated[
-        int | None, Query(ge=0, le=10_000, description="Maximum number of entries of `heldBy`. Default: all.")
-    ] = None,
+    holders: Holders = None,
     page: Page = 1,
     pageSize: Annotated[  # noqa: N803
         int | None, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page. Default: all.")
@@ -110,7 +114,12 @@ def fit_waiting(
         wanted = listed_jobs(service, JobFilter(pool, kind, ""), name)
         jobs = [job for job in jobs if (job["namespace"], job["name"]) in wanted]
     some = page_of(jobs, page, pageSize or len(jobs))
-    return {**found, "total": len(jobs), "jobs": [{**job, "heldBy": job["heldBy"][:holders]} for job in some]}
+    return {**found, "total": len(jobs), "jobs": _shortened(some, holders)}
+
+
+def _shortened(jobs: Iterable[dict[str, Any]], holders: int | None) -> list[dict[str, Any]]:
+    """Return jobs with a limited number of holders of the scarce resource; None: all."""
+    return [{**job, "heldBy": job["heldBy"][:holders]} for job in jobs]
 
 
 def _answer(result: FitResult, messages: list[str]) -> dict[str, Any]:

@@ -19,7 +19,13 @@ from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.recreated_pods import RecreatedPods
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.scheduler_model import AffinityTerm, IncomingPod, NodeInfo, PlacedPod
-from gpuctl.capacity.scheduler.scheduling import NO_NEIGHBOURS, count_neighbours, counts_node, failing_rule
+from gpuctl.capacity.scheduler.scheduling import (
+    NO_NEIGHBOURS,
+    ROOM,
+    count_neighbours,
+    counts_node,
+    failing_rule,
+)
 from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes
 
 
@@ -249,7 +255,12 @@ def _reach_of_waiting_pods(
         reach = [index for index in nodes.open_to(rival) if index in freed]
         counted = count_neighbours(rival, cluster.node_infos) if rival.has_neighbours or not reach else NO_NEIGHBOURS
         now = [
-            index for index in nodes.open_to(rival) if failing_rule(rival, cluster.node_infos[index], counted) is None
+            index
+            for index in nodes.open_to(rival)
+            if index not in freed
+            # Most nodes have no room, which is the cheapest to check.
+            and all(rule.holds(rival, cluster.node_infos[index], counted) for rule in ROOM)
+            and failing_rule(rival, cluster.node_infos[index], counted) is None
         ]
         minding = [
             first

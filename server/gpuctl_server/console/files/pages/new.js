@@ -61,7 +61,7 @@ export default function New() {
     let again = 0;
     const timer = setTimeout(async () => {
       try {
-        const answer = await call("POST", "/fit", { query: { allowInvalid: true, maxAge: SHARED }, body: body(), signal: ending.signal });
+        const answer = await call("POST", "/fit", { query: { allowInvalid: true, holders: 0, maxAge: SHARED }, body: body(), signal: ending.signal });
         setChecked({ state: "checked", fit: answer, details: answer.warnings || [] });
       } catch (error) {
         if (ending.signal.aborted) return;

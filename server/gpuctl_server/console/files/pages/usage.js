@@ -74,7 +74,7 @@ function Known() {
   const costs = useLoaded(
     async (ended) => {
       if (!start || by === "node" || (by === "label" && !key)) return [];
-      return (await get(LEDGER, { ...most, start_time: start, end_time: end, page_size: MOST, costs: true }, ended)).data.data;
+      return (await get(LEDGER, { ...most, start_time: start, end_time: end, page_size: by === "workload" ? MOST_WORKLOADS : MOST, costs: true }, ended)).data.data;
     },
     [by, key, namespace, start, end],
     0,
