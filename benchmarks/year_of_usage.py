@@ -38,6 +38,7 @@ from sqlalchemy import insert, literal, select, text
 from gpuctl.reading.usage.price_list import PriceList
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.idle_gpu_answers import waste
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.ledger_costs import with_costs
 from gpuctl_usage.answers.name_answers import cluster_names, dimension_keys, dimension_values, namespace_names
@@ -45,7 +46,6 @@ from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,15 @@ SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server"}
 TABLE = rows("CONTRIBUTING.md", "Where to look")
 
 
+def source_of(path: str) -> Path:
+    """Return the file that a row names."""
+    return SOURCES.get(path.partition("/")[0], ROOT / "compiler" / "gpuctl") / path
+
+
 def names_in(path: str) -> set[str]:
     """Return the functions, classes and constants of a module."""
     found = set()
-    source = SOURCES.get(path.partition("/")[0], ROOT / "compiler" / "gpuctl") / path
-    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+    for node in ast.parse(source_of(path).read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
@@ -42,6 +47,8 @@ def test_named_files_and_functions_exist(what: str, where: str, begin: str) -> N
     wanted = re.findall(r"`(\w+)`", begin)
     assert wanted
     assert set(wanted) <= there, what
+    text = "".join(source_of(path).read_text(encoding="utf-8") for path in paths)
+    assert [code for code in re.findall(r"GPU\d{3}", what) if f'"{code}"' not in text] == []
 
 
 def test_paths_outside_the_table_exist() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.idle_gpu_answers import idle_workloads
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.answers.waste_answers import idle_workloads
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import (

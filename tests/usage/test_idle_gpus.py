@@ -14,8 +14,8 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage.price_list import PriceList, cost
+from gpuctl_usage.answers.idle_gpu_answers import IdleRule, idle_workloads, waste
 from gpuctl_usage.answers.snapshot_answers import latest_utilization
-from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads, waste
 from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.store.database import Database, open_database

@@ -20,11 +20,11 @@ from gpuctl.language.usage_block import UsagePrices
 from gpuctl.reading.usage.price_list import PriceList, price_list
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery
+from gpuctl_usage.answers.idle_gpu_answers import waste
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.ledger_costs import with_costs
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.answers.waste_answers import waste
 from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import HOUR, WorkloadKey
 from gpuctl_usage.store.database import Database

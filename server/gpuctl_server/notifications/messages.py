@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from gpuctl.apply.state.authorship import applied_by
+from gpuctl.apply.state.applied_by import applied_by
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 from gpuctl.language.notify_block import Channel, ChannelFormat

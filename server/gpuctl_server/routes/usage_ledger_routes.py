@@ -49,10 +49,10 @@ from gpuctl_server.routes.usage_parameters import (
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import pausable_by, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
+from gpuctl_usage.answers.idle_gpu_answers import IdleRule
 from gpuctl_usage.answers.ledger_answers import OF_NAMESPACES
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.answers.waste_answers import IdleRule
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
@@ -192,7 +192,7 @@ def waste(
 ) -> Response:
     """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
     period."""
-    from gpuctl_usage.answers.waste_answers import waste as answer
+    from gpuctl_usage.answers.idle_gpu_answers import waste as answer
 
     hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
     seen = _seen(service, caller, cluster, namespace)

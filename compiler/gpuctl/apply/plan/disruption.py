@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.lost_work import end_description, lost_work
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.authorship import applied_by, caller_of
+from gpuctl.apply.state.applied_by import applied_by, caller_of
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
-from gpuctl.apply.plan.creation_order import creates_workload, sequential_groups
+from gpuctl.apply.plan.contested_creations import creates_workload, sequential_groups
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit.earliest_start_text import describe_opening

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.authorship import caller_of
+from gpuctl.apply.state.applied_by import caller_of
 from gpuctl.apply.state.git_repository import Commit
 from gpuctl.apply.state.past_documents import (
     LARGEST,

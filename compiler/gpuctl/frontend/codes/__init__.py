@@ -1,7 +1,7 @@
 """Every diagnostic code with its meaning, its reason, the remedy, and the smallest document that triggers it.
 
-Codes are stable: 0xx reading, 1xx documents, 2xx fields, 3xx templates, 4xx checks across documents, 5xx command
-lines, 6xx platform and output, 9xx gpuctl itself. In an example ``#!`` marks the line of the diagnostic.
+Codes are stable: 0xx reading, 1xx documents, 2xx fields, 3xx references between values, 4xx checks across documents,
+5xx command lines, 6xx platform and output, 9xx gpuctl itself. In an example ``#!`` marks the line of the diagnostic.
 """
 
 from __future__ import annotations

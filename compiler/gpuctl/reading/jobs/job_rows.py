@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpuctl.apply.state.authorship import applied_by
+from gpuctl.apply.state.applied_by import applied_by
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.sentences import Sentence, say

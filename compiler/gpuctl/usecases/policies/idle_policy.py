@@ -28,7 +28,7 @@ from gpuctl.usecases.policies.notebook_policy import GpuUse, has_limits, noteboo
 from gpuctl.usecases.queries.read_context import ReadContext
 
 if TYPE_CHECKING:
-    from gpuctl_usage.answers.waste_answers import IdleWorkload
+    from gpuctl_usage.answers.idle_gpu_answers import IdleWorkload
     from gpuctl_usage.store.database import Database
 
 HOUR = 3600.0
@@ -80,9 +80,9 @@ def judge_idle_jobs(
 
 
 def _read_usage(database: Database, reader: ReadContext, policy: UsageIdle, now: float) -> _Usage:
+    from gpuctl_usage.answers.idle_gpu_answers import IdleRule, idle_workloads
     from gpuctl_usage.answers.name_answers import cluster_of
     from gpuctl_usage.answers.snapshot_answers import latest_utilization
-    from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads
 
     system = reader.scope.session.get_metadata(Key("Namespace", "", "kube-system"))
     found = cluster_of(database, str((system or {"metadata": {}})["metadata"].get("uid", "")))

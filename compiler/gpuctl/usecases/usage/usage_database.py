@@ -15,12 +15,12 @@ from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.usage.usage_backends import PAGE_SIZE, model_use, rows_of_pages, usage_page
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery
+from gpuctl_usage.answers.idle_gpu_answers import IdleRule, waste
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.name_answers import cluster_names, cluster_of, dimension_keys
 from gpuctl_usage.answers.query_scope import Paging, Unanswerable
 from gpuctl_usage.answers.snapshot_answers import latest
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.answers.waste_answers import IdleRule, waste
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem, display_name, url_of
 from gpuctl_usage.sums import Level
