@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -83,6 +84,8 @@ _OF_CONTAINER = (
 )
 _OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'\s]|\Z)"
 """The name of the first host in another network, where sites add a letter to it."""
+_ARITHMETIC = r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)"
+"""A sum of the shell, where variables need no dollar sign."""
 FIRST = "$MASTER_ADDR"
 
 
@@ -171,10 +174,13 @@ def _replace_lookups(body: str, changes: list[VariableChange]) -> str:
 def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
     breaks = LineBreaks(body)
+    sums = [range(*match.span()) for match in re.finditer(_ARITHMETIC, body)]
+    starts = [part.start for part in sums]
 
     def replaced(match: re.Match[str]) -> str:
         name = match["braced"] or match["plain"] or match["bare"]
-        is_value = match["bare"] is None
+        before = bisect_right(starts, match.start()) - 1
+        is_value = match["bare"] is None or (before >= 0 and match.start() in sums[before])
         line = breaks.before(match.start())
         if name in renamed:
             note = _ID_NOTE if name in _IDS else f"`{name}` is `{renamed[name]}`"
