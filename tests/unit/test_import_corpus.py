@@ -25,7 +25,7 @@ CORPUS = Path(__file__).resolve().parents[1] / "imports"
 CASES = sorted(path.name for path in CORPUS.iterdir())
 ACCEPT = os.environ.get("IMPORTS") == "accept"
 # Keys of YAML whose values are on other lines.
-_STRUCTURE = r"[ -]*[\w.-]+:\s*[|>{\[]?\s*\Z|[ -]*[|>]?\s*\Z|---\Z|[ \]}]*\Z"
+_STRUCTURE = r"[ -]*\"?[\w.-]+\"?:\s*[|>{\[]?\s*\Z|[ -]*[|>]?\s*\Z|---\Z|[ \[\]{},]*\Z"
 _EXPECTED = ("args", "expected.yaml", "expected.ledger", "platform.yaml")
 
 

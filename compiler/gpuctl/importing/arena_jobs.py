@@ -20,6 +20,7 @@ from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
+from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields
@@ -30,11 +31,11 @@ TOOL = "Arena"
 _DURATION = r"(?:\d+[dhms])+\Z"
 _ROLE = "programs that differ are `roles`"
 _LAUNCHER = "every pod runs the program: no launcher starts it on the others"
+_DATA = "data comes from `storage.workdirs`, or an `init` container copies it"
 _ONE_KEY = "`environment.envFrom` takes all keys of a ConfigMap, `podPatch` one"
 _NOTES = {
     r"^(master|chief|ps|evaluator)": _ROLE,
     r"^launcher": _LAUNCHER,
-    r"^sync": DROPPED["sync-mode"],
     r"^init": "write an `init` container",
     r"^scheduling\.gang": DROPPED["gang"],
     r"^scheduling\.queue": DROPPED["queue"],
@@ -93,6 +94,7 @@ class _ArenaJobFile:
         self._pod()
         self._lifecycle()
         self._init()
+        self._sync()
         self._program()
         self.tree.drop_rest(_NOTES)
         line = self.tree.line((self.group,))
@@ -275,13 +277,14 @@ class _ArenaJobFile:
         ttl = ("lifecycle", "ttl_after_finished")
         if re.match(_DURATION, tree.text(ttl) or ""):
             self._set(ttl, "job.ttl", tree.text(ttl))
-        retries = whole_number(tree.text(("lifecycle", "backoff_limit")))
-        if retries is not None:
-            self._set(("lifecycle", "backoff_limit"), "job.retries", retries)
-        if tree.text(("restart",)) == "Never":
-            tree.mapped(("restart",), "job.retries")
-        else:
-            tree.changed(("restart",), "job.retries", "further attempts are `job.retries`; each restarts all pods")
+        take_restarts(tree, self.draft, [("restart",)], ("lifecycle", "backoff_limit"), in_place=self.is_pytorch)
+
+    def _sync(self) -> None:
+        """Drop copies of code and data, each with the field that replaces it."""
+        for index in range(self.tree.items(("sync",))):
+            path: Path = ("sync", index)
+            is_code = self.tree.node((*path, "git")) is not None
+            self.tree.dropped(path, DROPPED["sync-mode"] if is_code else _DATA)
 
     def _init(self) -> None:
         tree = self.tree

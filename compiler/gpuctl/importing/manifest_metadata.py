@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
@@ -15,20 +14,16 @@ _WRITTEN_BY_SERVER = frozenset(
 )
 
 
-def take_metadata(tree: SourceTree, draft: Draft, given: Given) -> list[Missing]:
-    """Add name, namespace, labels and annotations. Return the name as missing if no valid one is known."""
+def take_metadata(tree: SourceTree, draft: Draft) -> None:
+    """Add name, namespace, labels and annotations."""
     base: Path = ("metadata",)
     tree.mapped(("apiVersion",), "kind")
     tree.mapped(("kind",), "kind")
-    missing: list[Missing] = []
     written = tree.text((*base, "name"))
-    name = given.name or nearest_dns_label(written or "", letter_first=True)
-    if name is None:
-        missing.append(Missing("--name", "NAME", tree.line(base), "the manifest names no job"))
-    else:
-        draft.set("job.name", name, tree.line((*base, "name")) if written and not given.name else None)
-    note = "--name replaces it" if given.name else f"the name is `{name}`"
-    tree.taken((*base, "name"), "job.name", None if name == written else note)
+    name = nearest_dns_label(written or "", letter_first=True)
+    if name is not None:
+        draft.set("job.name", name, tree.line((*base, "name")))
+    tree.taken((*base, "name"), "job.name", None if name == written else f"the name is `{name}`")
     namespace = tree.text((*base, "namespace"))
     if namespace is not None:
         draft.set("job.namespace", namespace, tree.line((*base, "namespace")))
@@ -44,7 +39,6 @@ def take_metadata(tree: SourceTree, draft: Draft, given: Given) -> list[Missing]
     for key in _WRITTEN_BY_SERVER:
         tree.mapped((*base, key), None, "the API server wrote it")
     tree.mapped(("status",), None, "the API server wrote it")
-    return missing
 
 
 def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:

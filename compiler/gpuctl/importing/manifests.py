@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
@@ -14,6 +15,13 @@ from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.training_operator import import_pytorch_job, import_train_job
 
 _DEPLOYMENT, _STATEFUL = "Deployment", "StatefulSet"
+_OPTIONS = {
+    _DEPLOYMENT: "deployment",
+    _STATEFUL: "deployment",
+    "PyTorchJob": "pytorchjob",
+    "TrainJob": "trainjob",
+}
+_NO_IMPORT = "gpuctl imports no such object: keep its manifest, or describe it in the document"
 
 
 def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
@@ -23,7 +31,8 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
     """
 
     def run(source: Source, given: Given) -> Imported:
-        raws = read_documents(source)
+        of_lists = LineLedger()
+        raws = list(_objects(read_documents(source), of_lists))
         kinds = (kind, _STATEFUL) if kind == _DEPLOYMENT else (kind,)
         wanted = [raw for raw in raws if _kind(raw) in kinds]
         if not wanted:
@@ -39,13 +48,32 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
             else:
                 read = import_pytorch_job if kind == "PyTorchJob" else import_train_job
                 results.append(read(raw, source.name, given))
-        return _joined(kind, results, [raw for raw in raws if id(raw) not in taken])
+        return _joined(kind, results, [raw for raw in raws if id(raw) not in taken], of_lists)
 
     return run
 
 
 def _kind(raw: RawDocument) -> str | None:
     return SourceTree(raw, LineLedger()).text(("kind",))
+
+
+def _objects(raws: Iterable[RawDocument], ledger: LineLedger) -> Iterator[RawDocument]:
+    """Yield the objects of a file, with those of its lists in place of the lists."""
+    for raw in raws:
+        tree = SourceTree(raw, ledger)
+        if re.match(r"\w*List\Z", tree.text(("kind",)) or "") is None:
+            yield raw
+            continue
+        for path in (("apiVersion",), ("kind",)):
+            tree.mapped(path, None, "the objects of the list are read one by one")
+        for name in ("resourceVersion", "selfLink"):
+            tree.mapped(("metadata", name), None, "the API server wrote it")
+        nodes = [tree.node(("items", index)) for index in range(tree.items(("items",)))]
+        for index, node in enumerate(nodes):
+            if node is not None and node.kind == MAPPING:
+                tree.take_apart(("items", index))
+                yield from _objects([raw._replace(root=node)], ledger)
+        tree.drop_rest({})
 
 
 class _Selectors:
@@ -72,13 +100,15 @@ class _Selectors:
         ]
 
 
-def _joined(tool: str, results: Sequence[Imported], others: Sequence[RawDocument]) -> Imported:
-    """Return the results as one, with the other documents dropped."""
-    ledger = LineLedger()
+def _joined(tool: str, results: Sequence[Imported], others: Sequence[RawDocument], ledger: LineLedger) -> Imported:
+    """Return the results as one, with the other documents dropped.
+
+    :param ledger: that of the lists.
+    """
     for raw in others:
-        tree = SourceTree(raw, ledger)
-        note = "gpuctl imports no such object: keep its manifest, or describe it in the document"
-        tree.dropped((), note)
+        own = _OPTIONS.get(_kind(raw) or "")
+        note = f"another import reads it: `--from {own}`" if own is not None else _NO_IMPORT
+        SourceTree(raw, ledger).dropped((), note)
     entries = [entry for result in results for entry in result.entries] + ledger.entries()
     missing: list[Missing] = [item for result in results for item in result.missing]
     return Imported(tool, [draft for result in results for draft in result.drafts], in_source_order(entries), missing)

@@ -32,7 +32,7 @@ _POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-schedule
 
 
 class PodFields:
-    """Adds a pod template to a document. ``missing``: values that it does not name.
+    """Adds a pod template to a document. ``missing``: numbers of GPUs that it leaves open.
 
     :param base: the path of the template.
     :param main: the name of the container with the program. Default: the first one.
@@ -78,13 +78,8 @@ class PodFields:
         tree, main = self.tree, self.container
         tree.mapped((*main, "name"), None, "the container is called `main`")
         image = tree.text((*main, "image"))
-        if self.given.image is not None:
-            self.draft.set("environment.image", self.given.image)
-            tree.changed((*main, "image"), "environment.image", "--image replaces it")
-        elif image:
+        if image:
             self._set((*main, "image"), "environment.image", image)
-        else:
-            self.missing.append(Missing("--image", "REF", tree.line(main), "the container has no image"))
         for name in ("command", "args"):
             value = tree.get((*main, name))
             if isinstance(value, list):
@@ -161,8 +156,6 @@ class PodFields:
             self.draft.set("resources.gpu", self.gpus)
         for name in ("cpu", "memory"):
             self._amount(name, (*limits, name), (*requests, name))
-        if self.given.pool is not None:
-            self.draft.set("resources.pool", self.given.pool)
 
     def _slices(self) -> None:
         """Take MIG slices."""
@@ -186,7 +179,7 @@ class PodFields:
                 if whole_number(text) is not None:
                     continue
                 if given is not None:
-                    tree.changed(path, "resources.gpu", "--gpus-per-node replaces the number")
+                    tree.mapped(path, "resources.gpu")
                 elif text is None:
                     tree.dropped_null(path, "--gpus-per-node names the number")
                 if given is None and all(item.option != "--gpus-per-node" for item in self.missing):
@@ -205,26 +198,15 @@ class PodFields:
 
     def _amount(self, name: str, limit: Path, request: Path) -> None:
         tree, field = self.tree, f"resources.{name}"
-        given = self.given.cpu if name == "cpu" else self.given.memory
-        value = given or tree.text(limit) or tree.text(request)
+        value = tree.text(limit) or tree.text(request)
         if value is None:
-            if self.gpus:
-                reason = f"the container names GPUs and no {name}"
-                self.missing.append(
-                    Missing(f"--{name}", "AMOUNT" if name == "memory" else "N", tree.line(self.container), reason)
-                )
             return
         number = whole_number(value)
         path = limit if tree.node(limit) is not None else request
-        self.draft.set(field, value if number is None else number, None if given else tree.line(path))
+        self.draft.set(field, value if number is None else number, tree.line(path))
         for item in (limit, request):
-            text = tree.text(item)
-            if text is not None and given is not None:
-                tree.changed(item, field, f"--{name} replaces it")
-            elif text is not None and text != value:
-                tree.changed(item, field, f"request and limit are one: `{value}`")
-            else:
-                tree.mapped(item, field)
+            differs = tree.text(item) not in (None, value)
+            tree.taken(item, field, f"request and limit are one: `{value}`" if differs else None)
 
     def _others(self) -> None:
         """Take further containers."""
@@ -309,7 +291,7 @@ class PodFields:
 
     def _carry(self, path: Path, name: str) -> None:
         for key, values in selected_labels(self.tree.get(path)):
-            if is_reserved(key) and self.draft.get("job.name") not in values:
+            if is_reserved(key) and (self.given.name or self.draft.get("job.name")) not in values:
                 self.tree.dropped(
                     path, f"it selects pods by the label `{key}`, which gpuctl sets to the name of the job"
                 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
@@ -43,7 +44,7 @@ def import_deployment(raw: RawDocument, services: Sequence[RawDocument], source:
     draft = Draft("inference", source, "StatefulSet" if is_stateful else TOOL)
     if is_stateful:
         tree.changed(("kind",), "kind", "it becomes a Deployment: its pods have no names of their own")
-    missing = take_metadata(tree, draft, given)
+    take_metadata(tree, draft)
     base: Path = ("spec", "template")
     take_labels(tree, (*base, "metadata", "labels"), draft)
     pod = PodFields(tree, base, draft, given)
@@ -74,7 +75,8 @@ def import_deployment(raw: RawDocument, services: Sequence[RawDocument], source:
             _service(service, draft)
         else:
             service.dropped((), "gpuctl makes one Service for a job: keep this manifest, or add its ports to the other")
-    return Imported(TOOL, [draft], ledger.entries(), [*missing, *pod.missing])
+    missing = set_given_values(draft, given, ledger, tree.line(pod.container), has_gpus=pod.gpus > 0)
+    return Imported(TOOL, [draft], ledger.entries(), [*pod.missing, *missing])
 
 
 def _service(tree: SourceTree, draft: Draft) -> None:

@@ -24,13 +24,22 @@ class Importer(NamedTuple):
     run: Callable[[Source, Given], Imported]
 
 
+_INDENTED = r"\A\s*\{|(?m:^[\"']?kind[\"']?:[ \t]*[\"']?\w*List\b)"
+
+
 def _is_batch_script(text: str) -> bool:
     return re.search(r"(?m)^#SBATCH[ \t]", text) is not None
 
 
 def _has_kind(kind: str) -> Callable[[str], bool]:
-    """Return the test for manifests of a kind."""
-    return lambda text: re.search(rf"(?m)^[\"']?kind[\"']?:[ \t]*[\"']?{kind}\b", text) is not None
+    """Return the test for manifests of a kind, also in a list or in JSON, where they are indented."""
+    written = rf"[\"']?kind[\"']?:[ \t]*[\"']?{kind}[\"']?,?[ \t\r]*(?:#.*)?$"
+
+    def test(text: str) -> bool:
+        indent = r"[ \t-]*" if re.search(_INDENTED, text) is not None else ""
+        return re.search(rf"(?m)^{indent}{written}", text) is not None
+
+    return test
 
 
 def _is_arena_job(text: str) -> bool:

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.import_values import Given
+from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields, is_same
+from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.importing.task_fields import TaskFields
@@ -47,7 +49,9 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, TOOL)
-    missing = take_metadata(tree, draft, given)
+    take_metadata(tree, draft)
+    missing: list[Missing] = []
+    asking = tree.line(_REPLICAS)
     names = [name for name in ("Master", "Worker") if tree.node((*_REPLICAS, name)) is not None]
     numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas"))) for name in names]
     nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
@@ -56,9 +60,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
         draft.set("resources.nodes", nodes, line)
     for name, number in zip(names, numbers, strict=True):
         path = (*_REPLICAS, name, "replicas")
-        if given.nodes is not None:
-            tree.changed(path, "resources.nodes", "--nodes replaces it")
-        elif number is None:
+        if number is None and given.nodes is None:
             tree.dropped(path, "it is not a number of nodes: add `--nodes`")
         else:
             tree.mapped(path, "resources.nodes")
@@ -68,7 +70,8 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
         # The operator sets its variables in the container of this name.
         pod = PodFields(tree, base, draft, given, main="pytorch")
         pod.take()
-        missing += pod.missing
+        missing = pod.missing
+        asking = tree.line(pod.container)
         _program(tree, pod, draft, nodes)
         for name in names[1:]:
             for path in is_same(tree, base, (*_REPLICAS, name, "template")):
@@ -76,6 +79,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     _policy(tree, draft, names)
     _defaults(tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"})
     tree.drop_rest(_NOTES)
+    missing += set_given_values(draft, given, ledger, asking, has_gpus=bool(draft.get("resources.gpu")))
     return Imported(TOOL, [draft], ledger.entries(), missing)
 
 
@@ -84,15 +88,13 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, "TrainJob")
-    missing = take_metadata(tree, draft, given)
+    take_metadata(tree, draft)
     tree.changed(("spec", "runtimeRef"), None, "the runtime is not read: image and command are those of the document")
     take_labels(tree, ("spec", "labels"), draft)
     tree.dropped(("spec", "annotations"), "write them into `job.annotations`")
     base: Path = ("spec", "trainer")
     task = TaskFields(tree, draft, given)
     task.nodes((*base, "numNodes"))
-    if given.nodes is not None:
-        ledger.replaced("resources.nodes", "--nodes replaces it")
     pod = PodFields(tree, base, draft, given)
     pod.take_trainer()
     _program(tree, pod, draft, task.node_count, ("spec", "trainer", "numProcPerNode"))
@@ -102,7 +104,8 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
         _override(tree, (*_OVERRIDES, index), draft, pod)
     _defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
     tree.drop_rest(_NOTES)
-    return Imported("TrainJob", [draft], ledger.entries(), [*missing, *pod.missing])
+    missing = set_given_values(draft, given, ledger, tree.line(base), has_gpus=pod.gpus > 0)
+    return Imported("TrainJob", [draft], ledger.entries(), [*pod.missing, *missing])
 
 
 def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
@@ -221,16 +224,8 @@ def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:
         draft.set("job.max_runtime", short_duration(deadline), tree.line((*_POLICY, "activeDeadlineSeconds")))
         note = "it counts while the pods of an attempt run"
         tree.changed((*_POLICY, "activeDeadlineSeconds"), "job.max_runtime", note)
-    retries = whole_number(tree.text((*_POLICY, "backoffLimit")))
-    if retries is not None:
-        draft.set("job.retries", retries, tree.line((*_POLICY, "backoffLimit")))
-        tree.mapped((*_POLICY, "backoffLimit"), "job.retries")
     queue = tree.text((*_POLICY, "schedulingPolicy", "queue"))
     if queue is not None:
         tree.dropped((*_POLICY, "schedulingPolicy", "queue"), "it is a queue of Volcano; Kueue's is `resources.queue`")
-    for name in names:
-        policy = (*_REPLICAS, name, "restartPolicy")
-        if tree.text(policy) in ("Never", None):
-            tree.mapped(policy, "job.retries")
-        else:
-            tree.changed(policy, "job.retries", "the number of further attempts is `job.retries`; it restarts all pods")
+    if names:
+        take_restarts(tree, draft, [(*_REPLICAS, name, "restartPolicy") for name in names], (*_POLICY, "backoffLimit"))
