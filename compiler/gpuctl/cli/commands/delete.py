@@ -13,7 +13,8 @@ from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import CompileOptions, compile_options, require_inputs
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.named_jobs import read_named_jobs
-from gpuctl.cli.options.planning_options import documents_of, platform_settings
+from gpuctl.cli.options.planning_options import documents_of
+from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import ReadingOptions, reject_platform
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish

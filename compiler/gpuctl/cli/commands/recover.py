@@ -13,8 +13,7 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, confirm_plan, service_change
 from gpuctl.cli.options.connection_options import UndeterminedFailure
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
 from gpuctl.usecases.changes.run_recovery import read_unfinished, recover

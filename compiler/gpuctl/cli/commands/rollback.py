@@ -23,7 +23,7 @@ from gpuctl.cli.options.change_runner import (
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.history_lines import difference
 from gpuctl.kube.scope import Scope

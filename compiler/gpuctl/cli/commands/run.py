@@ -8,7 +8,8 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.planning_options import platform_settings, queue_option
+from gpuctl.cli.options.planning_options import queue_option
+from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
 from gpuctl.usecases.changes.named_trainings import start_runs

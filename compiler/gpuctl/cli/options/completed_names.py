@@ -10,7 +10,7 @@ import click
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.cli.command_target import platform_files, stated_clusters
 from gpuctl.cli.options.connection_options import ConnectionOptions, open_cluster, selected_service
-from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.kube.configuration import context_names
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,8 +10,6 @@ import click
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.document_options import CompileOptions
-from gpuctl.frontend.platform_file import find_platform
-from gpuctl.language.settings import Settings
 from gpuctl.usecases.documents.change_options import DocumentOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -63,23 +60,3 @@ planning_options = bound(
 def documents_of(options: CompileOptions, inputs: Sequence[str]) -> DocumentOptions:
     """Return the documents of a command that plans a change, with the options of their compilation."""
     return DocumentOptions(inputs, options.platform, options.namespace, options.strict, variant=options.variant)
-
-
-def platform_settings(platform: str | None) -> Settings:
-    """Return the platform's settings for a command without documents. Errors in the file end the command with exit
-    code 1.
-    """
-    if platform is None and find_platform(".") is None:
-        # The modules that read and check the file take longer to import than a small cluster takes to respond.
-        return Settings()
-    from gpuctl.cli.output import text
-    from gpuctl.frontend.invalid_documents import InvalidDocuments
-    from gpuctl.usecases.documents.compiling import read_platform
-
-    try:
-        loaded = read_platform(platform)
-    except InvalidDocuments as error:
-        text.write(error.diagnostics, error.sources, sys.stderr)
-        raise click.exceptions.Exit(1) from None
-    text.write(loaded.diagnostics, loaded.sources, sys.stderr)
-    return loaded.settings

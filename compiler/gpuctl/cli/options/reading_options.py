@@ -19,8 +19,7 @@ from gpuctl.cli.options.connection_options import (
     selected_service,
 )
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.queries.read_context import ReadContext, context_of, service_context

@@ -10,8 +10,7 @@ import click
 
 from gpuctl.cli.commands.usage.usage_options import UsageSource, open_usage_backend, where_options, zone_named
 from gpuctl.cli.options.connection_options import ClusterFailure
-from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.usage.month_reports import ReportKey, month_range, month_report
 

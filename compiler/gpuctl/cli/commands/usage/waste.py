@@ -22,8 +22,7 @@ from gpuctl.cli.commands.usage.usage_options import (
     where_options,
 )
 from gpuctl.cli.options.connection_options import ConnectionOptions, kubeconfig_options
-from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.cli.options.platform_option import platform_option
+from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import gpus, percent
