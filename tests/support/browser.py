@@ -137,6 +137,8 @@ class Visit:
             if "/api/v1/" in request.url:
                 sent.append(_form(request.url))
 
+        # The page before may still send a request.
+        self.page.goto("about:blank")
         self.page.on("request", note)
         self.open_anew(address)
         # Requests that wait for the answer to another one.

@@ -11,8 +11,6 @@ from gpuctl.objects.workload_state import end_state
 KIND = "CronJob"
 MANUAL = "cronjob.kubernetes.io/instantiate"
 """Annotation of a run that a user has started. Source: kubectl, ``create job --from``."""
-SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-"""Annotation of a run with its time by the schedule, which the controller sets."""
 
 
 def is_scheduled(workload: Object) -> bool:
