@@ -99,26 +99,11 @@ def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Fin
     for pod, found in needs:
         for what in found:
             answer = answers.get(what.key, "")
+            values = {"kind": what.what, "name": what.key.name, "namespace": what.key.namespace}
             if answer is None:
-                findings.add(
-                    pod,
-                    say(
-                        "there is no {kind} {name} in {namespace}",
-                        kind=what.what,
-                        name=what.key.name,
-                        namespace=what.key.namespace,
-                    ),
-                )
+                findings.add(pod, say("there is no {kind} {name} in {namespace}", **values))
             elif answer == "leaving":
-                findings.add(
-                    pod,
-                    say(
-                        "the {kind} {name} in {namespace} is being deleted",
-                        kind=what.what,
-                        name=what.key.name,
-                        namespace=what.key.namespace,
-                    ),
-                )
+                findings.add(pod, say("the {kind} {name} in {namespace} is being deleted", **values))
     refusals = sorted({answer.message for answer in answers.values() if isinstance(answer, ApiError)})
     if refusals:
         plan.notes.append(
