@@ -95,6 +95,13 @@ def test_wrong_token_is_an_error_beside_the_field(visit: Visit) -> None:
     visit.troubles.clear()
 
 
+def test_job_list_without_filters_says_that_there_is_no_job(visit: Visit) -> None:
+    visit.log_in("nora").open("/jobs")
+    visit.see("There is no job that you may see.")
+    visit.open("/jobs?status=failed")
+    visit.see("No job matches.")
+
+
 def test_job_list_has_its_filters_in_the_address(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training("one"), training("two"))
     served.until_running("one", place.namespace)

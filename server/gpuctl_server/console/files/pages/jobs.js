@@ -47,7 +47,7 @@ function List() {
       ${(data) => html`
         <${Table}
           label=${t("Jobs")}
-          empty=${t("No job matches.")}
+          empty=${Object.values(filters).some(Boolean) ? t("No job matches.") : t("There is no job that you may see.")}
           rows=${data.items}
           rowKey=${(row) => row.jobId}
           columns=${[

@@ -83,8 +83,9 @@ function Waiting() {
   const verdicts = new Map((fit.data?.jobs || []).map((job) => [`${job.namespace}/${job.name}`, job]));
   /** @param {any} job */
   const verdict = (job) => verdicts.get(`${job.namespace}/${job.objectName || job.name}`);
+  // What a job lacks in its pool matters only after its queue has admitted it: its own page reports the queue, too.
   /** @param {any} job */
-  const reason = (job) => verdict(job)?.reason || job.reason;
+  const reason = (job) => (verdict(job)?.verdict === "unknown" && verdict(job).admitted === false ? job.reason : verdict(job)?.reason || job.reason);
   return html`<section aria-labelledby="waiting">
     <h2 id="waiting">${t("What waits, and why")}</h2>
     <${Data} loaded=${waiting}>
