@@ -120,7 +120,8 @@ def run(directory: Path, usage_days: int, *, exit_when_ready: bool) -> None:
                 usage_demo(plane, kubeconfig, CONTEXT, directory, nodes, usage_days) as usage,
                 _served(kubeconfig, directory, usage) as console,
             ):
-                print(_welcome(time.monotonic() - start, kubeconfig, tools, usage.database, console), flush=True)
+                seconds = time.monotonic() - start
+                print(_welcome(seconds, usage_days, kubeconfig, tools, usage.database, console), flush=True)
                 while not exit_when_ready:
                     time.sleep(0.5)
                     plane.check()
@@ -262,10 +263,10 @@ def _served(kubeconfig: Path, directory: Path, usage: UsageSources) -> Iterator[
         process.stop()
 
 
-def _welcome(seconds: float, kubeconfig: Path, tools: Path, database: Path, console: Console) -> str:
+def _welcome(seconds: float, usage_days: int, kubeconfig: Path, tools: Path, database: Path, console: Console) -> str:
     gpus = sum(machine.gpus for machine in MACHINES)
     return f"""
-Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs; no container runs. A year of usage is being generated.
+Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs; no container runs. Usage of {usage_days} days is being generated.
 In another terminal, here:
   . .venv/bin/activate
   export KUBECONFIG={kubeconfig}

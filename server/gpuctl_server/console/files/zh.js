@@ -205,6 +205,7 @@ export const CHINESE = {
   "The plan is being made …": "正在生成计划……",
   "There is no such page": "没有这个页面",
   "There is no job that you may see.": "没有你可以查看的任务。",
+  "There is no node that you may see.": "没有你可以查看的节点。",
   "These data are {age} old: they cannot be loaded again.": "数据是 {age}前的，无法重新加载。",
   "These data are {age} old: see the error on this page.": "数据是 {age}前的：见本页的错误。",
   "No data: see the error on this page.": "没有数据：见本页的错误。",

@@ -43,7 +43,7 @@ function List() {
     <${Data} loaded=${nodes}>
       ${(data) => html`<${Table}
           label=${t("Nodes")}
-          empty=${t("No node matches.")}
+          empty=${Object.values(filters).some(Boolean) ? t("No node matches.") : t("There is no node that you may see.")}
           rows=${data.items}
           rowKey=${(row) => row.nodeName}
           columns=${[
