@@ -12,6 +12,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
+from gpuctl.language.sentences import say
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
@@ -63,7 +64,7 @@ class ChangeRequest:
         """
         slots = self.service.change_slots
         if slots.is_ending():
-            raise Problem(503, "the service is shutting down; nothing was changed")
+            raise Problem(503, say("the service is shutting down; nothing was changed"))
         try:
             slots.begin(self.caller.name)
         except NoFreeSlot as full:

@@ -9,6 +9,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.http_problems import Problem, forbidden, not_found
@@ -38,7 +39,7 @@ def board_of(service: Service) -> Board:
     :raises Problem: 503 until the cluster was read for the first time: an empty list would be wrong.
     """
     if not service.board.ready:
-        raise Problem(503, "the cluster has not been read yet; see /readyz")
+        raise Problem(503, say("the cluster has not been read yet; see /readyz"))
     return service.board.now()
 
 
@@ -104,7 +105,9 @@ def _sees_pools(allowed: Collection[str] | None, pools: Sequence[str]) -> bool:
 
 def job_not_found(text: str, namespace: str | None) -> Problem:
     """Return a 404, the same for a job that does not exist and for one that the caller may not see."""
-    return not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
+    if not namespace:
+        return not_found(say("there is no job {name}", name=text))
+    return not_found(say("there is no job {name} in the namespace {namespace}", name=text, namespace=namespace))
 
 
 def ambiguous_job(text: str, found: Sequence[ListedJob]) -> Problem:

@@ -112,11 +112,11 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         "1 of 1 nodes would be labelled; nothing is changed (dry run)",
         None,
     ),
-    (lambda: ADMIN.decide("anna", AccessRequest("get", "nodes")).message, "anna may get nodes", None),
+    (lambda: ADMIN.decide("anna", AccessRequest("get", "nodes")).message, "anna may get nodes", "anna 可以查看 nodes"),
     (
         lambda: OF_TEAM.decide("anna", AccessRequest("create", "jobs", None, "p")).message,
         "anna may not create jobs of the pool p: the pools of this token are q",
-        None,
+        "anna 无权创建 jobs（资源池 p）：此令牌的资源池是 q",
     ),
     (
         lambda: effect_message("inference/a in t", "is resumed; but its pods are refused for now: exceeded quota", ""),

@@ -21,8 +21,9 @@ def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotTh
     :param more: a further hint, as a clause.
     """
     near = suggestion(name, there)
-    hint = f"{near}{' ' if near.endswith('?') else '; '}{more}" if more else near
-    said = no_such_node(visible(name)) if what == "node" else f"there is no {what} {visible(name)}"
+    hint = f"{near}{' ' if near.endswith(('?', '？')) else '; '}{more}" if more else near
+    shown = visible(name)
+    said = no_such_node(shown) if what == "node" else say("there is no {what} {name}", what=what, name=shown)
     return NotThere(said, hint)
 
 
@@ -40,7 +41,7 @@ def suggestion(name: str, there: Iterable[str]) -> str:
     best = max(ratios.values())
     nearest = [other for other, ratio in ratios.items() if ratio == best]
     if best >= _CLOSE and len(nearest) == 1:
-        return f"did you mean `{nearest[0]}`?"
+        return say("did you mean `{name}`?", name=nearest[0])
     shown = nearest if best >= _CLOSE else names
     rest = f" and {len(names) - min(_SHOWN, len(shown))} more" if len(names) > min(_SHOWN, len(shown)) else ""
     return f"there are {', '.join(shown[:_SHOWN])}{rest}" if len(names) > 1 else f"there is {names[0]}"

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, Resource
-from gpuctl_server.access.rights import AccessRequest, Decision, granted
+from gpuctl_server.access.rights import AccessRequest, Decision, denied, granted
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_usage.ttl_cache import TtlCache
 
@@ -174,16 +175,16 @@ class ClusterCaller:
         """
         attributes = _attributes(access)
         if attributes is None:
-            return Decision(False, f"{self.name} may not {access}: this right does not exist")
+            return denied(self.name, access, say("this right does not exist"))
         if access.namespace is None and access.resource in _ANYWHERE:
-            return Decision(True, f"{self.name} may {access} where Kubernetes allows it")
+            return Decision(True, say("{name} may {access} where Kubernetes allows it", name=self.name, access=access))
         where = access.namespace if attributes.namespaced and access.namespace is not None else ""
         if self._is_allowed(attributes, where):
             return granted(self.name, access)
         right = f"{attributes.verb} {attributes.resource}" + (
             f"/{attributes.subresource}" if attributes.subresource else ""
         )
-        return Decision(False, f"{self.name} may not {access}: Kubernetes does not allow to {right}")
+        return denied(self.name, access, say("Kubernetes does not allow to {right}", right=right))
 
     def connection(self, service: Connection) -> Connection:
         return self.own

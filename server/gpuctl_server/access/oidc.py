@@ -18,8 +18,9 @@ import jwt
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
+from gpuctl.language.sentences import say
 from gpuctl_server.access.kubernetes import ClusterCaller, Reviewer, User
-from gpuctl_server.access.rights import AccessRequest, Decision
+from gpuctl_server.access.rights import AccessRequest, Decision, denied
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY = 30
@@ -56,7 +57,7 @@ class ProviderCaller(ClusterCaller):
 
     def may(self, access: AccessRequest) -> Decision:
         if access.action != "get" and access.resource != "plans" and not self.impersonates:
-            return Decision(False, f"{self.name} may not {access}: the setting `oidc_impersonation` is off")
+            return denied(self.name, access, say("the setting `oidc_impersonation` is off"))
         return super().may(access)
 
 

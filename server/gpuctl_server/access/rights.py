@@ -55,8 +55,11 @@ class AccessRequest(NamedTuple):
     pool: str | None = None
 
     def __str__(self) -> str:
-        where = f" in the namespace {self.namespace}" if self.namespace is not None else ""
-        return f"{self.action} {self.resource}{where}" + (f" of the pool {self.pool}" if self.pool is not None else "")
+        action = say(_ACTIONS[self.action]) if self.action in _ACTIONS else self.action
+        text = say("{action} {resource}", action=action, resource=self.resource)
+        if self.namespace is not None:
+            text = say("{access} in the namespace {namespace}", access=text, namespace=self.namespace)
+        return say("{access} of the pool {pool}", access=text, pool=self.pool) if self.pool is not None else text
 
 
 class Decision(NamedTuple):
@@ -69,13 +72,18 @@ class Decision(NamedTuple):
 def granted(name: str, access: AccessRequest) -> Decision:
     """Return the decision that the caller ``name`` may do something."""
     if access.resource != "jobs":
-        return Decision(True, f"{name} may {access}")
+        return Decision(True, say("{name} may {access}", name=name, access=access))
     where = "" if access.namespace is None else say(" in the namespace {namespace}", namespace=access.namespace)
     pool = "" if access.pool is None else say(" of the pool {pool}", pool=access.pool)
     action = say(_ACTIONS[access.action])
     return Decision(
         True, say("{name} may {action} jobs{where}{pool}", name=name, action=action, where=where, pool=pool)
     )
+
+
+def denied(name: str, access: AccessRequest, lacking: str) -> Decision:
+    """Return the decision that the caller ``name`` may not do something, and what is lacking."""
+    return Decision(False, say("{name} may not {access}: {lacking}", name=name, access=access, lacking=lacking))
 
 
 @dataclass(frozen=True)
@@ -119,37 +127,37 @@ class Rights:
         lacking = self._lacking(access)
         if lacking is None:
             return granted(name, access)
-        return Decision(False, f"{name} may not {access}: {lacking}")
+        return denied(name, access, lacking)
 
     def _lacking(self, access: AccessRequest) -> str | None:
         if access.resource not in RESOURCES or access.action not in ACTIONS:
-            return "this right does not exist"
+            return say("this right does not exist")
         if access.namespace is not None and not self._reaches(access.namespace):
             if self.namespaces is not None and access.namespace not in self.namespaces:
-                return f"the namespaces of this token are {_listed(self.namespaces)}"
-            return "the namespaces of the system are for admins whose token is not limited, or names them"
+                return say("the namespaces of this token are {names}", names=_listed(self.namespaces))
+            return say("the namespaces of the system are for admins whose token is not limited, or names them")
         if self.pools is not None and access.pool is not None and not self.pools.issuperset(access.pool.split(",")):
-            return f"the pools of this token are {_listed(self.pools)}"
+            return say("the pools of this token are {names}", names=_listed(self.pools))
         if self.role == "admin":
             return self._beyond_limits(access)
         if access.action == "get" or access.resource == "plans":
-            return None if access.resource in _READ_BY_ALL else "this needs the role admin"
+            return None if access.resource in _READ_BY_ALL else say("this needs the role admin")
         if access.resource == "jobs":
-            return None if self.role == "user" else "the role viewer reads only"
-        return "this needs the role admin"
+            return None if self.role == "user" else say("the role viewer reads only")
+        return say("this needs the role admin")
 
     def _beyond_limits(self, access: AccessRequest) -> str | None:
         """Return why an admin with limits may not do what would affect objects beyond the limits."""
         if self.is_unlimited or (access.action == "get" and access.resource in _READ_BY_ALL):
             return None
         if self.namespaces is not None and access.resource in _OF_THE_CLUSTER:
-            return "this affects the whole cluster, and this token is limited to namespaces"
+            return say("this affects the whole cluster, and this token is limited to namespaces")
         if self.pools is not None and access.resource not in (*_OF_JOBS, *_OF_NODES):
-            return "this affects all pools, and this token is limited to some"
+            return say("this affects all pools, and this token is limited to some")
         if access.resource == "audit":
-            return "the audit covers all namespaces, and this token is limited to some"
+            return say("the audit covers all namespaces, and this token is limited to some")
         return None
 
 
-def _listed(values: Collection[str] | None) -> str:
-    return ", ".join(sorted(values or ())) or "none"
+def _listed(values: Collection[str] | None) -> list[str]:
+    return sorted(values or ()) or [say("none")]

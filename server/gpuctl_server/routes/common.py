@@ -17,6 +17,7 @@ from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.change_models import ConfirmedBody, NamesBody
 from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.apply.plan.plan_options import Strategy
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action, Rights
 from gpuctl_server.access.tokens import ServiceTokenFile
@@ -201,7 +202,7 @@ def caller_of_token(service: Service, token: str) -> Caller:
     """
     caller = service.authenticator.caller(token) if token else None
     if caller is None:
-        raise Problem(401, "the token is missing, invalid or expired")
+        raise Problem(401, say("the token is missing, invalid or expired"))
     return caller
 
 
