@@ -62,6 +62,11 @@ def say(template: str, /, **values: object) -> Sentence:
     return Sentence(_CHINESE.vformat(translation.find(template) or template, (), values))
 
 
+def clauses(*parts: str) -> Sentence:
+    """Return the parts that are not empty as clauses of one sentence."""
+    return say("{parts:;}", parts=[part for part in parts if part])
+
+
 class _English(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
         if isinstance(value, list):

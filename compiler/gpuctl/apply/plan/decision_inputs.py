@@ -10,7 +10,7 @@ from gpuctl.apply.state.compare import Comparison, FieldOutcome
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import SERVICES, Key, Object, annotations_of, key_of
 from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import PART_OF, Records
@@ -62,7 +62,7 @@ class Target(NamedTuple):
     def because(self, reason: str) -> str:
         """Return a step's reason, extended by the fields that stay because another manager has changed them."""
         kept = str(self.claimed) if self.claimed is not None else ""
-        return say("{parts:;}", parts=[part for part in (reason, kept) if part])
+        return clauses(reason, kept)
 
 
 class PendingDecision(NamedTuple):

@@ -22,7 +22,7 @@ from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Object
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records, job_title
@@ -226,7 +226,7 @@ def _add_result(
         return
     elif answer.verdict == "never":
         held = [describe_partial_start(answer.starts, answer.demand.pods, answer.held)] if answer.held else []
-        plan.notes.append(say("{parts:;}", parts=[_never(step, answer), *held]))
+        plan.notes.append(clauses(_never(step, answer), *held))
     elif answer.verdict == "unknown" and answer.demand.uncounted:
         plan.notes.append(say("whether {job} fits is not known: {reason}", job=title, reason=answer.reason))
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_less_important(answer, snapshot):
@@ -247,7 +247,7 @@ def _wait(step: Step, answer: Fit, request: ApplyRequest) -> Wait:
     depends = say(DEPENDS) if answer.depends and lacking != answer.reason else ""
     return Wait(
         "room",
-        say("{parts:;}", parts=[part for part in (lacking, held, depends, _when(answer, request)) if part]),
+        clauses(lacking, held, depends, _when(answer, request)),
         answer.likelihood,
     )
 

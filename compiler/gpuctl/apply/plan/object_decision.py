@@ -31,7 +31,7 @@ from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
 from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
 from gpuctl.kube.session import MANAGER
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
@@ -204,7 +204,7 @@ def _with_records(step: Step, desired: Object, live: Object, options: DecisionOp
         step.changes = [*step.changes, FieldOutcome(f"metadata.annotations[{key}]", have, want)]
         metadata = (step.desired or {}).get("metadata") or {"uid": live["metadata"]["uid"]}
         step.desired = {"metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), key: want}}}
-        step.reason = say("{parts:;}", parts=[reason, step.reason])
+        step.reason = clauses(reason, step.reason)
     return step
 
 
@@ -215,7 +215,7 @@ def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:
     step.action, step.method = "update", "patch"
     step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.request.part_of)]
     step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.request.part_of}}}
-    step.reason = say("{parts:;}", parts=[part for part in (say("joins the set"), step.reason) if part])
+    step.reason = clauses(say("joins the set"), step.reason)
     return step
 
 

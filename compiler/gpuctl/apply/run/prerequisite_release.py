@@ -11,7 +11,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.reflector import Event, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses
 from gpuctl.objects.api_resources import TRAININGS, Key, Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import Prerequisite, ends_of, is_waiting, judge, release_patch
@@ -27,9 +27,7 @@ class WaitingTraining(NamedTuple):
     @property
     def unmet(self) -> str:
         """Description of the prerequisites whose end keeps it from starting; empty without any."""
-        return say(
-            "{parts:;}", parts=[describe_prerequisite(one) for one in self.prerequisites if one.state == "unmet"]
-        )
+        return clauses(*(describe_prerequisite(one) for one in self.prerequisites if one.state == "unmet"))
 
     @property
     def left(self) -> list[str]:

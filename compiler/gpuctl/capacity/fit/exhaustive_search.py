@@ -30,7 +30,7 @@ from gpuctl.capacity.scheduler.scheduling import (
     nodes_that_pass,
 )
 from gpuctl.capacity.scheduler.suitable_nodes import scheduling_key
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 
 _FOLLOWED = 4096
 """Largest product of nodes and pods of a component whose choices are all followed; larger ones exceed the limit anyway.
@@ -115,7 +115,7 @@ def _answer_in_order(component: ComponentInput, run: SchedulerRun, other: Schedu
     if victims:
         reason = with_victims(reason, verdict, starts, demand.pods, "")
     depends = other is None or _verdict_in(other, position, demand) != chosen
-    reason = say("{parts:;}", parts=[part for part in (reason, say(DEPENDS) if depends else "") if part])
+    reason = clauses(reason, say(DEPENDS) if depends else "")
     change = None
     if verdict not in ("fits", "unknown") and len(component.demands) <= FEW_JOBS:
         change = smallest_change_for(component, demand, admission, free, found)
@@ -302,7 +302,7 @@ def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verd
     if number:
         why = say("even an empty cluster has room for only {number} of {pods} pods", number=number, pods=demand.pods)
         port = describe_port_shortage(demand, number, list(component.daemon_state.node_infos))
-        return "never", say("{parts:;}", parts=[part for part in (why, port) if part])
+        return "never", clauses(why, port)
     empty = [node_info.when_empty() for node_info in component.all_nodes]
     return "never", describe_exclusions(demand.groups[0][0].incoming, empty)
 
@@ -332,12 +332,8 @@ def with_victims(reason: str, verdict: Verdict, starts: int, pods: int, others: 
 
     :param others: why other pods may be evicted instead; "" if that is impossible.
     """
-    parts = [reason] if reason else []
-    if verdict != "preempts":
-        parts.append(say("{starts} of {pods} pods would still start, and evict others", starts=starts, pods=pods))
-    if others:
-        parts.append(others)
-    return say("{parts:;}", parts=parts)
+    still = say("{starts} of {pods} pods would still start, and evict others", starts=starts, pods=pods)
+    return clauses(reason, "" if verdict == "preempts" else still, others)
 
 
 def victims_of(start: ClusterState, end: ClusterState) -> list[Victim]:

@@ -16,7 +16,7 @@ from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.scheduler_model import PlacedPod
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.role_jobs import JOBSET_LABEL
@@ -63,7 +63,7 @@ def _ordered(answer: Fit, *, holds_in_every_order: bool, in_turn: bool) -> Fit:
         answer,
         certain=False,
         depends=True,
-        reason=say("{parts:;}", parts=[part for part in (answer.reason, say(DEPENDS)) if part]),
+        reason=clauses(answer.reason, say(DEPENDS)),
     )
 
 
@@ -155,7 +155,7 @@ def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, an
     ]
     if not run.is_admitted(number):
         said = say("Kueue {stops}, but other jobs get that quota", stops=stops) if lost else ""
-        reason = say("{parts:;}", parts=[part for part in (answer.reason, said) if part])
+        reason = clauses(answer.reason, said)
         return replace(answer, admitted=False, reason=reason, victims=taken)
     answer = replace(answer, admitted=True)
     if answer.verdict == "unknown":
@@ -165,7 +165,7 @@ def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, an
     preempts = say(" and {stops}", stops=stops) if lost else ""
     said = say("{queue} admits it{flavors}{preempts}", queue=status.path, flavors=given, preempts=preempts)
     verdict: Verdict = "preempts" if lost and answer.verdict == "fits" else answer.verdict
-    reason = say("{parts:;}", parts=[part for part in (said, answer.reason) if part])
+    reason = clauses(said, answer.reason)
     return replace(answer, verdict=verdict, reason=reason, victims=[*taken, *answer.victims])
 
 

@@ -28,7 +28,7 @@ from gpuctl.capacity.pods.unbound_claims import model_unbound_claims
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, key_of, labels_of
 
 __all__ = ["VERDICTS", "Fit", "Verdict", "Victim", "fit"]
@@ -90,7 +90,7 @@ def _with_missing_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Objec
     remark = say(
         "Kueue is not installed: queue {queue} has no effect, and the pods are not started together", queue=queue
     )
-    return replace(answer, reason=say("{parts:;}", parts=[part for part in (answer.reason, remark) if part]))
+    return replace(answer, reason=clauses(answer.reason, remark))
 
 
 def _with_ending_pods(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
@@ -161,16 +161,14 @@ def _with_uncounted_devices(
     answer: Fit, admission: QuotaAdmission, node_infos: Sequence[NodeInfo], *, is_withheld: bool
 ) -> Fit:
     """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count."""
-    reason = say("{parts:;}", parts=list(answer.demand.uncounted))
+    reason = clauses(*answer.demand.uncounted)
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
         return answer
     if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, node_infos):
         return answer
     if answer.verdict == "preempts":
         # The user is asked: pods are evicted unless uncounted devices have room.
-        return replace(
-            answer, certain=False, reason=say("{parts:;}", parts=[part for part in (answer.reason, reason) if part])
-        )
+        return replace(answer, certain=False, reason=clauses(answer.reason, reason))
     waits_anyway = bool(admission.refusals) or is_withheld
     if admission.is_permanent or (answer.verdict == "fits-when-empty" and waits_anyway):
         return answer

@@ -10,7 +10,7 @@ from gpuctl.capacity.fit.partial_starts import held_while_waiting
 from gpuctl.capacity.fit.shortage import ResourceBalance
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.scheduler_model import PlacedPod, Units
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 STARTS: frozenset[Verdict] = frozenset({"fits", "preempts"})
@@ -93,7 +93,7 @@ def with_remarks(answer: Fit) -> Fit:
     remarks = answer.demand.remarks
     if not remarks or answer.verdict == "unknown":
         return answer
-    return replace(answer, reason=say("{parts:;}", parts=[part for part in (answer.reason, *remarks) if part]))
+    return replace(answer, reason=clauses(answer.reason, *remarks))
 
 
 def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from gpuctl.hints import JobHint
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
@@ -63,7 +63,7 @@ def schedule_status(
     said = [say("next run at {time}", time=coming)] if coming is not None else []
     if run is not None:
         said.append(say("run {name} {outcome}", name=run["metadata"]["name"], outcome=run_outcome(run)))
-    return Status("Scheduled", SCHEDULED, say("{parts:;}", parts=said))
+    return Status("Scheduled", SCHEDULED, clauses(*said))
 
 
 def run_outcome(run: Object) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpuctl.hints import RESUMER, STARTER
 from gpuctl.language.display_text import visible
 from gpuctl.language.prerequisite_text import describe_prerequisite
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.objects.api_resources import SERVICES, TRAININGS, Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress
 from gpuctl.objects.elastic_jobs import node_bounds
@@ -252,7 +252,7 @@ def _idle(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite]
         return Status(
             "Paused",
             _PAUSED,
-            say("{parts:;}", parts=[part for part in (why, say("{command}", command=RESUMER)) if part]),
+            clauses(why, say("{command}", command=RESUMER)),
         )
     if is_waiting(workload, keys):
         return _waits(workload, keys, prerequisites)
@@ -277,7 +277,7 @@ def _waits(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite
     """Return the status of a job that waits for other jobs."""
     unmet = [describe_prerequisite(one) for one in prerequisites if one.state == "unmet"]
     if unmet:
-        return Status(DEPENDENCY_FAILED, _FAILED, say("{parts:;}", parts=unmet))
+        return Status(DEPENDENCY_FAILED, _FAILED, clauses(*unmet))
     missing = [describe_prerequisite(one) for one in prerequisites if one.state == "missing"]
     if missing:
         return Status("Waiting", _PENDING, say("{missing:;}, and this job waits for it", missing=missing))
@@ -324,13 +324,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
         return Status("Running", _RUNNING)
     if up:
         worst = _worst(pods)
-        said = say(
-            "{parts:;}",
-            parts=[
-                say("{up} of {pods} pods run", up=up, pods=wanted),
-                *([refusal] if refusal else [worst.word] if worst else []),
-            ],
-        )
+        said = clauses(say("{up} of {pods} pods run", up=up, pods=wanted), refusal or (worst.word if worst else ""))
         return Status("Partially Running", _RUNNING, said)
     worst = _worst(pods)
     if worst is not None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
@@ -116,7 +116,7 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
     if elsewhere:
         parts.append(say("{type} is in {pools:few4}", type=wanted, pools=_counted(elsewhere)))
         fix = Sentence(f"`resources.pool: {next(iter(elsewhere))}`")
-        return pending.finding("node-selector", say("{parts:;}", parts=parts), numbers, fix)
+        return pending.finding("node-selector", clauses(*parts), numbers, fix)
     if others:
         label, value = next(iter(others.values()))
         nodes = [name for name, other in others.items() if other == (label, value)]
@@ -147,7 +147,7 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
             )
             fix = say("`resources.gpu-vendor: {vendor}`, and {fix}", vendor=found[0], fix=fix)
         numbers |= {"label": label, "labelledNodes": nodes}
-        return pending.finding("node-selector", say("{parts:;}", parts=parts), numbers, fix)
+        return pending.finding("node-selector", clauses(*parts), numbers, fix)
     untyped = [node_info.node.name for node_info in holders if not gpus.labels(_node(node_info))]
     offered = Counter(
         node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key)
@@ -159,7 +159,7 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
         fix = say("{fix}, or {way}", fix=fix, way=way) if offered else way
     elif not offered:
         fix = say("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
-    return pending.finding("node-selector", say("{parts:;}", parts=parts), numbers, fix)
+    return pending.finding("node-selector", clauses(*parts), numbers, fix)
 
 
 def _labels_like(gpus: PlatformGpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:

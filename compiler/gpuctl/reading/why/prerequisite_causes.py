@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.language.prerequisite_text import describe_prerequisite
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import Prerequisite
@@ -21,7 +21,7 @@ def waiting(evidence: Evidence) -> Finding | None:
     told = _proofs(evidence, evidence.keys)
     unmet = [one for one in states if one.state == "unmet"]
     if unmet:
-        text = say("{parts:;}", parts=[describe_prerequisite(one) for one in unmet])
+        text = clauses(*map(describe_prerequisite, unmet))
         return Finding("dependency-failed", text, numbers, _how_to_meet(unmet[0], evidence), told)
     missing = [one for one in states if one.state == "missing"]
     if missing:

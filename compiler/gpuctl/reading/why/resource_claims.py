@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuctl.capacity.admission.quota_charges import parse_exceeded
 from gpuctl.capacity.fit.shortage import eligible_nodes
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
 from gpuctl.reading.jobs.status import one_line
@@ -30,7 +30,7 @@ def unknown_room(pending: PendingPods) -> Finding | None:
         return None
     assert pending.demand is not None
     claimed = say("its pods claim devices (resourceClaims: {claims})", claims=", ".join(claims))
-    why = pending.unreported_room or say("{parts:;}", parts=[claimed, *pending.demand.unknown_reasons])
+    why = pending.unreported_room or clauses(claimed, *pending.demand.unknown_reasons)
     said = ", ".join(f"{number} {text}" if number else text for text, number in pending.reason_counts.items())
     message = say(
         "{prefix}the scheduler found no node ({text}); {why}",
