@@ -238,7 +238,7 @@ def _pause_schedule(session: Session, live: Object, keys: Records, reason: str |
         return PauseResult(key, "paused", False, say("is paused already"), "paused")
     _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
     running = [item["name"] for item in (live.get("status") or {}).get("active") or []]
-    said = say("; its unfinished run {runs:and} continues", runs=list(running)) if running else ""
+    said = say("; its unfinished run {runs:and} continues", runs=running) if running else ""
     return PauseResult(
         key, "paused", True, say("is paused: no further run starts until it is resumed{runs}", runs=said), "paused"
     )

@@ -231,7 +231,7 @@ def _not_saved(titles: list[str]) -> str:
     """Return a warning for jobs whose checkpoints would run if each job were deleted by itself."""
     if not titles:
         return ""
-    return say("; checkpoints are not run: the progress of {titles:few5} is lost", titles=list(titles))
+    return say("; checkpoints are not run: the progress of {titles:few5} is lost", titles=titles)
 
 
 def _title(obj: Object, keys: Records) -> str:

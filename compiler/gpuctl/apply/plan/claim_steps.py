@@ -18,7 +18,7 @@ from gpuctl.objects.quantities import parse_quantity
 def existing_claim(target: Target, live: Object) -> Step:
     """Return a step without changes. Its reason lists how the claim differs from the document, if it does."""
     differences = list(_differences(target.desired["spec"], live.get("spec") or {}))
-    reason = say("has {differences:and}", differences=list(differences)) if differences else ""
+    reason = say("has {differences:and}", differences=differences) if differences else ""
     return Step("unchanged", target.key, reason, desired=target.desired, live=live, title=target.title, shared=True)
 
 
@@ -35,7 +35,7 @@ def _differences(wanted: Object, live: Object) -> Iterator[str]:
         )
     modes = live.get("accessModes") or []
     if not set(wanted["accessModes"]) <= set(modes):
-        yield say("the access {modes:few}, not {wanted:few}", modes=list(modes), wanted=list(wanted["accessModes"]))
+        yield say("the access {modes:few}, not {wanted:few}", modes=modes, wanted=wanted["accessModes"])
 
 
 def note_existing_claims(plan: Plan) -> None:

@@ -22,12 +22,18 @@ class DecisionOptions:
     """The options of a decision.
 
     ``rolling`` updates Deployments and StatefulSets in place. ``autoscaled`` are workloads whose replicas a foreign
-    autoscaler sets.
+    autoscaler sets. A ``shared`` object is in no set.
     """
 
     request: ApplyRequest
     rolling: bool = False
     autoscaled: frozenset[Key] = frozenset()
+    shared: bool = False
+
+    @property
+    def part_of(self) -> str | None:
+        """Return the id of the set that the object is in, None without one."""
+        return None if self.shared else self.request.part_of
 
     @property
     def keys(self) -> Records:

@@ -106,9 +106,7 @@ def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Fin
                 findings.add(pod, say("the {kind} {name} in {namespace} is being deleted", **values))
     refusals = sorted({answer.message for answer in answers.values() if isinstance(answer, ApiError)})
     if refusals:
-        plan.notes.append(
-            say("whether the objects that pods name exist was not checked: {errors:;}", errors=list(refusals))
-        )
+        plan.notes.append(say("whether the objects that pods name exist was not checked: {errors:;}", errors=refusals))
 
 
 def _state(session: Session, key: Key) -> str | ApiError | None:

@@ -56,7 +56,7 @@ class LastApplied:
         note = say(
             "{objects:few}: this gpuctl cannot read the document last applied; fields that it had, that the new one "
             "does not have, and that another tool has written as well, stay",
-            objects=list(self._unreadable),
+            objects=self._unreadable,
         )
         return [note]
 

@@ -50,8 +50,6 @@ _LONG_NAME = 30
 # Kinds whose objects are never deleted or replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume"})
 
-"""Start of the reason of a step that keeps an object as an earlier gpuctl or platform made it."""
-
 
 def decide(target: Target, live: Object | None, options: DecisionOptions) -> Step | PendingDecision:
     """Return the step for a target, or a decision that needs a dry-run first.
@@ -165,7 +163,7 @@ def _refuse_others(target: Target, live: Object, options: DecisionOptions) -> No
             )
         )
     other = labels_of(live).get(PART_OF)
-    if other is not None and options.request.part_of is not None and other != options.request.part_of:
+    if other is not None and options.part_of is not None and other != options.part_of:
         raise InOtherSet(other)
 
 
@@ -210,11 +208,11 @@ def _with_records(step: Step, desired: Object, live: Object, options: DecisionOp
 
 def joined_to_set(step: Step, live: Object, options: DecisionOptions) -> Step:
     """Let an unchanged object join the set that is applied."""
-    if options.request.part_of is None or labels_of(live).get(PART_OF) == options.request.part_of:
+    if options.part_of is None or labels_of(live).get(PART_OF) == options.part_of:
         return step
     step.action, step.method = "update", "patch"
-    step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.request.part_of)]
-    step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.request.part_of}}}
+    step.changes = [FieldOutcome(f"metadata.labels[{PART_OF}]", None, options.part_of)]
+    step.desired = {"metadata": {"uid": live["metadata"]["uid"], "labels": {PART_OF: options.part_of}}}
     step.reason = clauses(say("joins the set"), step.reason)
     return step
 

@@ -160,7 +160,7 @@ class Step:
             names = [f"{key.resource.title}/{key.name}" for key in self.dependents]
             said.append(say("garbage collection deletes {names}", names=names))
         if self.unseen:
-            said.append(say("whether any {kinds:or} depend on it could not be checked", kinds=list(self.unseen)))
+            said.append(say("whether any {kinds:or} depend on it could not be checked", kinds=self.unseen))
         return said
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
@@ -191,11 +190,7 @@ def _decide(
             return
         if live is None:
             desired = marked(desired, request.keys, request.mark)
-    options = DecisionOptions(
-        replace(request, part_of=None) if shared and request.part_of is not None else request,
-        _is_rolling(request, desired, live),
-        draft.autoscaled,
-    )
+    options = DecisionOptions(request, _is_rolling(request, desired, live), draft.autoscaled, shared)
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
     if live is not None:
         claims, claimed = draft.last.claim(lowered, live, desired)

@@ -125,7 +125,7 @@ def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
             say(
                 "deletes pool {pool}; jobs that select it keep running but cannot start again: {jobs:few5}",
                 pool=pool,
-                jobs=list(users),
+                jobs=users,
             )
         )
 
@@ -229,7 +229,7 @@ def note_jobs_left_behind(session: Session, plan: Plan, steps: Iterable[Step], k
                         "there: {jobs:few5}",
                         node=node,
                         pool=pool,
-                        jobs=list(jobs),
+                        jobs=jobs,
                     )
                 )
 

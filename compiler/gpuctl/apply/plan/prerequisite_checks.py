@@ -217,6 +217,4 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
             plan.notes.append(say("{job} cannot start: {unmet}", job=title, unmet=describe_prerequisite(one)))
     left = [one.name for one in states if one.state != "met"]
     if left:
-        plan.notes.append(
-            say("{job} starts after {names:few}; {starter}", job=title, names=list(left), starter=STARTER)
-        )
+        plan.notes.append(say("{job} starts after {names:few}; {starter}", job=title, names=left, starter=STARTER))

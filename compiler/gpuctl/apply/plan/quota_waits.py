@@ -105,7 +105,7 @@ def _wait(namespace: str, short: list[Shortfall], held: list[str]) -> Wait:
         )
         for item in short
     ]
-    by = say("; held by {names:few}", names=list(held)) if held else ""
+    by = say("; held by {names:few}", names=held) if held else ""
     return Wait(
         "quota",
         say("quota {quota} in {namespace}: {lacks}{by}", quota=short[0].quota, namespace=namespace, lacks=lacks, by=by),

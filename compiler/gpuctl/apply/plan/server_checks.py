@@ -122,7 +122,7 @@ def _tell_of_kueue(plan: Plan, request: ApplyRequest | None) -> None:
         plan.notes.append(
             say(
                 "{names:few}: Kueue starts it when its queue has room, with or without {option}",
-                names=list(held),
+                names=held,
                 option=QUEUE,
             )
         )
@@ -149,7 +149,7 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
                     "the cluster has no Kueue, so the queue of {names:few} has no effect: nothing holds the pods back, "
                     "and nothing starts those of several nodes together; install Kueue, or remove `resources.queue` "
                     "from the document and `training.queue` from platform.yaml",
-                    names=list(named),
+                    names=named,
                 )
             )
         return
@@ -171,8 +171,8 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
                     "without one: the platform file was not found, or its `training.queue` names no queue for the pool",
                     namespace=namespace,
                     number=len(names),
-                    queues=list(names),
-                    names=list(beside),
+                    queues=names,
+                    names=beside,
                 )
             )
 

@@ -284,7 +284,7 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
             say(
                 "{objects:few} {number:belongs/belong} to {set}; an object is in one set at most. To move {number:it, "
                 "first take it/them, first take them} out: {commands:and}",
-                objects=list(keys),
+                objects=keys,
                 number=len(keys),
                 set=other,
                 commands=[_removal_command(namespace, keys) for namespace in sorted({key.namespace for key in keys})],

@@ -59,7 +59,7 @@ class Claimed(NamedTuple):
         shown = [f"{named(path)} ({manager})" for path, manager in sorted(self.kept.items())]
         if not shown:
             return ""
-        return say("keeps {fields}, changed since the last apply and no longer in the document", fields=list(shown))
+        return say("keeps {fields}, changed since the last apply and no longer in the document", fields=shown)
 
 
 def claim(live: Object, claims: Claims) -> Claimed:

@@ -67,7 +67,7 @@ def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapsh
             "namespace {namespace} ({level}) forbids: {violations:;}",
             namespace=namespace,
             level=level_of(labels),
-            violations=list(violations),
+            violations=violations,
         )
     for name in mounted_claims(spec):
         claim = find_claim(name, namespace, snapshot)

@@ -106,7 +106,7 @@ class Shortfall(NamedTuple):
             resource=self.resource,
             total=total,
             hard=hard,
-            parts=list(parts),
+            parts=parts,
         )
 
 

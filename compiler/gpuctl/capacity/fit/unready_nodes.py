@@ -62,4 +62,4 @@ def describe_unready(node_infos: Sequence[NodeInfo]) -> str:
         if more
         else ""
     )
-    return say("node {node} is not ready yet (taint {taints}){others}", node=first, taints=list(keys), others=others)
+    return say("node {node} is not ready yet (taint {taints}){others}", node=first, taints=keys, others=others)

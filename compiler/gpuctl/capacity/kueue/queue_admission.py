@@ -111,7 +111,7 @@ def admit_queued_jobs(
         return None
     missing = [name for name in _LISTS if name not in lists]
     if missing:
-        unknown_reason = say("Kueue's {lists} could not be read", lists=list(missing))
+        unknown_reason = say("Kueue's {lists} could not be read", lists=missing)
         statuses = {
             number: QueuedJobStatus(QueuePath(queue, "", ""), unknown_reason=unknown_reason)
             for number, (_, queue) in named.items()
@@ -417,7 +417,7 @@ class _Builder:
         if transformed:
             return say(
                 "Kueue converts {resources:and} to other resources (resources.transformations)",
-                resources=list(transformed),
+                resources=transformed,
             )
         annotations = obj["metadata"].get("annotations") or {}
         if MIN_PARALLELISM in annotations:

@@ -62,7 +62,7 @@ def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueR
     covered = {resource for group in rules.groups for resource in group.resources}
     uncovered = [name for name in job.requests if name not in covered]
     if uncovered:
-        return say("{queue} has no quota for {resources:and}, which it asks for", queue=path, resources=list(uncovered))
+        return say("{queue} has no quota for {resources:and}, which it asks for", queue=path, resources=uncovered)
     found = flavor_headroom(job, rules, quota_trees(state.cluster_queues, state.cohorts)[job.queue])
     for pods in job.pod_sets:
         for resource, value in pods.requests.items():
@@ -137,5 +137,5 @@ def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> str:
         "it asks for {asked} {resource}, {parts}",
         asked=format_amount(resource, rooms[0].asked),
         resource=resource,
-        parts=list(parts),
+        parts=parts,
     )

@@ -86,4 +86,4 @@ def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
         where = say(
             "is bound when its first pod is scheduled (storage class {storage_class})", storage_class=storage["name"]
         )
-        yield say("{volume} {where}, and {lists} could not be read", volume=title, where=where, lists=list(lacking))
+        yield say("{volume} {where}, and {lists} could not be read", volume=title, where=where, lists=lacking)

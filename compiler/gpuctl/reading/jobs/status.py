@@ -284,7 +284,7 @@ def _waits(workload: Object, keys: Records, prerequisites: Sequence[Prerequisite
     if prerequisites and all(one.state == "met" for one in prerequisites):
         return Status("Waiting", _PENDING, say("its prerequisites are met; {starter}", starter=STARTER))
     left = [one.name for one in prerequisites if one.state != "met"] or list(prerequisites_of(workload, keys.after))
-    return Status("Waiting", _PENDING, say("waits for {names:few}", names=list(left)))
+    return Status("Waiting", _PENDING, say("waits for {names:few}", names=left))
 
 
 def refused_status(message: str) -> Status:
