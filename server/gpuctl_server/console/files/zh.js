@@ -328,7 +328,6 @@ export const CHINESE = {
   "found": "在集群中发现",
   "The request is wrong": "请求有误",
   "The login is not accepted": "登录未被接受",
-  "the token is missing, invalid or expired": "令牌缺失、无效或已过期",
   "No permission": "没有权限",
   "Not found": "不存在",
   "Conflict with the state of the cluster": "与集群的状态冲突",

@@ -33,8 +33,7 @@ export function Login() {
     try {
       await logIn(field.value.trim());
     } catch (problem) {
-      const { status, name, message, hint } = /** @type {any} */ (problem);
-      setError({ status, name, hint, message: status === 401 ? t("the token is missing, invalid or expired") : message });
+      setError(problem);
       setBusy(false);
     }
   }
