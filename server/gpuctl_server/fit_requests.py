@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import replace
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
@@ -71,13 +72,13 @@ def fit_waiting_jobs(service: Service, caller: Caller, namespace: str | None) ->
     return replace(result, jobs=[job for job in result.jobs if sees(job.demand.namespace, job.demand.name)])
 
 
-def listed_jobs(service: Service, wanted: JobFilter, names: str) -> set[tuple[str, str]]:
+def listed_jobs(service: Service, wanted: JobFilter, names: Collection[str] | None) -> set[tuple[str, str]]:
     """Return namespace and main object's name of the jobs that match a filter. The caller's rights are not checked.
 
-    :param names: ids and names of jobs, and names of pods, separated by commas; "" for all jobs.
+    :param names: ids and names of jobs, and names of pods; None for all jobs.
     :raises Problem: 503 until the cluster was read.
     """
     board = board_of(service)
-    found = [item for name in names.split(",") for item in board.called(name.strip())] if names else board.jobs
+    found = board.jobs if names is None else [item for name in names for item in board.called(name)]
     matching = (item.row for item in found if wanted.matches(item.row))
     return {(row.identity.namespace, row.identity.object_name) for row in matching}

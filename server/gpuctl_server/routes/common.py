@@ -241,6 +241,11 @@ def writer(action: Action, resource: str) -> Callable[[Request, Service, Caller]
     return ask
 
 
+def names_in(text: str) -> frozenset[str]:
+    """Return the names that are separated by commas."""
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))
+
+
 def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
     """Return the items of a page; the first page is 1."""
     return items[(page - 1) * size : page * size]

@@ -30,6 +30,7 @@ from gpuctl_server.routes.common import (
     ServiceOf,
     allowed,
     api_router,
+    names_in,
     page_of,
 )
 from gpuctl_server.shared_answers import MaxAge
@@ -111,7 +112,7 @@ def fit_waiting(
     found: dict[str, Any] = service.shared_answers.find(caller, ("fit", namespace), maxAge, compute)
     jobs = found["jobs"]
     if kind or pool or name:
-        wanted = listed_jobs(service, JobFilter(pool, kind, ""), name)
+        wanted = listed_jobs(service, JobFilter(pool, kind, ""), names_in(name) if name else None)
         jobs = [job for job in jobs if (job["namespace"], job["name"]) in wanted]
     some = page_of(jobs, page, pageSize or len(jobs))
     return {**found, "total": len(jobs), "jobs": _shortened(some, holders)}

@@ -19,7 +19,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, usage_form
 from gpuctl_server.openapi_document import ALWAYS, PROBLEMS, example_of
-from gpuctl_server.routes.common import BASE, allowed
+from gpuctl_server.routes.common import BASE, allowed, names_in
 from gpuctl_server.routes.usage_parameters import HourlyQuery
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import require_all_pools, usage_answer
@@ -88,8 +88,3 @@ def json_response(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 def limited_query(query: HourlyQuery, seen: frozenset[str] | None, excluded: str = "") -> HourlyQuery:
     """Return a query limited to the visible namespaces, without the excluded ones."""
     return query._replace(hours=replace(query.hours, namespaces=seen, excluded=names_in(excluded)))
-
-
-def names_in(text: str) -> frozenset[str]:
-    """Return the names that are separated by commas."""
-    return frozenset(filter(None, (name.strip() for name in text.split(","))))

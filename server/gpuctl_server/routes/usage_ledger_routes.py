@@ -20,12 +20,11 @@ from gpuctl.api.usage_ledger_models import (
 from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.routes.common import ServiceOf, page_of
+from gpuctl_server.routes.common import ServiceOf, names_in, page_of
 from gpuctl_server.routes.usage_answers import (
     ReadsUsage,
     json_response,
     limited_query,
-    names_in,
     rows_response,
     usage_router,
     usage_rows,
