@@ -9,6 +9,7 @@ import pytest
 
 from gpuctl.apply.plan.apply_request import SetOptions
 from gpuctl.apply.plan.plan import Refused
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.set_run import SetRun, _order_of_commits
 from gpuctl.apply.state.applyset import NotOurSet, exact_set, parent_object, parse_parent, superset
 from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, compare_commits
@@ -45,8 +46,8 @@ def checkout(root: Path, revision: str = "HEAD") -> Checkout:
     return Checkout(root, found)
 
 
-def options(found: Checkout | None, **more: bool) -> SetOptions:
-    return SetOptions("all", "nlp", ("git:a//b",), checkout=found, **more)  # type: ignore[arg-type]
+def options(found: Checkout | None, *, prune: bool = False) -> SetOptions:
+    return SetOptions("nlp", ("git:a//b",), PlanOptions(set_name="all", prune=prune), found)
 
 
 def test_ancestor_commit_is_refused(root: Path) -> None:

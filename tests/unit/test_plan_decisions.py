@@ -9,6 +9,7 @@ import pytest
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.decision_inputs import PendingDecision
 from gpuctl.apply.plan.object_decision import DecisionOptions, Target, decide, decide_with_answer
+from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.set_run import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
 from gpuctl.apply.state.compare import FieldOutcome
@@ -35,7 +36,7 @@ def test_persistent_volume_claim_is_never_changed() -> None:
 
 
 def test_each_set_has_its_own_lease() -> None:
-    run = SetRun(SetOptions("web", "team", ("git:jobs",)), None, None)
+    run = SetRun(SetOptions("team", ("git:jobs",), PlanOptions(set_name="web")), None, None)
     assert run.lease == Key("Lease", "team", "gpuctl-set-web")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.disruption import add_disruptions, note_finished
@@ -30,53 +28,50 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 
 
-def preview(
-    session: Session,
-    request: ApplyRequest,
-    set_options: SetOptions | None = None,
-    *,
-    server: bool = True,
-    checkpoint: bool = True,
-) -> Plan:
-    """Return the plan, checked by the server unless ``server`` is False. Nothing is written.
+def preview(session: Session, request: ApplyRequest, *, checkpoint: bool = True) -> Plan:
+    """Return the plan, checked by the server unless the request is offline. Nothing is written.
 
     :param checkpoint: see :class:`RunOptions`.
     """
-    unfinished = UnfinishedRuns.read(session, request.keys, journal_namespaces(session, request, set_options))
-    return complete_plan(session, request, set_options, unfinished, server=server, checkpoint=checkpoint)[0]
+    unfinished = UnfinishedRuns.read(session, request.keys, journal_namespaces(session, request))
+    return complete_plan(session, request, unfinished, checkpoint=checkpoint)[0]
 
 
-def preview_deletion(session: Session, plan: Plan, keys: Records, *, checkpoint: bool) -> None:
-    """Complete a plan for :func:`execute` by the work that it ends and its obstacles. Nothing is written."""
+def complete_named_plan(
+    session: Session, plan: Plan, keys: Records, checks: ApplyRequest | None = None, *, checkpoint: bool
+) -> None:
+    """Complete a plan that is not made from documents by the work that it ends and its obstacles. Nothing is written.
+
+    :param checks: options of the checks, for a plan that creates objects.
+    """
     add_disruptions(session, plan, keys)
     if checkpoint:
         note_checkpoints(plan, keys)
-    check(session, plan)
+    check(session, plan, checks)
+    if checks is not None and not plan.obstacles:
+        add_fit_results(session, plan, checks)
 
 
 def complete_plan(
     session: Session,
     request: ApplyRequest,
-    set_options: SetOptions | None,
     unfinished: UnfinishedRuns,
     *,
-    server: bool,
-    checkpoint: bool = True,
+    checkpoint: bool,
 ) -> tuple[Plan, SetRun | None]:
     """Return the complete plan, and the run of its set.
 
     In this order: the action on each object, the set's Secret and its prunes, recovery of interrupted runs, disruption
     of running work, checkpoints, the server's checks, evictions and waits.
     """
-    run = None
+    run, set_options, planning = None, request.set_options, request.planning
     if set_options is not None:
-        if set_options.prune and not set_options.allow_empty and all(item.shared for item in request.lowered):
+        if planning.prune and not planning.allow_empty and all(item.shared for item in request.lowered):
             raise Refused(
                 f"there is no document left, and --prune would delete all that the set {set_options.name} contains: "
                 "--allow-empty if this is intended"
             )
         run = SetRun.read(session, set_options)
-        request = replace(request, part_of=run.id)
     absent: int | None = None
     while True:
         plan = make_plan(session, request)
@@ -90,25 +85,23 @@ def complete_plan(
             plan.set_name = set_options.name
             plan.notes += run.notes
             run.include_members(request, plan)
-            add_set_namespace(
-                session, plan, set_options.namespace, request.settings, create=request.planning.create_namespace
-            )
-            if set_options.prune:
+            add_set_namespace(session, plan, set_options.namespace, request.settings, create=planning.create_namespace)
+            if planning.prune:
                 plan.steps += plan_prune(session, run, request, plan)
                 note_kept_claims(session, plan, request.keys)
-                unwanted = unfinished_runs.pruned_entries(unfinished, plan, run.id, set_options.name)
+                unwanted = unfinished_runs.pruned_entries(unfinished, plan, set_options)
         unfinished.add_recovery_to(session, plan, request.keys, unwanted)
         note_finished(plan, request)
         note_changed_sweeps(session, plan, request)
         order_by_prerequisites(plan, request.keys)
         check_prerequisites(session, plan, request.keys)
-        if server:
+        if not request.offline:
             check_admission_gates(session, plan, request.keys)
         add_disruptions(session, plan, request.keys)
         if checkpoint:
             note_checkpoints(plan, request.keys)
         try:
-            if server and not plan.errors:
+            if not request.offline and not plan.errors:
                 check(session, plan, request)
             break
         except Changed:
@@ -116,7 +109,7 @@ def complete_plan(
             before, absent = absent, sum(step.action == "create" for step in plan.steps)
             if before is not None and absent >= before:
                 raise
-    if server and plan.writes and not plan.errors:
+    if not request.offline and plan.writes and not plan.errors:
         add_fit_results(session, plan, request)
     return plan, run
 
@@ -129,12 +122,12 @@ def _restore_former(step: Step, former: Object) -> None:
         step.running = running_description(step.live)
 
 
-def journal_namespaces(session: Session, request: ApplyRequest, set_options: SetOptions | None) -> set[str]:
+def journal_namespaces(session: Session, request: ApplyRequest) -> set[str]:
     """Return the namespaces whose journals concern an apply.
 
     For a set this includes its former namespaces: journalled objects there must be pruned.
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
-    if set_options is not None:
-        namespaces |= SetRun.read(session, set_options).superset.all_namespaces
+    if request.set_options is not None:
+        namespaces |= SetRun.read(session, request.set_options).superset.all_namespaces
     return namespaces

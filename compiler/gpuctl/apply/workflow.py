@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
-from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
+from dataclasses import dataclass, field
+
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.confirmations import unconfirmed
-from gpuctl.apply.plan.disruption import add_disruptions, annotate_applier
-from gpuctl.apply.plan.evictions import add_fit_results
+from gpuctl.apply.plan.disruption import annotate_applier
 from gpuctl.apply.plan.plan import AlreadyExists, Declined, Plan, Refused, RightsMissing
-from gpuctl.apply.plan.server_checks import check
 from gpuctl.apply.plan.set_run import SetRun
-from gpuctl.apply.planning import complete_plan, journal_namespaces
+from gpuctl.apply.planning import complete_named_plan, complete_plan, journal_namespaces
 from gpuctl.apply.run import recovery, unfinished_runs
 from gpuctl.apply.run.checkpoint_before_stop import checkpoint_targets
 from gpuctl.apply.run.checkpointing import run_checkpoints
 from gpuctl.apply.run.execution import Execution
 from gpuctl.apply.run.history_writer import record_deletions
-from gpuctl.apply.run.lease import hold_leases
+from gpuctl.apply.run.lease import Leases, hold_leases
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.kube.api_errors import Changed
@@ -29,12 +28,7 @@ LEASE_WAIT = 20.0
 
 
 def apply(
-    session: Session,
-    request: ApplyRequest,
-    options: RunOptions,
-    callbacks: RunCallbacks,
-    set_options: SetOptions | None = None,
-    seen: Plan | None = None,
+    session: Session, request: ApplyRequest, options: RunOptions, callbacks: RunCallbacks, seen: Plan | None = None
 ) -> Plan:
     """Apply documents. The steps of the returned plan have their results.
 
@@ -43,84 +37,13 @@ def apply(
     :raises Refused: the plan has obstacles, or the user did not confirm it; nothing was changed.
     :raises LeaseHeld: another run is in progress; nothing was changed.
     """
-    keys = request.keys
     with session.within(options.timeout):
-        namespaces = journal_namespaces(session, request, set_options)
-        unfinished = _read_unfinished(session, keys, options, callbacks, namespaces)
+        namespaces = journal_namespaces(session, request)
+        unfinished = _read_unfinished(session, request.keys, options, callbacks, namespaces)
     with session.within(options.timeout):
-        plan, run = complete_plan(session, request, set_options, unfinished, server=True, checkpoint=options.checkpoint)
+        plan, set_run = complete_plan(session, request, unfinished, checkpoint=options.checkpoint)
     raise_obstacles(plan, unfinished)
-    if seen is not None:
-        _refuse_more_deletions(plan, seen)
-    if options.dry_run:
-        return plan
-    if plan.questions and not callbacks.confirm(plan):
-        raise Declined("not confirmed", plan)
-    _recover(session, unfinished, plan, keys, options, callbacks)
-    # Restart the timeout: time spent waiting for the confirmation does not count.
-    with session.within(options.timeout):
-        if unfinished.journals:
-            _skip_gone(session, plan)
-        if not plan.writes and (run is None or run.is_settled):
-            Execution(session, plan, keys, options, callbacks).run()
-            return plan
-        plan = _carry_out(session, plan, run, request, options, callbacks, set_options, unfinished, seen)
-        if unfinished.has_journals_to_finish:
-            _remove_journals(session, unfinished, plan, keys, options)
-    return plan
-
-
-def _carry_out(
-    session: Session,
-    plan: Plan,
-    run: SetRun | None,
-    request: ApplyRequest,
-    options: RunOptions,
-    callbacks: RunCallbacks,
-    set_options: SetOptions | None,
-    unfinished: UnfinishedRuns,
-    seen: Plan | None,
-) -> Plan:
-    keys = request.keys
-    leases = Execution(session, plan, keys, options, callbacks).lease_keys()
-    callbacks.on_start(plan)
-    if run is not None:
-        leases.add(run.lease)
-        _create_set_namespace(session, plan, run)
-    with (
-        hold_leases(session, leases, LEASE_WAIT, callbacks.on_message, optional=True) as held,
-        held.interrupts.let_through(),
-    ):
-        saved: set[str] = set()
-        for attempt in (1, 2):
-            try:
-                annotate_applier(session, plan, keys)
-                _run_checkpoints(session, plan, keys, options, callbacks, unfinished, saved)
-                if run is not None:
-                    run.write(session, run.superset)
-                Execution(session, plan, keys, options, callbacks).run(held)
-                _record_deletions(session, plan, keys)
-                break
-            except Changed as change:
-                # The plan is made again once. It may continue if it deletes nothing that was not confirmed.
-                again, run = complete_plan(
-                    session, request, set_options, unfinished, server=True, checkpoint=options.checkpoint
-                )
-                raise_obstacles(again)
-                asked = unconfirmed(again.questions, plan.questions)
-                if asked:
-                    more = f"{change.message}, and the plan now {'; '.join(asked)}"
-                    raise Changed(more, "nothing was changed; run it again to confirm this") from None
-                if attempt == 2 or not _deletions(again) <= _deletions(plan):
-                    raise
-                if seen is not None:
-                    _refuse_more_deletions(again, seen)
-                again.recovery = plan.recovery
-                plan = again
-                callbacks.on_start(plan)
-        if run is not None and _all_done(plan):
-            run.write(session, run.final)
-    return plan
+    return _Run(session, request.keys, options, callbacks, unfinished, seen, request, set_run).run(plan)
 
 
 def execute(
@@ -145,72 +68,9 @@ def execute(
         unfinished = _read_unfinished(session, keys, options, callbacks, {step.key.namespace for step in plan.steps})
         unfinished.add_recovery_to(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
         raise_obstacles(plan)
-        add_disruptions(session, plan, keys)
-        if options.checkpoint:
-            note_checkpoints(plan, keys)
-        check(session, plan, checks)
-        raise_obstacles(plan)
-        if checks is not None:
-            add_fit_results(session, plan, checks)
-            raise_obstacles(plan)
-    if seen is not None:
-        _refuse_more_deletions(plan, seen)
-    if options.dry_run:
-        return plan
-    if (plan.questions or plan.courtesies) and not callbacks.confirm(plan):
-        raise Declined("not confirmed", plan)
-    _recover(session, unfinished, plan, keys, options, callbacks)
-    execution = Execution(session, plan, keys, options, callbacks)
-    leases = execution.lease_keys()
-    callbacks.on_start(plan)
-    with session.within(options.timeout):
-        if unfinished.journals:
-            _skip_gone(session, plan)
-        with (
-            hold_leases(session, leases, LEASE_WAIT, callbacks.on_message, optional=True) as held,
-            held.interrupts.let_through(),
-        ):
-            _run_checkpoints(session, plan, keys, options, callbacks, unfinished, set())
-            execution.run(held)
-            _record_deletions(session, plan, keys)
-        if unfinished.has_journals_to_finish:
-            _remove_journals(session, unfinished, plan, keys, options)
-    return plan
-
-
-def _record_deletions(session: Session, plan: Plan, keys: Records) -> None:
-    if any(step.action in ("delete", "prune") and step.key.kind in TRAININGS for step in plan.steps):
-        record_deletions(session, plan, keys)
-
-
-def _run_checkpoints(
-    session: Session,
-    plan: Plan,
-    keys: Records,
-    options: RunOptions,
-    callbacks: RunCallbacks,
-    unfinished: UnfinishedRuns,
-    saved: set[str],
-) -> None:
-    """Let workloads that the plan ends save their progress; ``saved`` are the uids of workloads that are done with it.
-
-    :raises CheckpointFailed: a checkpoint failed, and the user did not accept the loss.
-    """
-    steps = [step for step in plan.steps if step.checkpoint is not None and step.live is not None]
-    steps = [step for step in steps if step.live["metadata"]["uid"] not in saved]  # type: ignore[index]
-    if not steps:
-        return
-    targets = checkpoint_targets(
-        session, [step.live for step in steps if step.live is not None], keys, unfinished, callbacks.on_message
-    )
-    session.count_from_now(options.timeout + callbacks.longest_checkpoint)
-    pods = run_checkpoints(session, targets, keys, callbacks, plan)
-    for step, target in zip(steps, targets, strict=True):
-        uid = target.live["metadata"]["uid"]
-        saved.add(uid)
-        step.saved = sorted(pods.get(uid, ()))
-    # Restart the timeout: checkpoints and confirmations do not count.
-    session.count_from_now(options.timeout)
+        complete_named_plan(session, plan, keys, checks, checkpoint=options.checkpoint)
+    raise_obstacles(plan)
+    return _Run(session, keys, options, callbacks, unfinished, seen).run(plan)
 
 
 def _read_unfinished(
@@ -228,44 +88,155 @@ def _read_unfinished(
     return unfinished
 
 
-def _recover(
-    session: Session,
-    unfinished: UnfinishedRuns,
-    plan: Plan,
-    keys: Records,
-    options: RunOptions,
-    callbacks: RunCallbacks,
-) -> None:
-    """Complete or restore what an interrupted run left, as the plan states."""
-    if not unfinished.recovery_plan.journals:
-        return
-    callbacks.on_start(plan)
-    if plan.recovery:
-        callbacks.on_message("recovering an interrupted apply")
-    recovery_plan = unfinished.recovery_plan
-    result = recovery.recover(
-        session, keys, recovery_plan, timeout=options.timeout, wait=LEASE_WAIT, tell=callbacks.on_message
-    )
-    outcomes = {item.key: item for item in result.results}
-    for item in result.results:
-        callbacks.on_message(f"{item.key}: {item.message}")
-    for step in plan.recovery:
-        found = outcomes.get(step.key)
-        if found is not None:
-            step.result = "failed" if found.outcome == "failed" else "done"
-            step.reason = found.message
-    unfinished_runs.raise_unrecovered(result, plan)
-    unfinished.is_done = True
+@dataclass
+class _Run:
+    """The run of a complete plan. ``request`` are the documents that the plan is made from, ``set_run`` is their set's.
 
+    ``saved`` are the uids of workloads whose checkpoints are done.
+    """
 
-def _remove_journals(
-    session: Session, unfinished: UnfinishedRuns, plan: Plan, keys: Records, options: RunOptions
-) -> None:
-    """Remove the journals whose objects the plan has created itself."""
-    if all(step.result == "done" for step in plan.steps):
-        unfinished_runs.remove_finished_journals(session, keys, unfinished, plan, options.timeout, LEASE_WAIT)
-    else:
-        plan.unfinished = True
+    session: Session
+    keys: Records
+    options: RunOptions
+    callbacks: RunCallbacks
+    unfinished: UnfinishedRuns
+    seen: Plan | None
+    request: ApplyRequest | None = None
+    set_run: SetRun | None = None
+    saved: set[str] = field(default_factory=set)
+
+    def run(self, plan: Plan) -> Plan:
+        """Let the user confirm the plan, and carry it out unless it is a dry run."""
+        if self.seen is not None:
+            _refuse_more_deletions(plan, self.seen)
+        if self.options.dry_run:
+            return plan
+        asked = plan.questions if self.request is not None else plan.questions or plan.courtesies
+        if asked and not self.callbacks.confirm(plan):
+            raise Declined("not confirmed", plan)
+        self._recover(plan)
+        # Restart the timeout: time spent waiting for the confirmation does not count.
+        with self.session.within(self.options.timeout):
+            if self.unfinished.journals:
+                _skip_gone(self.session, plan)
+            is_settled = self.request is not None and (self.set_run is None or self.set_run.is_settled)
+            if is_settled and not plan.writes:
+                self._execution(plan).run()
+                return plan
+            plan = self._carry_out(plan)
+            if self.unfinished.has_journals_to_finish:
+                self._remove_journals(plan)
+        return plan
+
+    def _execution(self, plan: Plan) -> Execution:
+        return Execution(self.session, plan, self.keys, self.options, self.callbacks)
+
+    def _recover(self, plan: Plan) -> None:
+        """Complete or restore what an interrupted run left, as the plan states."""
+        recovery_plan, tell = self.unfinished.recovery_plan, self.callbacks.on_message
+        if not recovery_plan.journals:
+            return
+        self.callbacks.on_start(plan)
+        if plan.recovery:
+            tell("recovering an interrupted apply")
+        result = recovery.recover(
+            self.session, self.keys, recovery_plan, timeout=self.options.timeout, wait=LEASE_WAIT, tell=tell
+        )
+        outcomes = {item.key: item for item in result.results}
+        for item in result.results:
+            tell(f"{item.key}: {item.message}")
+        for step in plan.recovery:
+            found = outcomes.get(step.key)
+            if found is not None:
+                step.result = "failed" if found.outcome == "failed" else "done"
+                step.reason = found.message
+        unfinished_runs.raise_unrecovered(result, plan)
+        self.unfinished.is_done = True
+
+    def _carry_out(self, plan: Plan) -> Plan:
+        """Carry the plan out. If the cluster changes meanwhile, return the plan that was made and carried out again."""
+        leases = self._execution(plan).lease_keys()
+        self.callbacks.on_start(plan)
+        if self.set_run is not None:
+            leases.add(self.set_run.lease)
+            _create_set_namespace(self.session, plan, self.set_run)
+        with (
+            hold_leases(self.session, leases, LEASE_WAIT, self.callbacks.on_message, optional=True) as held,
+            held.interrupts.let_through(),
+        ):
+            try:
+                self._attempt(plan, held)
+            except Changed as change:
+                if self.request is None:
+                    raise
+                plan = self._planned_again(self.request, plan, change)
+                self._attempt(plan, held)
+            if self.set_run is not None and _all_done(plan):
+                self.set_run.write(self.session, self.set_run.final)
+        return plan
+
+    def _attempt(self, plan: Plan, held: Leases) -> None:
+        if self.request is not None:
+            annotate_applier(self.session, plan, self.keys)
+        self._run_checkpoints(plan)
+        if self.set_run is not None:
+            self.set_run.write(self.session, self.set_run.superset)
+        self._execution(plan).run(held)
+        if any(step.action in ("delete", "prune") and step.key.kind in TRAININGS for step in plan.steps):
+            record_deletions(self.session, plan, self.keys)
+
+    def _planned_again(self, request: ApplyRequest, plan: Plan, change: Changed) -> Plan:
+        """Make the plan again. It may continue if it deletes nothing that was not confirmed.
+
+        :raises Changed: it deletes more.
+        """
+        again, self.set_run = complete_plan(self.session, request, self.unfinished, checkpoint=self.options.checkpoint)
+        raise_obstacles(again)
+        asked = unconfirmed(again.questions, plan.questions)
+        if asked:
+            more = f"{change.message}, and the plan now {'; '.join(asked)}"
+            raise Changed(more, "nothing was changed; run it again to confirm this") from None
+        if not _deletions(again) <= _deletions(plan):
+            raise change
+        if self.seen is not None:
+            _refuse_more_deletions(again, self.seen)
+        again.recovery = plan.recovery
+        self.callbacks.on_start(again)
+        return again
+
+    def _run_checkpoints(self, plan: Plan) -> None:
+        """Let workloads that the plan ends save their progress.
+
+        :raises CheckpointFailed: a checkpoint failed, and the user did not accept the loss.
+        """
+        ends = [
+            (step, step.live)
+            for step in plan.steps
+            if step.checkpoint is not None and step.live is not None and step.live["metadata"]["uid"] not in self.saved
+        ]
+        if not ends:
+            return
+        session, callbacks = self.session, self.callbacks
+        targets = checkpoint_targets(
+            session, [live for _, live in ends], self.keys, self.unfinished, callbacks.on_message
+        )
+        session.count_from_now(self.options.timeout + callbacks.longest_checkpoint)
+        pods = run_checkpoints(session, targets, self.keys, callbacks, plan)
+        for step, live in ends:
+            uid = live["metadata"]["uid"]
+            self.saved.add(uid)
+            step.saved = sorted(pods.get(uid, ()))
+        # Restart the timeout: checkpoints and confirmations do not count.
+        session.count_from_now(self.options.timeout)
+
+    def _remove_journals(self, plan: Plan) -> None:
+        """Remove the journals whose objects the plan has created itself."""
+        if _all_done(plan):
+            unfinished_runs.remove_finished_journals(
+                self.session, self.keys, self.unfinished, plan, self.options.timeout, LEASE_WAIT
+            )
+        else:
+            plan.unfinished = True
 
 
 def _create_set_namespace(session: Session, plan: Plan, run: SetRun) -> None:

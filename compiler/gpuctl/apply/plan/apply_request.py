@@ -8,6 +8,7 @@ from functools import cached_property
 
 from gpuctl.apply.plan.batch_fit import BatchFit
 from gpuctl.apply.plan.plan_options import PlanOptions
+from gpuctl.apply.state.applyset import set_id
 from gpuctl.apply.state.git_repository import Checkout
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.language.settings import Settings
@@ -24,13 +25,36 @@ def may_see_all(namespace: str, name: str) -> bool:
 
 
 @dataclass(frozen=True)
+class SetOptions:
+    """The set that documents form: its namespace, the sources of its documents, and the options of its pruning.
+
+    ``checkout`` is the commit that the documents were read from (None: not a single commit).
+    """
+
+    namespace: str
+    sources: tuple[str, ...]
+    planning: PlanOptions
+    checkout: Checkout | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the set."""
+        return self.planning.set_name or ""
+
+    @property
+    def id(self) -> str:
+        """Return the value of its members' part-of label."""
+        return set_id(self.name, self.namespace)
+
+
+@dataclass(frozen=True)
 class ApplyRequest:
     """A request to apply or compare documents, or to check a plan that is made of none.
 
-    ``part_of`` is the id of the set. ``offline`` decides without dry-runs. ``compare`` only compares: fields that other
-    managers hold are not an obstacle. ``unread`` are the files that may hold documents and were not read. ``mark`` is
-    written on created objects; an object that has it was created by an earlier attempt of this request, and stays.
-    ``sees`` returns True if the caller may see a job: other jobs that would be evicted have no names in the plan.
+    ``offline`` decides without dry-runs. ``compare`` only compares: fields that other managers hold are not an
+    obstacle. ``unread`` are the files that may hold documents and were not read. ``mark`` is written on created
+    objects; an object that has it was created by an earlier attempt of this request, and stays. ``sees`` returns True
+    if the caller may see a job: other jobs that would be evicted have no names in the plan.
 
     ``confirm`` are questions to confirm before anything is written. ``rerun`` also creates trainings that their ttl has
     removed. ``instead`` are objects to create in place of the lowered ones. ``batch`` runs ``fit`` for this request
@@ -40,7 +64,7 @@ class ApplyRequest:
     lowered: list[Lowered] = field(default_factory=list)
     settings: Settings = field(default_factory=Settings)
     planning: PlanOptions = field(default_factory=PlanOptions)
-    part_of: str | None = None
+    set_options: SetOptions | None = None
     offline: bool = False
     compare: bool = False
     unread: tuple[str, ...] = ()
@@ -56,21 +80,7 @@ class ApplyRequest:
         """Return the platform's label and annotation keys."""
         return records(self.settings)
 
-
-@dataclass(frozen=True)
-class SetOptions:
-    """Options of ``--set``: its name and namespace, the sources of its documents, and limits of pruning.
-
-    ``allow_skipped`` prunes although files that may hold documents were not read. ``checkout`` is the commit that the
-    documents were read from (None: not a single commit); ``allow_older`` allows an ancestor of the set's last commit.
-    """
-
-    name: str
-    namespace: str
-    sources: tuple[str, ...]
-    prune: bool = False
-    allow_source: bool = False
-    allow_empty: bool = False
-    allow_skipped: bool = False
-    allow_older: bool = False
-    checkout: Checkout | None = None
+    @property
+    def part_of(self) -> str | None:
+        """Return the id of the set, None without one."""
+        return self.set_options.id if self.set_options is not None else None

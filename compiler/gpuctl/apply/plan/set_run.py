@@ -54,20 +54,15 @@ class SetRun:
                 raise
             raise ClusterError(error.message, "give the namespace of the set with -n NAMESPACE") from None
         recorded = applyset.parse_parent(parent) if parent is not None else None
-        if recorded is not None and not options.allow_source:
+        if recorded is not None and not options.planning.allow_source:
             why = source_mismatch(recorded.sources, options.sources)
             if why is not None:
                 raise Refused(f"set {options.name}: {why}")
         run = cls(options, parent, recorded)
         run.wanted = applyset.exact_set(options.name, options.namespace, [], options.sources)
-        if recorded is not None and recorded.commit is not None and not options.allow_older:
+        if recorded is not None and recorded.commit is not None and not options.planning.allow_older:
             run.notes += _order_of_commits(options, recorded.commit)
         return run
-
-    @property
-    def id(self) -> str:
-        """Return the value of its members' part-of label."""
-        return applyset.set_id(self.options.name, self.options.namespace)
 
     @property
     def lease(self) -> Key:
@@ -82,7 +77,7 @@ class SetRun:
     @property
     def final(self) -> ApplySet:
         """Return the set after the run. Without a prune it keeps members that were not applied."""
-        members = self.wanted if self.options.prune else self.superset
+        members = self.wanted if self.options.planning.prune else self.superset
         recorded = self.recorded.commit if self.recorded is not None else None
         checkout = self.options.checkout
         return members._replace(commit=checkout.commit if checkout is not None else recorded)
@@ -211,7 +206,7 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
         )
     steps.sort(key=lambda step: step.key)
     run.keep(check_queue_deletions(session, plan, steps))
-    if steps and request.unread and not run.options.allow_skipped:
+    if steps and request.unread and not request.planning.allow_skipped:
         plan.errors.append(_unread_error(request.unread, len(steps)))
     gone.update(step.key for step in steps)
     return [*_leaving_nodes(session, keys, plan, steps, gone), *steps]
@@ -253,7 +248,7 @@ def _leaving_nodes(
 def _members(session: Session, run: SetRun) -> Iterable[Object]:
     if run.recorded is None:
         return []
-    selector = f"{PART_OF}={run.id}"
+    selector = f"{PART_OF}={run.options.id}"
     tasks = [
         (resource, namespace)
         for resource in applyset.resources_of(run.superset)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gpuctl.apply.plan.apply_request import SetOptions
 from gpuctl.apply.plan.plan import WRITING, Plan, Refused, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import recovery
@@ -127,14 +128,14 @@ class UnfinishedRuns:
         ]
 
 
-def pruned_entries(pending: UnfinishedRuns, plan: Plan, part_of: str, set_name: str) -> dict[Key, str]:
+def pruned_entries(pending: UnfinishedRuns, plan: Plan, pruned: SetOptions) -> dict[Key, str]:
     """Return set members that would be restored and are no longer wanted (key -> reason)."""
     wanted = {step.key for step in plan.steps}
     return {
-        entry.successor: f"no longer in the set {set_name}"
+        entry.successor: f"no longer in the set {pruned.name}"
         for entry in pending.entries
         if entry.new is not None
-        and labels_of(entry.new).get(PART_OF) == part_of
+        and labels_of(entry.new).get(PART_OF) == pruned.id
         and wanted.isdisjoint({entry.key, entry.successor})
     }
 

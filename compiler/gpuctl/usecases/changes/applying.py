@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
+from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.planning import preview
@@ -42,7 +42,7 @@ from gpuctl.usecases.documents.compiling import (
 
 @dataclass(frozen=True)
 class DocumentRequest:
-    """Documents compiled for a cluster, with the apply request and the set they belong to.
+    """Documents compiled for a cluster, with the apply request.
 
     :param origin: author and commit that the history records; None: the commit of the sources and the authenticated
         user.
@@ -50,7 +50,6 @@ class DocumentRequest:
 
     compilation: Compilation
     request: ApplyRequest
-    set_options: SetOptions | None = None
     origin: ApplyOrigin | None = None
 
 
@@ -74,8 +73,7 @@ def request_for(
     report_left_out(compilation, documents, callbacks)
     if options is not None:
         options = replace(options, checkout=checkout_of_sources(compilation.sources.values()))
-    request = request_of(compilation, planning, offline=offline)
-    return DocumentRequest(compilation, request, options)
+    return DocumentRequest(compilation, request_of(compilation, planning, options, offline=offline))
 
 
 def preview_request(
@@ -86,9 +84,7 @@ def preview_request(
     :param checkpoint: see :class:`RunOptions`.
     """
     callbacks.on_wait("comparing with the cluster ...")
-    return preview(
-        session, wanted.request, wanted.set_options, server=not wanted.request.offline, checkpoint=checkpoint
-    )
+    return preview(session, wanted.request, checkpoint=checkpoint)
 
 
 def apply_request(
@@ -111,7 +107,7 @@ def apply_request(
         raise InvalidOptions("rollback needs wait: it restores workloads that do not run in time")
     request = wanted.request
     with BackgroundHistory(session, request.keys, partial(_origin, wanted)) as recorder:
-        plan = apply(session, request, run, recorder.follow(callbacks), wanted.set_options, seen)
+        plan = apply(session, request, run, recorder.follow(callbacks), seen)
         recorder.finish()
     if run.wait and all(step.result == "done" for step in plan.steps):
         _await(session, plan, wanted, run, callbacks)
@@ -135,7 +131,8 @@ def _origin(wanted: DocumentRequest) -> ApplyOrigin:
     """Return author and commit for the history."""
 
     def commit() -> Commit | None:
-        known = wanted.set_options.checkout if wanted.set_options is not None else None
+        own = wanted.request.set_options
+        known = own.checkout if own is not None else None
         checkout = known or checkout_of_sources(wanted.compilation.sources.values())
         return None if checkout is None else checkout.commit
 

@@ -11,7 +11,7 @@ from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.job_deletion import plan_document_deletion
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
-from gpuctl.apply.planning import preview_deletion
+from gpuctl.apply.planning import complete_named_plan
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
@@ -62,7 +62,7 @@ def prepare_delete(
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_document_deletion(session, compilation.lowered, keys, keep_labels=keep_labels)
-        preview_deletion(session, plan, keys, checkpoint=run.checkpoint)
+        complete_named_plan(session, plan, keys, checkpoint=run.checkpoint)
 
     begun: list[Plan] = []
     talk = _asking_for_more(callbacks, plan, begun)

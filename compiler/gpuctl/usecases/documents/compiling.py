@@ -116,12 +116,15 @@ def read_platform(platform: str | os.PathLike[str] | None, directory: Path | Non
     return loaded
 
 
-def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> ApplyRequest:
+def request_of(
+    compilation: Compilation, planning: PlanOptions, set_options: SetOptions | None = None, *, offline: bool = False
+) -> ApplyRequest:
     """Return the apply request for a compilation's objects. ``offline``: plan without the API server's dry-runs."""
     return ApplyRequest(
         compilation.lowered,
         compilation.settings,
         planning,
+        set_options,
         offline=offline,
         unread=tuple(dict.fromkeys(item.span.file for item in compilation.unread if item.span is not None)),
     )
@@ -139,13 +142,5 @@ def set_options(session: Session, planning: PlanOptions, documents: DocumentOpti
     name = planning.set_name
     if not is_dns_label(name):
         raise InvalidOptions(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")
-    return SetOptions(
-        name,
-        documents.namespace or session.namespace,
-        sources_of(documents.sources, documents.directory),
-        prune=planning.prune,
-        allow_source=planning.allow_source,
-        allow_empty=planning.allow_empty,
-        allow_older=planning.allow_older,
-        allow_skipped=planning.allow_skipped,
-    )
+    sources = sources_of(documents.sources, documents.directory)
+    return SetOptions(documents.namespace or session.namespace, sources, planning)
