@@ -113,7 +113,7 @@ def admit_queued_jobs(
     if missing:
         unknown_reason = say("Kueue's {lists} could not be read", lists=missing)
         statuses = {
-            number: QueuedJobStatus(QueuePath(queue, "", ""), unknown_reason=unknown_reason)
+            number: QueuedJobStatus(QueuePath(queue), unknown_reason=unknown_reason)
             for number, (_, queue) in named.items()
         }
         return QueueAdmission(statuses, {}, build_queue_state([], [], []), {}, {})
@@ -272,7 +272,7 @@ class _Builder:
         demand = self._demands[number]
         if not name:
             suspends = say("Kueue suspends jobs without a queue (manageJobsWithoutQueueName)")
-            return QueuedJobStatus(QueuePath("", "", ""), unknown_reason=suspends)
+            return QueuedJobStatus(QueuePath(""), unknown_reason=suspends)
         local = self._local.get((demand.namespace, name))
         if local is None:
             what = (
@@ -281,7 +281,7 @@ class _Builder:
                 else say("does not exist in {namespace}", namespace=demand.namespace)
             )
             return QueuedJobStatus(
-                QueuePath(name, "", ""),
+                QueuePath(name),
                 refusal=say("Kueue's queue {queue} {what}: nothing starts it", queue=name, what=what),
             )
         queue = self._queues.get(local["clusterQueue"])

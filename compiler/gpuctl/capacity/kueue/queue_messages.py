@@ -20,8 +20,8 @@ class QueuePath(NamedTuple):
     """A LocalQueue with its ClusterQueue and cohort; "" for one that does not exist."""
 
     queue: str
-    cluster_queue: str
-    cohort: str
+    cluster_queue: str = ""
+    cohort: str = ""
 
     def __str__(self) -> str:
         behind = [f"ClusterQueue {self.cluster_queue}"] if self.cluster_queue else []

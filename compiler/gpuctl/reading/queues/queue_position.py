@@ -16,6 +16,7 @@ from gpuctl.capacity.kueue.cohorts import (
     requested_amounts,
     requested_by_pod_sets,
 )
+from gpuctl.capacity.kueue.queue_messages import QueuePath
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QueueQuota, lacking, live_quota_trees, queue_quota
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.kube.api_errors import if_allowed
@@ -96,6 +97,11 @@ class QueuePosition:
     holders: list[QueueClaim] = field(default_factory=list)
     has_recorded_requests: bool = False
     is_backing_off: bool = False
+
+    @property
+    def path(self) -> QueuePath:
+        """Return the queue with its ClusterQueue and cohort, as in messages."""
+        return QueuePath(self.queue, self.cluster_queue or "", self.cohort)
 
     @property
     def short(self) -> list[QueueHeadroom]:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.capacity.kueue.cohorts import ZERO
+from gpuctl.capacity.kueue.queue_messages import QueuePath
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
@@ -32,8 +33,6 @@ from gpuctl.reading.why.queue_troubles import (
     NAMED,
     kueue_message,
     missing_queue,
-    own_queue_title,
-    queue_title,
     queue_trouble,
 )
 from gpuctl.reading.why.stopped_jobs import command
@@ -64,7 +63,7 @@ def queued(evidence: Evidence) -> Finding | None:
     if trouble is not None:
         return Finding("queue-unusable", trouble.message, numbers, trouble.fix, known_proofs(trouble.source, *said))
     why = [*_why(evidence.kueue_workload, place), *_past(evidence, evidence.kueue_workload, lists)]
-    message = say("waits in {queue}: {why:;}", queue=queue_title(place), why=why)
+    message = say("waits in {queue}: {why:;}", queue=place.path, why=why)
     return Finding("queued", message, numbers, _fix(evidence.kueue_workload, place, namespace), known_proofs(*said))
 
 
@@ -84,7 +83,7 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
     proof = (*told, _held_by(evidence, workload))
     if lists.workloads is None:
         fix = say("ask the administrators, who may read Kueue's workloads, what it waits for")
-        message = say("waits in {queue}", queue=own_queue_title(queue))
+        message = say("waits in {queue}", queue=QueuePath(queue))
         return Finding("queued", message, {"queue": queue}, fix, proof)
     missing = missing_queue(lists, namespace, queue)
     if missing is not None:

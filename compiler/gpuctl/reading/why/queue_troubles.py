@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import ZERO
+from gpuctl.capacity.kueue.queue_messages import QueuePath
 from gpuctl.capacity.snapshot.kueue_entries import REFUSED_CLAIM, RETRIED
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
@@ -90,7 +91,7 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
     if local is not None and policy != "None":
         return QueueTrouble(
             say("{queue} is stopped (stopPolicy {policy}): it admits nothing",
-                queue=own_queue_title(place.queue), policy=policy), fix,
+                queue=QueuePath(place.queue), policy=policy), fix,
             Proof("spec", object_title(local), f"stopPolicy: {policy}"),
         )  # fmt: skip
     if place.cluster_queue is None or lists.cluster_queues is None:
@@ -105,13 +106,11 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
         return QueueTrouble(message, say("ask the administrators to create it, or to let the queue lead to another"))
     policy = (found.get("spec") or {}).get("stopPolicy") or "None"
     if policy != "None":
-        message = say(
-            "{queue} is stopped (stopPolicy {policy}): it admits nothing", queue=queue_title(place), policy=policy
-        )
+        message = say("{queue} is stopped (stopPolicy {policy}): it admits nothing", queue=place.path, policy=policy)
         return QueueTrouble(message, fix, condition_proof(found, "Active"))
     active = find_condition(found, "Active")
     if active.get("status") == "False":
-        message = say("{queue} is not active: {text}", queue=queue_title(place), text=one_line(active.get("message")))
+        message = say("{queue} is not active: {text}", queue=place.path, text=one_line(active.get("message")))
         fix = say("ask the administrators to repair the ClusterQueue")
         return QueueTrouble(message, fix, condition_proof(found, "Active"))
     return None
@@ -120,7 +119,7 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
 def _refused_claim(admission: Object, place: QueuePosition) -> QueueTrouble | None:
     """The job claims devices (DRA) in a way that Kueue does not count. Source: ``pkg/dra/claims.go``."""
     said = kueue_message(admission, "QuotaReserved")
-    queue = queue_title(place)
+    queue = place.path
     proof = condition_proof(admission, "QuotaReserved")
     if "FirstAvailable device selection is not supported" in said:
         fix = say("name one type in `resources.gpu-type`")
@@ -153,7 +152,7 @@ def _not_covered(place: QueuePosition) -> QueueTrouble | None:
     if not place.uncovered:
         return None
     what = list(place.uncovered)
-    message = say("{queue} has no quota for {what:and}, which the job asks for", queue=queue_title(place), what=what)
+    message = say("{queue} has no quota for {what:and}, which the job asks for", queue=place.path, what=what)
     fix = say(
         "ask the administrators to add {what:and} to a flavor of ClusterQueue {cluster_queue}, or use a pool with "
         "another queue",
@@ -200,7 +199,7 @@ def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
             fix = say(
                 "ask for less in `{field}` or `resources.nodes`: {has} is the most for all nodes together", **known
             )
-    message = say("it never fits into {queue}: {never}", queue=queue_title(place), never=never)
+    message = say("it never fits into {queue}: {never}", queue=place.path, never=never)
     return QueueTrouble(message, say("{fix}; or ask the administrators to raise the quota", fix=fix))
 
 
@@ -208,33 +207,20 @@ def _by_its_words(admission: Object, place: QueuePosition) -> QueueTrouble | Non
     """Judge Kueue's message, if its queues may not be read, and for causes that their numbers do not show."""
     said = kueue_message(admission, "QuotaReserved")
     if _UNUSABLE.search(said):
-        message = say("{queue} does not take it: {text}", queue=queue_title(place), text=said)
+        message = say("{queue} does not take it: {text}", queue=place.path, text=said)
         return QueueTrouble(message, say("ask the administrators of the queue"))
     if _NO_TOPOLOGY.search(said) and "insufficient" not in said:
         fix = say(
             "remove `resources.topology`, or ask the administrators for flavors with a Topology that has its level"
         )
         proof = condition_proof(admission, "QuotaReserved")
-        message = say("no flavor of {queue} has the topology that the job asks for", queue=queue_title(place))
+        message = say("no flavor of {queue} has the topology that the job asks for", queue=place.path)
         return QueueTrouble(message, fix, proof)
     if _NO_FLAVOR.search(said) and "insufficient" not in said:
         fix = say("use another pool or GPU type, or ask the administrators which flavors the queue has")
-        message = say("no flavor of {queue} is for jobs like this: {text}", queue=queue_title(place), text=said)
+        message = say("no flavor of {queue} is for jobs like this: {text}", queue=place.path, text=said)
         return QueueTrouble(message, fix)
     return None
-
-
-def own_queue_title(name: str) -> Sentence:
-    """Return the title of a LocalQueue."""
-    return say("Kueue's queue {name}", name=name)
-
-
-def queue_title(place: QueuePosition) -> Sentence:
-    """Return ``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
-    behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
-    behind += [f"cohort {place.cohort}"] if place.cohort else []
-    title = own_queue_title(place.queue)
-    return Sentence(f"{title} ({', '.join(behind)})") if behind else title
 
 
 def kueue_message(admission: Object, *kinds: str) -> str:
