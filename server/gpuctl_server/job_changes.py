@@ -19,7 +19,7 @@ from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.changes.applying import apply_request
 from gpuctl.usecases.changes.deleting import delete_jobs
-from gpuctl.usecases.changes.named_trainings import rerun_jobs
+from gpuctl.usecases.changes.named_trainings import change_trainings, rerun
 from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery, read_unfinished, recover
 from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.access.caller import Caller
@@ -165,7 +165,9 @@ def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool =
     service, run = change.service, change.run_options(queue=queue)
     with open_job(change, "update", ref) as opened:
         callbacks, sees = PlanRun(change).callbacks, visible_job_filter(change.caller)
-        plan = rerun_jobs(opened.session, *opened.name, service.platform, run, callbacks, sees, failed=failed)
+        plan = change_trainings(
+            opened.session, rerun(failed=failed), *opened.name, service.platform, run, callbacks, sees
+        )
         if change.dry_run:
             return rerun_answer(change, opened.item.id, job_words(opened.item), plan_answer(plan))
         require_all_done(plan)
@@ -317,10 +319,10 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
 def job_words(item: ListedJob) -> Sentence:
     """Return the title of a job in a sentence."""
     identity = item.row.identity
-    return say("{job} in {namespace}", job=f"{identity.kind}/{identity.name}", namespace=identity.namespace)
+    return say("{job} in {namespace}", job=identity.title, namespace=identity.namespace)
 
 
 def title_of_job(item: ListedJob) -> str:
     """Return the title of a job, as in the audit and in errors."""
     identity = item.row.identity
-    return f"{identity.kind}/{identity.name} in {identity.namespace}"
+    return f"{identity.title} in {identity.namespace}"

@@ -175,7 +175,7 @@ def _history(service: Service, caller: Caller, ref: JobRef) -> tuple[DocumentHis
     """Return the history of the job that a path names, and notes for the user. A deleted job is found by its name
     only."""
     item = _there(service, caller, ref)
-    name = ref.text if item is None else f"{item.row.identity.kind}/{item.row.identity.name}"
+    name = ref.text if item is None else item.row.identity.title
     namespace = ref.namespace if item is None else item.row.identity.namespace
     with service.read_context(caller, namespace) as reader:
         return visible_history(service, caller, reader, name), reader.scope.notes

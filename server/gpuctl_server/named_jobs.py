@@ -19,7 +19,7 @@ from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import job_row, platform_keys
 from gpuctl.usecases.changes.deleting import delete_jobs
-from gpuctl.usecases.changes.named_trainings import rerun_jobs, scale_jobs, start_runs
+from gpuctl.usecases.changes.named_trainings import TrainingChange, change_trainings, rerun
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of
@@ -50,9 +50,8 @@ def rerun_named_jobs(
     :param failed: run only the indexes of arrays that have not succeeded.
     :raises Problem: 403, 404, 409, 503.
     """
-    rerun = partial(rerun_jobs, sees=visible_job_filter(change.caller), failed=failed)
     try:
-        return _carried_out(change, "update", rerun, names, namespace, run)
+        return change_named_jobs(change, rerun(failed=failed), names, namespace, run)
     except JobNotFound as absent:
         if len(names) > 1 or failed:
             raise
@@ -62,24 +61,15 @@ def rerun_named_jobs(
             raise absent from None
 
 
-def run_named_jobs(change: ChangeRequest, names: Sequence[str], namespace: str | None, run: RunOptions) -> PlanAnswer:
-    """Start a run of each of some scheduled trainings.
-
-    :raises Problem: 403, 404, 409, 503.
-    """
-    start = partial(start_runs, sees=visible_job_filter(change.caller))
-    return _carried_out(change, "update", start, names, namespace, run)
-
-
-def scale_named_jobs(
-    change: ChangeRequest, names: Sequence[str], nodes: int, namespace: str | None, run: RunOptions
+def change_named_jobs(
+    change: ChangeRequest, what: TrainingChange, names: Sequence[str], namespace: str | None, run: RunOptions
 ) -> PlanAnswer:
-    """Change the number of nodes of elastic trainings.
+    """Carry out a change of trainings, such as starting runs or scaling.
 
     :raises Problem: 403, 404, 409, 503.
     """
-    scale = partial(scale_jobs, sees=visible_job_filter(change.caller), nodes=nodes)
-    return _carried_out(change, "update", scale, names, namespace, run)
+    sees = visible_job_filter(change.caller)
+    return _carried_out(change, "update", partial(change_trainings, change=what, sees=sees), names, namespace, run)
 
 
 def pause_named_jobs(
@@ -152,7 +142,10 @@ def _carried_out(
         (namespace,) = namespaces
         platform = change.service.platform
         return PlanRun(change).execute(
-            session, lambda callbacks: use_case(session, names, namespace, platform, run, callbacks)
+            session,
+            lambda callbacks: use_case(
+                session, names=names, namespace=namespace, settings=platform, run=run, callbacks=callbacks
+            ),
         )
 
 
@@ -172,6 +165,6 @@ def _resolve_jobs(change: ChangeRequest, action: Action, names: Sequence[str], w
                 raise no_such_job(name, where) from None
             identity = job.identity
             require_access(caller, AccessRequest(action, "jobs", identity.namespace, job_row(job, known).pool))
-            change.touched.append(f"{identity.kind}/{identity.name} in {identity.namespace}")
+            change.touched.append(f"{identity.title} in {identity.namespace}")
             jobs.append(job)
     return jobs

@@ -23,6 +23,7 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
+from gpuctl.usecases.changes import named_trainings
 from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
@@ -188,7 +189,8 @@ def run_jobs(
 ) -> PlanAnswer:
     """Start a run of each of some scheduled trainings now."""
     change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
-    return named_jobs.run_named_jobs(change, body.names, namespace, change.run_options(timeout, queue=queue))
+    run = change.run_options(timeout, queue=queue)
+    return named_jobs.change_named_jobs(change, named_trainings.START_RUN, body.names, namespace, run)
 
 
 @router.post("/jobs/scale", response_model=PlanAnswer, openapi_extra=NAMES)
@@ -206,7 +208,7 @@ def scale_jobs(
     """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed."""
     change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
     run = change.run_options(timeout, queue=queue, checkpoint=checkpoint)
-    return named_jobs.scale_named_jobs(change, body.names, nodes, namespace, run)
+    return named_jobs.change_named_jobs(change, named_trainings.scale(nodes), body.names, namespace, run)
 
 
 @router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
@@ -319,7 +321,9 @@ def run(
 ) -> PlanAnswer:
     """Start a run of a scheduled training now."""
     change = writer.change(dry_run=dry_run, confirm=confirm)
-    return named_jobs.run_named_jobs(change, [jobId], namespace, change.run_options(queue=queue))
+    return named_jobs.change_named_jobs(
+        change, named_trainings.START_RUN, [jobId], namespace, change.run_options(queue=queue)
+    )
 
 
 @router.post("/jobs/{jobId}/scale", response_model=PlanAnswer)
@@ -336,7 +340,7 @@ def scale(
     """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed."""
     change = writer.change(dry_run=dry_run, confirm=confirm)
     run = change.run_options(queue=queue, checkpoint=checkpoint)
-    return named_jobs.scale_named_jobs(change, [jobId], nodes, namespace, run)
+    return named_jobs.change_named_jobs(change, named_trainings.scale(nodes), [jobId], namespace, run)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)

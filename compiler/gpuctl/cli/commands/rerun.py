@@ -18,8 +18,8 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound
 from gpuctl.usecases.changes.document_rollback import rerun_removed
-from gpuctl.usecases.changes.named_trainings import rerun_jobs
-from gpuctl.usecases.changes.service_changes import rerun_by_service
+from gpuctl.usecases.changes.named_trainings import change_trainings, rerun
+from gpuctl.usecases.changes.service_changes import change_trainings_by_service
 
 
 @click.command(
@@ -64,18 +64,17 @@ def command(
         as_json=invocation.as_json,
         status="failed" if failed else "",
     )
+    run, change = RunOptions(invocation.timeout, queue=queue), rerun(failed=failed)
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
-            run = RunOptions(invocation.timeout, queue=queue)
-            plan = rerun_by_service(by_service.service, names, namespace, run, by_service.callbacks, failed=failed)
+            plan = change_trainings_by_service(by_service.service, change, names, namespace, run, by_service.callbacks)
     if by_service is not None:
         return finish(plan, as_json=invocation.as_json)
     with cluster_change(invocation) as (session, callbacks):
         settings = platform_settings(platform)
-        run = RunOptions(invocation.timeout, queue=queue)
         try:
-            plan = rerun_jobs(session, names, namespace, settings, run, callbacks, failed=failed)
+            plan = change_trainings(session, change, names, namespace, settings, run, callbacks)
         except JobNotFound as absent:
             if len(names) > 1 or failed:
                 raise

@@ -12,8 +12,8 @@ from gpuctl.cli.options.planning_options import queue_option
 from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.usecases.changes.named_trainings import start_runs
-from gpuctl.usecases.changes.service_changes import start_runs_by_service
+from gpuctl.usecases.changes.named_trainings import START_RUN, change_trainings
+from gpuctl.usecases.changes.service_changes import change_trainings_by_service
 
 
 @click.command(
@@ -40,8 +40,10 @@ def command(
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
-            plan = start_runs_by_service(by_service.service, names, namespace, run, by_service.callbacks)
+            plan = change_trainings_by_service(
+                by_service.service, START_RUN, names, namespace, run, by_service.callbacks
+            )
     if by_service is None:
         with cluster_change(invocation) as (session, callbacks):
-            plan = start_runs(session, names, namespace, platform_settings(platform), run, callbacks)
+            plan = change_trainings(session, START_RUN, names, namespace, platform_settings(platform), run, callbacks)
     return finish(plan, as_json=invocation.as_json)

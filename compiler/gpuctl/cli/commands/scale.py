@@ -13,8 +13,8 @@ from gpuctl.cli.options.planning_options import queue_option
 from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.plan_results import finish
-from gpuctl.usecases.changes.named_trainings import scale_jobs
-from gpuctl.usecases.changes.service_changes import scale_by_service
+from gpuctl.usecases.changes.named_trainings import change_trainings, scale
+from gpuctl.usecases.changes.service_changes import change_trainings_by_service
 
 
 @click.command(
@@ -59,8 +59,11 @@ def command(
     with service_change(invocation) as by_service:
         if by_service is not None:
             reject_platform(platform)
-            plan = scale_by_service(by_service.service, names, nodes, namespace, run, by_service.callbacks)
+            plan = change_trainings_by_service(
+                by_service.service, scale(nodes), names, namespace, run, by_service.callbacks
+            )
     if by_service is None:
         with cluster_change(invocation) as (session, callbacks):
-            plan = scale_jobs(session, names, namespace, platform_settings(platform), run, callbacks, nodes=nodes)
+            settings = platform_settings(platform)
+            plan = change_trainings(session, scale(nodes), names, namespace, settings, run, callbacks)
     return finish(plan, as_json=invocation.as_json)

@@ -22,7 +22,7 @@ def forward_port(
     remote = remote or choice.served_port
     if remote is None:
         identity = choice.job.identity
-        raise click.UsageError(f"{identity.kind}/{identity.name} has no port: name one")
+        raise click.UsageError(f"{identity.title} has no port: name one")
     with listen(address, remote if local is None else local, free=free) as listener:
         shown = f"[{address}]" if ":" in address else address
         click.echo(

@@ -127,7 +127,7 @@ def name_of_id(scope: Scope, text: str, keys: Records) -> str:
         return text
     found = _named(scope, text, keys)
     _refuse_two_meanings(found, text)
-    meant = {f"{job.identity.kind}/{job.identity.name}" for job in found if job.identity.name != text}
+    meant = {job.identity.title for job in found if job.identity.name != text}
     return meant.pop() if len(meant) == 1 else text
 
 
@@ -182,7 +182,7 @@ def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
         if other.identity != job.identity:
             leaving = other.workload is None or other.workload["metadata"].get("deletionTimestamp")
             state = "is being deleted" if leaving else "is there too"
-            title = f"{job.identity.kind}/{job.identity.name}"
+            title = job.identity.title
             own, old = job.identity.object_name, other.identity.object_name
             scope.note(f"{title} is {own} here, the newer one; {old} {state}: `{old}` as the name means that one")
 

@@ -43,6 +43,11 @@ class Identity(NamedTuple):
     generation: str = ""
 
     @property
+    def title(self) -> str:
+        """Return the job in messages: ``training/x``."""
+        return f"{self.kind}/{self.name}"
+
+    @property
     def object_name(self) -> str:
         """Return the name of the main object."""
         return self.generation or self.name

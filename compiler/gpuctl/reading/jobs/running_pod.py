@@ -26,7 +26,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
     :raises NotThere: the name matches no pod, or several.
     """
     pods = select_pods(job, text)
-    title = f"{job.identity.kind}/{job.identity.name}"
+    title = job.identity.title
     why = JobHint("why", job.identity.name, job.identity.namespace)
     running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]
     if running:

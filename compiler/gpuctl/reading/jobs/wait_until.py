@@ -98,7 +98,7 @@ def already_deleted(name: str) -> WaitResult:
 
 def deletion_result(name: str, identity: Identity, condition: str) -> WaitResult:
     """Return the result for a job that was deleted with all its pods."""
-    title = f"{identity.kind}/{identity.name}"
+    title = identity.title
     if condition == "deleted":
         return WaitResult(name, identity, condition, "met", f"{title} is deleted")
     return WaitResult(name, identity, condition, "gone", f"{title} was deleted: it will not be {condition}")
@@ -122,7 +122,7 @@ class _Waited:
 
     @property
     def title(self) -> str:
-        return f"{self.job.identity.kind}/{self.job.identity.name}"
+        return self.job.identity.title
 
     def note(self, event: Event, keys: Records) -> None:
         """Update one of its objects from an event."""

@@ -304,7 +304,7 @@ class LogFollower:
         for pod in self._pods.values():
             if pod.source is None and pod.gone is None:
                 yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
-        title = f"{self._job.identity.kind}/{self._job.identity.name}"
+        title = self._job.identity.title
         if self._only is not None and self._only in self._pods:
             yield Notice(self._pods[self._only].end())
         elif self._workload is None:
@@ -324,7 +324,7 @@ class LogFollower:
             return ""
         pods = [pod.object for pod in self._pods.values() if not pod.is_over]
         if not pods:
-            return f"waiting for pods of {self._job.identity.kind}/{self._job.identity.name}"
+            return f"waiting for pods of {self._job.identity.title}"
         more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
         return f"waiting for {pods[0]['metadata']['name']}: {why_waiting(pods[0])}{more}"
 

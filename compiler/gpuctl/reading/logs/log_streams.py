@@ -199,7 +199,7 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
         what = "several pods" if found else "no pod"
         names = ", ".join(pod["metadata"]["name"] for pod in found or job.pods)
         raise NotThere(
-            f"{job.identity.kind}/{job.identity.name} has {what} {wanted}",
+            f"{job.identity.title} has {what} {wanted}",
             (f"write one of {names}" if found else f"it has {names}") if names else "it has no pods",
         )
     return found

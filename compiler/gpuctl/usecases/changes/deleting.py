@@ -138,7 +138,7 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
             raise
         raise refusal from None
     if not is_ours(workload_of(job)):
-        raise foreign_job_error(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
+        raise foreign_job_error(workload_of(job), job.identity.title)
     # Of two generations, delete the one whose pod or object was named.
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
@@ -160,7 +160,7 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
     if pod is not None or text in (identity.name, identity.generation):
         return None
     if not is_ours(workload_of(job)):
-        raise foreign_job_error(workload_of(job), f"{identity.kind}/{identity.name}")
+        raise foreign_job_error(workload_of(job), identity.title)
     return identity
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.plan import Plan
@@ -16,69 +17,60 @@ from gpuctl.kube.kueue import find_workload, kueue_resources
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
 from gpuctl.reading.jobs.job_lookup import find_job, workload_of
 from gpuctl.reading.jobs.job_objects import Job
 
 
-def rerun_jobs(
-    session: Session,
-    names: Sequence[str],
-    namespace: str | None,
-    settings: Settings,
-    run: RunOptions,
-    callbacks: RunCallbacks,
-    sees: MaySee = may_see_all,
-    *,
-    failed: bool = False,
-) -> Plan:
-    """Run trainings again that have ended.
+class TrainingChange(NamedTuple):
+    """A change of trainings.
+
+    :param plan_of: returns the plan for one training.
+    :param name: the end of its path in the service, ``/jobs/rerun``.
+    :param query: its own parameters in the service.
+    :param saves_checkpoints: running programs may save their progress before.
+    """
+
+    plan_of: Callable[[Session, Records, Job], Plan]
+    name: str
+    query: Mapping[str, str]
+    saves_checkpoints: bool = False
+
+
+def rerun(*, failed: bool) -> TrainingChange:
+    """Run trainings again that have ended: :func:`plan_rerun`.
 
     :param failed: run only what has not succeeded: failed trainings, and indexes of arrays.
-    :param sees: return True for jobs that messages may name as victims or as holders of resources.
-    :raises NoSuchJob: a name has no job, or several.
-    :raises NotRerunnable: a job has not ended, or is not a training.
-    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
-    keys = records(settings)
 
-    def again(job: Job) -> Plan:
+    def plan_of(session: Session, keys: Records, job: Job) -> Plan:
         live = workload_of(job)
-        return plan_rerun(live, _title(job), keys, find_workload(session, live), failed=failed)
+        return plan_rerun(live, job.identity.title, keys, find_workload(session, live), failed=failed)
 
-    return _change(session, names, namespace, settings, run, callbacks, sees, again)
+    return TrainingChange(plan_of, "rerun", {"failed": "true" if failed else ""})
 
 
-def scale_jobs(
-    session: Session,
-    names: Sequence[str],
-    namespace: str | None,
-    settings: Settings,
-    run: RunOptions,
-    callbacks: RunCallbacks,
-    sees: MaySee = may_see_all,
-    *,
-    nodes: int,
-) -> Plan:
-    """Change the number of nodes of elastic trainings.
+def scale(nodes: int) -> TrainingChange:
+    """Change the number of nodes of elastic trainings: :func:`plan_scale`."""
 
-    :param sees: return True for jobs that messages may name as victims or as holders of resources.
-    :raises NoSuchJob: a name has no job, or several.
-    :raises NotScalable: a job cannot have this number of nodes, or not now.
-    :raises Refused: a check failed, or the user did not confirm; nothing was changed.
-    """
-
-    def scaled(job: Job) -> Plan:
+    def plan_of(session: Session, keys: Records, job: Job) -> Plan:
         live = workload_of(job)
         has_kueue = bool(queue_of(live)) and kueue_resources(session) is not None
-        return plan_scale(live, _title(job), nodes, has_kueue=has_kueue)
+        return plan_scale(live, job.identity.title, nodes, has_kueue=has_kueue)
 
-    return _change(session, names, namespace, settings, run, callbacks, sees, scaled)
+    return TrainingChange(plan_of, "scale", {"nodes": str(nodes)}, saves_checkpoints=True)
 
 
-def start_runs(
+START_RUN = TrainingChange(
+    lambda session, keys, job: plan_run(workload_of(job), job.runs, job.identity.title), "run", {}
+)
+"""Start a run of each scheduled training: :func:`plan_run`."""
+
+
+def change_trainings(
     session: Session,
+    change: TrainingChange,
     names: Sequence[str],
     namespace: str | None,
     settings: Settings,
@@ -86,42 +78,20 @@ def start_runs(
     callbacks: RunCallbacks,
     sees: MaySee = may_see_all,
 ) -> Plan:
-    """Start a run of each of some scheduled trainings.
+    """Carry out a change of all named trainings together. A job that several names mean is changed once.
 
     :param sees: return True for jobs that messages may name as victims or as holders of resources.
     :raises NoSuchJob: a name has no job, or several.
-    :raises NotSchedulable: a job has no schedule, or may not run now.
+    :raises NotPossible: the change is not possible for a job.
     :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
-
-    def started(job: Job) -> Plan:
-        return plan_run(workload_of(job), job.runs, _title(job))
-
-    return _change(session, names, namespace, settings, run, callbacks, sees, started)
-
-
-def _change(
-    session: Session,
-    names: Sequence[str],
-    namespace: str | None,
-    settings: Settings,
-    run: RunOptions,
-    callbacks: RunCallbacks,
-    sees: MaySee,
-    plan_of: Callable[[Job], Plan],
-) -> Plan:
-    """Carry out the plans of all named jobs together. A job that several names mean is changed once."""
     keys, plan = records(settings), Plan()
     with session.within(run.timeout):
         jobs = [find_job(Scope(session, namespace), name, keys)[0] for name in names]
         for job in {job.identity: job for job in jobs}.values():
-            found = plan_of(job)
+            found = change.plan_of(session, keys, job)
             plan.steps += found.steps
             plan.confirm += found.confirm
             plan.notes += found.notes
     checks = ApplyRequest(settings=settings, planning=PlanOptions(queue=run.queue), sees=sees)
     return execute(session, plan, keys, run, callbacks, checks=checks)
-
-
-def _title(job: Job) -> str:
-    return f"{job.identity.kind}/{job.identity.name}"

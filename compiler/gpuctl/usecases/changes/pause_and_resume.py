@@ -93,7 +93,7 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
             # `resume` raises this error after the jobs before it are resumed.
             continue
         if desired is not None:
-            title = f"{job.identity.kind}/{job.identity.name}"
+            title = job.identity.title
             queued = bool(queue_of(desired))
             plan.steps.append(Step("update", key_of(live), "", desired, live, "put", title=title, queued=queued))
     add_fit_results(session, plan, ApplyRequest(settings=settings, sees=sees))

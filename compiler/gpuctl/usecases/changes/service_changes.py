@@ -10,6 +10,7 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.reading.jobs.document_history import parsed_name
+from gpuctl.usecases.changes.named_trainings import TrainingChange
 from gpuctl.usecases.changes.service_requests import ServiceChange, flag, planning_query, response_timeout, run_query
 from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.service_documents import gather_documents, refuse_options
@@ -80,43 +81,19 @@ def delete_named_by_service(
     )
 
 
-def rerun_by_service(
+def change_trainings_by_service(
     service: ServiceClient,
+    change: TrainingChange,
     names: Sequence[str],
     namespace: str | None,
     run: RunOptions,
     callbacks: RunCallbacks,
-    *,
-    failed: bool = False,
 ) -> Plan:
-    """Run trainings again through a service, as ``rerun_jobs``."""
-    query = {"namespace": namespace or "", "failed": flag(failed), "queue": flag(run.queue), **run_query(run)}
-    # A rerun saves no checkpoints.
-    within = response_timeout(run, checkpoints=0)
-    return ServiceChange(service, "/jobs/rerun", query, {"names": list(names)}, within).carry_out(callbacks)
-
-
-def start_runs_by_service(
-    service: ServiceClient, names: Sequence[str], namespace: str | None, run: RunOptions, callbacks: RunCallbacks
-) -> Plan:
-    """Start runs of scheduled trainings through a service, as ``start_runs``."""
-    query = {"namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
-    within = response_timeout(run, checkpoints=0)
-    return ServiceChange(service, "/jobs/run", query, {"names": list(names)}, within).carry_out(callbacks)
-
-
-def scale_by_service(
-    service: ServiceClient,
-    names: Sequence[str],
-    nodes: int,
-    namespace: str | None,
-    run: RunOptions,
-    callbacks: RunCallbacks,
-) -> Plan:
-    """Change the number of nodes of elastic trainings through a service, as ``scale_jobs``."""
-    query = {"nodes": str(nodes), "namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
-    within = response_timeout(run, checkpoints=len(names))
-    return ServiceChange(service, "/jobs/scale", query, {"names": list(names)}, within).carry_out(callbacks)
+    """Carry out a change of named trainings through a service, as ``change_trainings``."""
+    query = {**change.query, "namespace": namespace or "", "queue": flag(run.queue), **run_query(run)}
+    within = response_timeout(run, checkpoints=len(names) if change.saves_checkpoints else 0)
+    path, body = f"/jobs/{change.name}", {"names": list(names)}
+    return ServiceChange(service, path, query, body, within).carry_out(callbacks)
 
 
 def roll_back_by_service(

@@ -230,7 +230,7 @@ def _table(output_form: JobTableOptions) -> Table:
 
 
 def _name(row: JobTableRow, output_form: JobTableOptions) -> str:
-    return f"pod/{row.pod}" if output_form.pods_only else f"{row.identity.kind}/{row.identity.name}"
+    return f"pod/{row.pod}" if output_form.pods_only else row.identity.title
 
 
 def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
