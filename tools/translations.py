@@ -7,7 +7,6 @@ paragraph. The texts are:
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;
 - the sentences of ``gpuctl.language.sentences``, which ``sentences_zh_CN.yaml`` beside it translates;
 - the meanings of causes, which ``causes_zh_CN.yaml`` in ``gpuctl.reading.why`` translates;
-- those of the monthly usage report, which ``gpuctl.cli.output.usage_report_zh`` translates;
 - lines of the Chinese pages (``*.zh-CN.md``) that are still English.
 
 Unused translations are listed too. With ``--release`` the exit code is 1 if anything is listed.
@@ -25,7 +24,6 @@ from string import Formatter
 
 import schemas
 
-from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import CODES, code_translations
 from gpuctl.language import translation_files
 from gpuctl.reading.why import cause_translations
@@ -37,9 +35,6 @@ HINTS = ROOT / "compiler" / "gpuctl" / "hints.py"
 PHRASES = ("Phrase", "_takeover")
 """Functions of hints that make a text for each surface."""
 SUFFIX = ".zh-CN.md"
-REPORT = ROOT / "compiler" / "gpuctl" / "cli" / "output" / "usage_report.py"
-NOT_TRANSLATED = frozenset({"{}", "unknown share", "nothing"})
-"""Constants in the report's calls that are not texts of their own."""
 
 CODE = re.compile(r"`[^`]+`")
 FENCED = re.compile(r"^```\w+\n.*?^```$", re.MULTILINE | re.DOTALL)
@@ -61,23 +56,6 @@ def english_lines(text: str) -> list[str]:
         if ENGLISH.search(words) and not line.startswith("[English]("):
             found.append(line)
     return found
-
-
-def report_forms(source: str) -> set[str]:
-    """Return the English texts of the monthly report: the constants that its function ``_say`` receives."""
-    forms: set[str] = set()
-    for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_say":
-            constants = [node.value for node in ast.walk(call.args[1]) if isinstance(node, ast.Constant)]
-            forms |= {text for text in constants if isinstance(text, str)}
-    return forms - NOT_TRANSLATED
-
-
-def untranslated_forms() -> list[str]:
-    """Return the English texts of the monthly report that have no Chinese translation."""
-    known = usage_report_zh.CHINESE
-    forms = sorted(report_forms(REPORT.read_text(encoding="utf-8")))
-    return [form for form in forms if form not in known and not any(form in text for text in known)]
 
 
 def diagnostic_problems() -> Iterator[str]:
@@ -139,7 +117,6 @@ def problems() -> Iterator[str]:
     yield from diagnostic_problems()
     yield from cause_problems()
     yield from sentence_problems()
-    yield from (f"usage_report_zh.py: no translation of: {form}" for form in untranslated_forms())
     for directory in (ROOT, ROOT / "docs", ROOT / "docs" / "paths", ROOT / "examples"):
         for page in sorted(directory.glob(f"*{SUFFIX}")):
             # These pages are generated: their texts are listed above.

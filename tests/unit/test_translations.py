@@ -8,7 +8,6 @@ import pytest
 import schemas
 import translations
 
-from gpuctl.cli.output import usage_report_zh
 from gpuctl.frontend.codes import code_translations
 from gpuctl.language import translation_files
 from gpuctl.language.translation_files import chinese_reference, chinese_sentences
@@ -17,7 +16,7 @@ from gpuctl.reading.why import cause_translations
 
 @pytest.fixture
 def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Translations of the reference, the codes and the report without one text each, and a page with an English line."""
+    """Translations of the reference, the codes and the causes without one text each, and a page with an English line."""
     pairs = [pair for pair in chinese_reference() if pair["en"] != "Field reference"]
     monkeypatch.setattr(schemas, "chinese_reference", lambda: pairs)
     texts = code_translations.chinese_texts()
@@ -29,8 +28,6 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = {text: chinese for text, chinese in chinese_sentences().items() if text != "add nodes"}
     sentences |= {"add pods": "增加 Pod", "add the key to the {kind}, or correct `key` in `environment.env`": "{name}"}
     monkeypatch.setattr(translation_files, "chinese_sentences", lambda: sentences)
-    known = {form: text for form, text in usage_report_zh.CHINESE.items() if form != "Day by day"}
-    monkeypatch.setattr(usage_report_zh, "CHINESE", known)
     (tmp_path / "docs").mkdir()
     page = "# 页面\n\n已翻译，见 `the code`。\n\n| `field` | The new setting of the service. |\n"
     (tmp_path / "docs" / "service.zh-CN.md").write_text(page, encoding="utf-8")
@@ -45,7 +42,6 @@ MISSING = [
     "sentences_zh_CN.yaml: no translation of: add nodes",
     "sentences_zh_CN.yaml: unused: add pods",
     "sentences_zh_CN.yaml: 'add the key to the {kind}, or correct `key` in `environment.env`' has no value name",
-    "usage_report_zh.py: no translation of: Day by day",
     "docs/service.zh-CN.md: not translated: | `field` | The new setting of the service. |",
 ]
 

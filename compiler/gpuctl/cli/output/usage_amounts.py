@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import tzinfo
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import KnownTime
 
@@ -46,19 +46,15 @@ def known_time_text(known: KnownTime, whole: float, zone: tzinfo) -> str:
 
     :param whole: length of the range, seconds.
     """
-    form, values = known_time_form(known, whole, zone)
-    return form.format(*values)
-
-
-def known_time_form(known: KnownTime, whole: float, zone: tzinfo) -> tuple[str, Sequence[str]]:
-    """Return the format string of :func:`known_time_text` and its values."""
     # A part must not be rounded up to the whole.
     shown = known.seconds if known.seconds >= whole - 1 else min(known.seconds, whole - 0.1 * _HOUR)
-    hours = (_tenths(shown), _tenths(whole))
+    part, all_hours = _tenths(shown), _tenths(whole)
     if not known.start or not known.until:
-        return "{} of {} hours", hours
-    times = (parse_timestamp(text) for text in (known.start, known.until))
-    return "{} of {} hours, {} to {}", (*hours, *(time.astimezone(zone).strftime("%Y-%m-%d %H:%M") for time in times))
+        return say("{part} of {whole} hours", part=part, whole=all_hours)
+    start, end = (
+        parse_timestamp(text).astimezone(zone).strftime("%Y-%m-%d %H:%M") for text in (known.start, known.until)
+    )
+    return say("{part} of {whole} hours, {start} to {end}", part=part, whole=all_hours, start=start, end=end)
 
 
 def _tenths(seconds: float) -> str:

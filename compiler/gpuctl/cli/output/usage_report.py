@@ -1,13 +1,13 @@
 """The monthly report as HTML and as GitHub Markdown: texts, tables whose columns add up, and plots.
 
-Texts are written in English where they are used; ``_say`` translates them. Names come from users: HTML escapes every
-text, and Markdown shows names as code, in which no character has a meaning.
+Names come from users: HTML escapes every text, and Markdown shows names as code, in which no character has a meaning.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader
 
 from gpuctl.cli.output.sparkline import sparkline
-from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, known_time_form, percent
-from gpuctl.cli.output.usage_report_zh import CHINESE
+from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, known_time_text, percent
+from gpuctl.language.sentences import Template, Translation, say, set_request_translation
+from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import GpuTime, sum_gpu_times
 from gpuctl.reading.usage.month_report import MonthReport, round_to_sum
@@ -32,12 +33,12 @@ _CENT = 0.01
 _UNSET = "__unset__"
 # Field of GpuTime, label, meaning.
 _PARTS = (
-    ("busy", "busy", "held, measured and used"),
-    ("idle", "held, idle", "held, measured and not used"),
-    ("unobserved", "held, unknown", "held, not measured"),
-    ("free", "free", "not held"),
-    ("unusable", "unusable", "not held, on nodes that take no pods"),
-    ("unsized", "unsized", "held by pods with an unknown share of a card, or not held"),
+    ("busy", Template("busy"), Template("held, measured and used")),
+    ("idle", Template("held, idle"), Template("held, measured and not used")),
+    ("unobserved", Template("held, unknown"), Template("held, not measured")),
+    ("free", Template("free"), Template("not held")),
+    ("unusable", Template("unusable"), Template("not held, on nodes that take no pods")),
+    ("unsized", Template("unsized"), Template("held by pods with an unknown share of a card, or not held")),
 )
 # Sizes of a plot, in units of its viewBox.
 _WIDTH, _BAR = 720, 28
@@ -87,8 +88,19 @@ class ReportSection:
     notes: Sequence[str] = ()
 
 
-def report_page(report: MonthReport) -> str:
-    """Return the report as HTML without scripts and external resources, with a line break at its end."""
+def render_report(report: MonthReport, form: str) -> str:
+    """Return the report as ``html`` or ``markdown`` in its language, with a line break at its end."""
+
+    def rendered() -> str:
+        if report.language == "zh":
+            set_request_translation(Translation(chinese_sentences()))
+        return _page(report) if form == "html" else _markdown(report)
+
+    return copy_context().run(rendered)
+
+
+def _page(report: MonthReport) -> str:
+    """Return the report as HTML without scripts and external resources."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -104,12 +116,11 @@ def report_page(report: MonthReport) -> str:
         cluster=report.cluster,
         width=_WIDTH,
         parts=_sections(report),
-        key=[(name, _say(report, label)) for name, label, _ in _PARTS if name in shown],
+        key=[(name, say(label)) for name, label, _ in _PARTS if name in shown],
     )
 
 
-def report_markdown(report: MonthReport) -> str:
-    """Return the report as Markdown, with a line break at its end."""
+def _markdown(report: MonthReport) -> str:
     blocks = [f"# {_title(report)}"]
     for part in _sections(report):
         blocks.append(f"## {_plain(part.title)}")
@@ -144,25 +155,17 @@ def _plain(text: str) -> str:
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
 
 
-def _say(report: MonthReport, form: str, *values: object) -> str:
-    """Return a text in the language of the report.
-
-    :param form: the English text, a format string.
-    """
-    return (CHINESE.get(form, form) if report.language == "zh" else form).format(*values)
-
-
 def _title(report: MonthReport) -> str:
-    return _say(report, "GPU usage {}", report.month)
+    return say("GPU usage {month}", month=report.month)
 
 
 def _sections(report: MonthReport) -> list[ReportSection]:
     return [
         _overview_section(report),
-        ReportSection(_say(report, "Day by day"), plot=_day_plot(report), notes=_day_notes(report)),
+        ReportSection(say("Day by day"), plot=_day_plot(report), notes=_day_notes(report)),
         ReportSection(
-            _say(report, "By namespace"),
-            table=_groups(report, "namespace", _say(report, "namespace"), report.namespaces),
+            say("By namespace"),
+            table=_groups(report, "namespace", say("namespace"), report.namespaces),
             notes=[*_open_ledger_notes(report, report.namespaces), *_cost_notes(report, "namespace")],
         ),
         *_label_sections(report),
@@ -181,10 +184,10 @@ def _capacity_plot(report: MonthReport) -> Plot:
     for (name, label, _), amount, units in zip(_PARTS, amounts, _tenths_of(report.whole), strict=True):
         width = _WIDTH * amount / total
         share = percent(100 * amount / total)
-        title = _say(report, "{}: {} GPU-hours ({})", _say(report, label), f"{units / 10:.1f}", share)
+        title = say("{part}: {hours} GPU-hours ({share})", part=say(label), hours=f"{units / 10:.1f}", share=share)
         shapes += _bar(name, (left, 0), (width, _BAR), title)
         left += width
-    return Plot(_say(report, "Use of the capacity"), _BAR, shapes)
+    return Plot(say("Use of the capacity"), _BAR, shapes)
 
 
 def _day_plot(report: MonthReport) -> Plot:
@@ -217,16 +220,16 @@ def _day_plot(report: MonthReport) -> Plot:
                 height = _PLOT_HEIGHT * amount / most
                 top -= height
                 hours = f"{units / 10:.1f}"
-                title = _say(report, "{}, {}: {} GPU-hours", f"{day:%Y-%m-%d}", _say(report, label), hours)
+                title = say("{day}, {part}: {hours} GPU-hours", day=f"{day:%Y-%m-%d}", part=say(label), hours=hours)
                 shapes += _bar(name, (left + step * 0.1, top), (step * 0.8, height), title)
         if day.day == 1 or day.day % 5 == 0:
             shapes.append(_mark("day", left + step / 2, bottom + 16, str(day.day)))
     peak = max((use.capacity or use.held for use in known.values()), default=0.0)
     lines = [
-        (_say(report, name), sparkline((None if use is None else getattr(use, name) for _, use in report.days), peak))
-        for name in ("held", "busy")
+        (said, sparkline((None if use is None else getattr(use, name) for _, use in report.days), peak))
+        for name, said in (("held", say("held")), ("busy", say("busy")))
     ]
-    return Plot(_say(report, "GPU-hours of each day"), bottom + _PLOT_BOTTOM, shapes, lines)
+    return Plot(say("GPU-hours of each day"), bottom + _PLOT_BOTTOM, shapes, lines)
 
 
 def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title: str) -> list[SvgShape]:
@@ -254,13 +257,17 @@ def _label_sections(report: MonthReport) -> list[ReportSection]:
     if not report.key:
         return []
     notes = [
-        _say(report, f"{{}} is what workloads without this {report.key_kind} held.", _UNSET),
+        (
+            say("{unset} is what workloads without this label held.", unset=_UNSET)
+            if report.key_kind == "label"
+            else say("{unset} is what workloads without this annotation held.", unset=_UNSET)
+        ),
         *_open_ledger_notes(report, report.labels),
         *_cost_notes(report, "label"),
     ]
     return [
         ReportSection(
-            _say(report, "By {}", report.key), (), _groups(report, "label", report.key, report.labels), notes=notes
+            say("By {key}", key=report.key), (), _groups(report, "label", report.key, report.labels), notes=notes
         )
     ]
 
@@ -297,28 +304,36 @@ def _overview_section(report: MonthReport) -> ReportSection:
     amounts, shown = _amounts(whole), _tenths_of(whole)
     capacity = whole.capacity or sum(amounts)
     rows = [
-        [Cell(_say(report, label)), Cell(_say(report, text)), _tenths(units), _share(amount, capacity)]
+        [Cell(say(label)), Cell(say(text)), _tenths(units), _share(amount, capacity)]
         for (name, label, text), units, amount in zip(_PARTS, shown, amounts, strict=True)
         if name in _shown_parts(whole)
     ]
-    whole_row = [Cell(_say(report, text)) for text in ("capacity", "all of it")]
+    whole_row = [Cell(say("capacity")), Cell(say("all of it"))]
     rows.append([*whole_row, _tenths(sum(shown)), _share(sum(amounts), capacity)])
-    heads = [Cell(_say(report, text)) for text in ("part", "what it is")]
-    heads += [_number(_say(report, text)) for text in ("GPU-hours", "share")]
+    heads = [Cell(say("part")), Cell(say("what it is")), _number(say("GPU-hours")), _number(say("share"))]
     held, used = percent(whole.share_of(whole.capacity)), percent(whole.mean_use)
     measured = coverage_percent(whole.coverage)
-    priced = ", with the prices in platform.yaml at that time" if report.prices else ""
+    made = (
+        Template("Made: {time} ({zone}), with the prices in platform.yaml at that time")
+        if report.prices
+        else Template("Made: {time} ({zone})")
+    )
+    start, end = _day(report, report.start), _day(report, report.end)
     texts = [
-        _say(report, "Cluster: {}", report.cluster),
-        _say(report, "Time: {} to {} ({})", _day(report, report.start), _day(report, report.end), report.zone),
-        _say(report, f"Held: {'{}' if held else 'unknown share'} of the capacity", held),
-        _say(report, f"Used: {'{}' if used else 'unknown share'} of what was measured", used),
-        _say(report, f"Measured: {'{}' if measured else 'nothing'} of what was held", measured),
-        _say(report, "Known: {}", _known(report)),
+        say("Cluster: {name}", name=report.cluster),
+        say("Time: {start} to {end} ({zone})", start=start, end=end, zone=report.zone),
+        say("Held: {share} of the capacity", share=held) if held else say("Held: unknown share of the capacity"),
+        say("Used: {share} of what was measured", share=used)
+        if used
+        else say("Used: unknown share of what was measured"),
+        say("Measured: {share} of what was held", share=measured)
+        if measured
+        else say("Measured: nothing of what was held"),
+        say("Known: {known}", known=_known(report)),
         _state(report),
-        _say(report, f"Made: {{}} ({{}}){priced}", _minute(report, report.made), report.zone),
+        say(made, time=_minute(report, report.made), zone=report.zone),
     ]
-    return ReportSection(_say(report, "GPU capacity and use"), texts, ReportTable(heads, rows), _capacity_plot(report))
+    return ReportSection(say("GPU capacity and use"), texts, ReportTable(heads, rows), _capacity_plot(report))
 
 
 class _Row(NamedTuple):
@@ -373,11 +388,11 @@ def _sum_known(amounts: Sequence[int | None]) -> int | None:
 
 
 def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> ReportTable:
-    names = ("GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured")
-    figures = [_say(report, name) for name in names]
+    figures: list[str] = [say("GPU-hours"), say("of capacity"), say("busy"), say("idle"), say("unknown"), say("use")]
+    figures.append(say("measured"))
     if report.costs:
-        figures += [_money("cost", report), _money("idle cost", report)]
-    last = [_sum_row([Cell(_say(report, "all")), *(Cell("") for _ in heads[1:])], rows)] if rows else []
+        figures += [_money(say("cost"), report), _money(say("idle cost"), report)]
+    last = [_sum_row([Cell(say("all")), *(Cell("") for _ in heads[1:])], rows)] if rows else []
     cells = [_use_cells(report, row) for row in [*rows, *last]]
     return ReportTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
 
@@ -413,19 +428,19 @@ def _model_section(report: MonthReport) -> ReportSection:
     ]
     rows.append(
         [
-            Cell(_say(report, "all")),
+            Cell(say("all")),
             *(_tenths(sum(column)) for column in hours),
             _number(percent(sum_gpu_times(uses).mean_use) or "-"),
             Cell(""),
             *(_cents(_sum_known(column)) for column in costs),
         ]
     )
-    figures = [_say(report, name) for name in ("capacity", "GPU-hours", "idle", "free", "use", "price")]
-    figures += [_money(name, report) for name in ("cost", "idle cost", "free cost")]
-    table = ReportTable([Cell(_say(report, "model")), *map(_number, figures)], rows)
+    figures: list[str] = [say("capacity"), say("GPU-hours"), say("idle"), say("free"), say("use"), say("price")]
+    figures += [_money(text, report) for text in (say("cost"), say("idle cost"), say("free cost"))]
+    table = ReportTable([Cell(say("model")), *map(_number, figures)], rows)
     unknown = [group.holder.value for group, cost in zip(report.models, priced, strict=True) if None in cost]
     notes = [*_open_ledger_notes(report, report.models), *_price_notes(report, unknown)]
-    return ReportSection(_say(report, "By model"), (), table, notes=notes)
+    return ReportSection(say("By model"), (), table, notes=notes)
 
 
 def _prices_of(report: MonthReport, model: str) -> str:
@@ -436,7 +451,8 @@ def _prices_of(report: MonthReport, model: str) -> str:
         price = period.models.get(model)
         if price != before:
             is_first = period is report.prices[0]
-            found.append(f"{price:g}" if is_first else _say(report, "{} from {}", f"{price:g}", period.since))
+            text = f"{price:g}"
+            found.append(text if is_first else say("{price} from {time}", price=text, time=period.since))
         before = price
     return "; ".join(found) or "-"
 
@@ -447,32 +463,30 @@ def _price_notes(report: MonthReport, unknown: Sequence[str]) -> list[str]:
     :param unknown: the models whose costs are unknown.
     """
     if not report.prices:
-        return [_say(report, "No prices are set: set usage.prices.models in platform.yaml.")]
+        return [say("No prices are set: set usage.prices.models in platform.yaml.")]
     unpriced = [name for name in unknown if any(name not in period.models for period in report.prices)]
-    notes = []
+    notes: list[str] = []
     if unpriced:
-        notes.append(_say(report, "{} of the models have no price: the total cost is unknown.", len(unpriced)))
+        notes.append(say("{number} of the models have no price: the total cost is unknown.", number=len(unpriced)))
     if len(unpriced) < len(unknown):
-        notes.append(_say(report, "A cost is `-` if a price changes within a day whose hours are no longer kept."))
+        notes.append(say("A cost is `-` if a price changes within a day whose hours are no longer kept."))
     return notes
 
 
 def _cost_notes(report: MonthReport, level: str) -> list[str]:
     """Return notes on unknown costs in a table."""
     costs = report.costs.get(level, ())
-    notes = []
+    notes: list[str] = []
     if any(cost.held is None for cost in costs):
         notes.append(
-            _say(
-                report,
+            say(
                 "A cost is `-` if a GPU model has no price, or if the pods that held GPUs are not kept for the whole "
                 "month.",
             )
         )
     if any(cost.idle is None and cost.held is not None for cost in costs):
         notes.append(
-            _say(
-                report,
+            say(
                 "An idle cost is `-` if one workload held GPUs of several prices: which of them were idle is unknown.",
             )
         )
@@ -481,19 +495,19 @@ def _cost_notes(report: MonthReport, level: str) -> list[str]:
 
 def _workload_sections(report: MonthReport) -> list[ReportSection]:
     """Return two tables with the same rows, by held and by idle GPU-hours; their figures are rounded together."""
-    heads = [Cell(_say(report, name)) for name in ("workload", "namespace", "kind")]
+    heads = [Cell(say("workload")), Cell(say("namespace")), Cell(say("kind"))]
     named = [([Cell(name, "name") for name in _names(group)], group.total) for group in report.workloads]
     rows = _rounded(report, "workload", named)
     most_idle = sorted(rows, key=lambda row: -row.use.idle)
-    said = _say(report, "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %.")
+    said = say("Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %.")
     held = ReportSection(
-        _say(report, "Workloads that held the most"),
+        say("Workloads that held the most"),
         (),
         _use_table(report, heads, _top_rows(report, rows)),
         notes=[*_open_ledger_notes(report, report.workloads), *_cost_notes(report, "workload")],
     )
     idle = _use_table(report, heads, _top_rows(report, most_idle))
-    return [held, ReportSection(_say(report, "Workloads that left the most idle"), [said], idle)]
+    return [held, ReportSection(say("Workloads that left the most idle"), [said], idle)]
 
 
 def _names(group: GroupUse) -> tuple[str, str, str]:
@@ -504,7 +518,7 @@ def _top_rows(report: MonthReport, rows: Sequence[_Row]) -> list[_Row]:
     """Return the first rows, and one row with the sum of the others."""
     shown = list(rows[:_TOP])
     if rest := rows[_TOP:]:
-        shown.append(_sum_row([Cell(_say(report, "{} others", len(rest))), Cell(""), Cell("")], rest))
+        shown.append(_sum_row([Cell(say("{number} others", number=len(rest))), Cell(""), Cell("")], rest))
     return shown
 
 
@@ -513,43 +527,43 @@ def _unknown_section(report: MonthReport) -> ReportSection:
     [tenths] = round_to_sum([whole.unobserved], _TENTH)
     known = _known(report)
     texts = [
-        _say(
-            report,
-            "{} GPU-hours were held but not measured: they are neither busy nor idle.",
-            f"{tenths / 10:.1f}",
+        say(
+            "{hours} GPU-hours were held but not measured: they are neither busy nor idle.", hours=f"{tenths / 10:.1f}"
         ),
-        _say(report, "{} are known; the figures cover only these.", f"{known[0].upper()}{known[1:]}")
+        say("{known} are known; the figures cover only these.", known=f"{known[0].upper()}{known[1:]}")
         if report.known.seconds < report.end - report.start
-        else _say(report, "Every hour of the month is known."),
-        _say(
-            report,
+        else say("Every hour of the month is known."),
+        say(
             "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; "
             "what stands beside each other may differ from its sum in the last digit.",
         ),
     ]
-    return ReportSection(_say(report, "Unknown"), texts)
+    return ReportSection(say("Unknown"), texts)
 
 
 def _known(report: MonthReport) -> str:
     """Return the known part of the month: ``5 of 744 hours, 2026-10-01 00:00 to 2026-10-01 05:00``."""
-    form, values = known_time_form(report.known, report.end - report.start, ZoneInfo(report.zone))
-    return _say(report, form, *values)
+    return known_time_text(report.known, report.end - report.start, ZoneInfo(report.zone))
 
 
 def _state(report: MonthReport) -> str:
     if report.is_final:
-        return _say(report, "State: final")
+        return say("State: final")
     if report.made < report.end:
-        return _say(report, "State: provisional, the month is not over")
-    return _say(report, "State: provisional, late measurements may still change some hours")
+        return say("State: provisional, the month is not over")
+    return say("State: provisional, late measurements may still change some hours")
 
 
 def _day_notes(report: MonthReport) -> list[str]:
     lost = report.known.seconds - report.days_known
     if lost < 1:
         return []
-    form = "{} known hours are not drawn: only whole days of UTC are kept, which overlap two days of this zone."
-    return [_say(report, form, f"{lost / HOUR:.1f}")]
+    return [
+        say(
+            "{hours} known hours are not drawn: only whole days of UTC are kept, which overlap two days of this zone.",
+            hours=f"{lost / HOUR:.1f}",
+        )
+    ]
 
 
 def _open_ledger_notes(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:
@@ -557,9 +571,10 @@ def _open_ledger_notes(report: MonthReport, groups: Sequence[GroupUse]) -> list[
     hours = report.differs(groups)
     if not hours:
         return []
-    word = "more" if hours > 0 else "less"
-    form = f"These are {{}} GPU-hours {word} than the cluster's: the ledger is open."
-    return [_say(report, form, f"{abs(hours):.1f}")]
+    amount = f"{abs(hours):.1f}"
+    if hours > 0:
+        return [say("These are {hours} GPU-hours more than the cluster's: the ledger is open.", hours=amount)]
+    return [say("These are {hours} GPU-hours less than the cluster's: the ledger is open.", hours=amount)]
 
 
 def _tenths(units: int) -> Cell:
@@ -579,7 +594,7 @@ def _number(text: str) -> Cell:
 
 
 def _money(text: str, report: MonthReport) -> str:
-    return f"{_say(report, text)} {report.currency}".rstrip()
+    return f"{text} {report.currency}".rstrip()
 
 
 def _day(report: MonthReport, seconds: float) -> str:

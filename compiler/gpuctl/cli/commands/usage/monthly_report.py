@@ -56,7 +56,7 @@ def command(
     is known, whether its figures are final, and when it was made. HTML is one file with its plots, without scripts.
     """
     try:
-        from gpuctl.cli.output.usage_report import report_markdown, report_page
+        from gpuctl.cli.output.usage_report import render_report
     except ModuleNotFoundError as error:
         raise ClusterFailure(
             f"the packages for reports are not installed ({error.name})\n"
@@ -72,5 +72,5 @@ def command(
     with open_usage_backend(source) as backend:
         asked, settings = UsageRange(start, end, tz, source.cluster), platform_settings(platform)
         found = replace(month_report(backend, month, asked, by, settings, time.time()), language=language)
-    click.echo(report_page(found) if output == "html" else report_markdown(found), nl=False)
+    click.echo(render_report(found, output), nl=False)
     return 0
