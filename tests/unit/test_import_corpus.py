@@ -1,7 +1,8 @@
 """The corpus of `tests/imports`: files of other tools, and the documents and ledgers that `gpuctl import` makes of them.
 
-Each case has one input, ``args``, maybe ``platform.yaml``, ``expected.yaml`` (standard output) and ``expected.ledger``: the exit code, each line's
-outcome, and what is missing. ``IMPORTS=accept pytest tests/unit/test_import_corpus.py`` writes what comes out now.
+Each case has one input, maybe directories with files that it calls, ``args``, maybe ``platform.yaml``,
+``expected.yaml`` (standard output) and ``expected.ledger``: the exit code, each line's outcome, and what is missing.
+``IMPORTS=accept pytest tests/unit/test_import_corpus.py`` writes what comes out now.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _EXPECTED = ("args", "expected.yaml", "expected.ledger", "platform.yaml")
 
 
 def _input(case: str) -> str:
-    [name] = [path.name for path in (CORPUS / case).iterdir() if path.name not in _EXPECTED]
+    [name] = [path.name for path in (CORPUS / case).iterdir() if path.is_file() and path.name not in _EXPECTED]
     return name
 
 

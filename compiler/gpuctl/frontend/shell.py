@@ -19,6 +19,8 @@ _OPERATOR = r"&&|\|\||;;|\|&|[;|&()\n]"
 _PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
 _PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
 _BRACES = r"\{[^{}]*\}"
+_DOCUMENT = r"<<(?P<strip>-?)[ \t]*(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\"|\\?(?P<bare>[\w.-]+))"
+"""The start of a here-document inside a command substitution."""
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?="
 # Words with a meaning of their own in a shell; a program of the same name does something else.
 _SHELL_WORDS = frozenset(
@@ -240,7 +242,9 @@ class ShellLexer:
                 self.at = match.end()
                 yield ShellToken(match[0])
                 if match[0] == "\n" and self.documents:
-                    self._pass_documents()
+                    self._pass_documents(self.documents)
+                    self.documents = []
+                    self.documents_end = self.at
                 continue
             word = self._word(0)
             yield ShellToken(word.text, word)
@@ -259,9 +263,9 @@ class ShellLexer:
         if sign in ("<<", "<<-"):
             self.documents.append((target.text, sign == "<<-"))
 
-    def _pass_documents(self) -> None:
+    def _pass_documents(self, documents: list[tuple[str, bool]]) -> None:
         """Skip the lines of the here-documents that start here."""
-        for end, strips_tabs in self.documents:
+        for end, strips_tabs in documents:
             while True:
                 if self.at >= len(self.text):
                     raise NotUnderstood
@@ -271,8 +275,6 @@ class ShellLexer:
                 self.at = stop + 1
                 if (line.lstrip("\t") if strips_tabs else line) == end:
                     break
-        self.documents = []
-        self.documents_end = self.at
 
     def _word(self, depth: int) -> ShellWord:
         """Read a word up to the next blank or operator."""
@@ -372,10 +374,15 @@ class ShellLexer:
             raise NotUnderstood
         opener = "(" if closer == ")" else "{"
         level = 1
+        has_commands = closer == ")" and self.text[self.at : self.at + 1] != "("
+        documents: list[tuple[str, bool]] = []
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == "\\":
                 self.at += 2
+                continue
+            if has_commands and char in "<#\n":
+                self._skip_in_commands(char, documents)
                 continue
             if char == "'" and closer == ")":
                 self.at = self._closing("'")
@@ -392,3 +399,24 @@ class ShellLexer:
                     return
             self.at += 1
         raise NotUnderstood
+
+    def _skip_in_commands(self, char: str, documents: list[tuple[str, bool]]) -> None:
+        """Skip a redirection, comment or line break of a command substitution.
+
+        :param documents: the here-documents that start at the next line.
+        """
+        match = re.compile(_DOCUMENT).match(self.text, self.at) if char == "<" else None
+        if match is not None:
+            end = match["single"] or match["double"] or match["bare"]
+            documents.append((end, match["strip"] == "-"))
+            self.at = match.end()
+        elif self.text.startswith("<<<", self.at):
+            self.at += 3
+        elif char == "#" and self.text[self.at - 1] in " \t\n;(":
+            end_of_line = self.text.find("\n", self.at)
+            self.at = end_of_line if end_of_line >= 0 else len(self.text)
+        else:
+            self.at += 1
+            if char == "\n" and documents:
+                self._pass_documents(documents)
+                documents.clear()

@@ -91,7 +91,7 @@ class Allocation:
                 self.ledger.dropped(self.options["ntasks"].line, self.options["ntasks"].text, note)
             else:
                 self._note("ntasks", "resources.nodes")
-        else:
+        elif tasks is not None:
             self._note("ntasks", "resources.nodes")
         if per_gpu is not None:
             self.ledger.dropped(

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
+from gpuctl.importing.slurm.called_scripts import OF_TORCHRUN, CalledScript, CalledScripts
+from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
@@ -21,7 +24,9 @@ class BodyFacts(NamedTuple):
     """Numbers of a job. ``tasks``: processes on each node.
 
     ``index_line``: a line of shell that computes the index of an array. ``on_every_node``: the other tool also runs the
-    script on every node. ``undivided``: why steps on several groups of nodes are not roles, "" if there are none.
+    script on every node. ``in_submit_directory``: the script starts where sbatch is called. ``scripts``: those that it
+    calls, None if they do not matter. ``undivided``: why steps on several groups of nodes are not roles, "" if there
+    are none.
     """
 
     nodes: int
@@ -31,6 +36,8 @@ class BodyFacts(NamedTuple):
     interpreter: list[str]
     index_line: str | None
     on_every_node: bool = False
+    in_submit_directory: bool = False
+    scripts: CalledScripts | None = None
     undivided: str = ""
 
 
@@ -105,3 +112,32 @@ class BodyState:
         """Set the rendezvous port, if it is not the default."""
         if port != _PORT:
             self.draft.set("job.master_port", port, line)
+
+
+def script_of(body: BodyState, program: Sequence[BodyWord]) -> CalledScript | None:
+    """Return the script that a program is; None if it is another program."""
+    scripts = body.facts.scripts
+    return scripts.script_of(body.known_words(program)[0]) if scripts is not None and program else None
+
+
+def variables_for(body: BodyState, script: CalledScript, lines: tuple[int, int]) -> list[tuple[str, str]]:
+    """Return the variables of Slurm that a called script needs, with their values in a pod; note what has no equal.
+
+    :param lines: of the command that calls it.
+    """
+    if script.text is None:
+        note = f"`{script.name}` is not beside this file: what it uses of Slurm is not known"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        return []
+    equals = body.facts.scripts.equals if body.facts.scripts is not None else {}
+    found = [(name, equals[name]) for name in script.variables if name in equals]
+    if found:
+        names = ", ".join(f"`{name}`" for name, _ in found)
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"the command sets {names} for `{script.name}`")
+    is_started = body.facts.tasks == body.facts.gpus > 1 and not script.starts_processes
+    for name in script.variables:
+        if name not in equals and not (is_started and name in OF_TORCHRUN):
+            body.remarks.lost(lines[0], f"{script.name}: ${name}", "the script uses it, and it has no equal in a pod")
+    for name in script.commands:
+        body.remarks.lost(lines[0], f"{script.name}: {name}", SLURM_COMMANDS.get(name, NO_STEP))
+    return found

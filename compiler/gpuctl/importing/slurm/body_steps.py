@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, variables_for
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
-from gpuctl.importing.slurm.command_rules import reason_to_drop
+from gpuctl.importing.slurm.called_scripts import OF_TORCHRUN, CalledScript
+from gpuctl.importing.slurm.command_rules import is_for_each_node, lost_processes, reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
@@ -26,7 +27,7 @@ _PYTHON = r"(?:\S*/)?python[\d.]*\Z"
 _VARIABLE = r"\"?\$\{?(\w+)(?:\[[@*]\])?\}?\"?"
 _RUNNERS = r"(?:\S*/)?(?:uv|poetry|pixi|pdm) run\Z"
 _SHELL = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
-_OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK"}
+_ANY_LAUNCHER = r"\b(?:torchrun|deepspeed|accelerate|composer|horovodrun|mpirun|mpiexec|torch\.distributed\.\w+)\b"
 _LAUNCHERS = (
     r"(?:^|[\s;&|(/])(?:torchrun|deepspeed|accelerate[ \t]+launch|mpirun|mpiexec)\s"
     r"|torch\.distributed\.(?:run|launch)\b"
@@ -56,8 +57,13 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         body.remarks.dropped(line, last, reason)
         return
     exports = _exported(body, command.program[1:place])
+    if (lost := lost_processes(command._replace(words=command.program[place:]), nodes=1)) is not None:
+        body.remarks.dropped(line, last, lost)
     place += container_program(body, command.program[place:], srun)
     program = command.program[place:]
+    script = script_of(body, program)
+    if script is not None:
+        exports += variables_for(body, script, (line, last))
     prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
     if body.facts.undivided and command.background and step.host is None:
@@ -82,7 +88,11 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         if not is_elsewhere and srun.role is None and 1 < count < body.facts.nodes:
             note = f"all {body.facts.nodes} nodes run it; Slurm runs it on {count}"
             body.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
-        _start_processes(body, step, program, (line, last))
+        _start_processes(body, step, program, (line, last), script)
+        is_one = srun.role is None and script is None and not (is_elsewhere or unknown or command.background)
+        if is_one and count > 1 and _tasks(body, step) <= 1 and _needs_srun(body, program):
+            note = "the nodes find each other by `MASTER_ADDR`, `NODE_RANK` and `NNODES`: a pod has no MPI of srun"
+            body.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
     if srun.role is None:
         _note_gpus(body, command, options, step)
         _note_queue(body, command, options)
@@ -128,10 +138,21 @@ def _step_options(body: BodyState, words: Sequence[str], lines: tuple[int, int])
     return options, at
 
 
-def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
-    """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
+def _tasks(body: BodyState, step: SrunStep) -> int:
+    """Return the number of processes that a step starts on each of its nodes."""
     on_each = step.tasks // (step.nodes or body.facts.nodes) if step.tasks else 0
-    tasks = step.tasks_per_node or on_each or body.facts.tasks
+    return step.tasks_per_node or on_each or body.facts.tasks
+
+
+def _start_processes(
+    body: BodyState,
+    step: SrunStep,
+    program: tuple[BodyWord, ...],
+    lines: tuple[int, int],
+    called: CalledScript | None,
+) -> None:
+    """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
+    tasks = _tasks(body, step)
     if tasks <= 1 or _has_launcher(program):
         return
     found = python_script([word.text for word in program])
@@ -140,9 +161,15 @@ def _start_processes(body: BodyState, step: SrunStep, program: tuple[BodyWord, .
         note = "torchrun starts a process for each GPU, with RANK and LOCAL_RANK for SLURM_PROCID and SLURM_LOCALID"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return
+    if tasks == body.facts.gpus and called is not None and called.text is not None and not called.starts_processes:
+        sets = [f"{name}=${ours}" for name, ours in OF_TORCHRUN.items() if name in called.variables]
+        shell = f"bash -c '{' '.join(sets)} exec \"$@\"' - " if sets else ""
+        body.edits.replace(program[0].start, program[0].start, f"torchrun --no-python {shell}")
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"torchrun starts `{called.name}` once for each GPU")
+        return
     if tasks == body.facts.gpus and (script := _shell_script(body, program)) is not None:
         body.edits.replace(program[0].start, program[0].start, "torchrun --no-python ")
-        for name, ours in _OF_TORCHRUN.items():
+        for name, ours in OF_TORCHRUN.items():
             for match in re.finditer(rf"\b{name}\b", body.text[script.start : script.end]):
                 place = script.start + match.start()
                 body.edits.replace(place, place + len(name), ours)
@@ -158,6 +185,14 @@ def _shell_script(body: BodyState, program: tuple[BodyWord, ...]) -> BodyWord | 
     if len(program) < 3 or re.match(_SHELL, " ".join(word.text for word in program[:2])) is None:
         return None
     return program[2] if body.raw(program[2])[:1] in ("'", '"') and not re.search(_LAUNCHERS, program[2].text) else None
+
+
+def _needs_srun(body: BodyState, program: tuple[BodyWord, ...]) -> bool:
+    """Return True if a program on several nodes has no launcher, and is not told the rank of its node."""
+    if re.search(_ANY_LAUNCHER, body.text) is not None or is_for_each_node([word.text for word in program]):
+        return False
+    text = body.edits.part(program[0].start, program[-1].end)
+    return re.search(r"\bNODE_RANK\b|\bMASTER_ADDR\b", text) is None
 
 
 def _exported(body: BodyState, words: Sequence[BodyWord]) -> list[tuple[str, str]]:

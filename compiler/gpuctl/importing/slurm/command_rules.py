@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
-from gpuctl.importing.slurm.body_syntax import BodyCommand
+from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
 
 _SOFTWARE = "the software comes from `environment.image`"
 _IMAGES = "the cluster pulls the image: it is `environment.image`"
@@ -39,6 +40,9 @@ SLURM_COMMANDS = {
     "sattach": "use `gpuctl logs NAME -f`",
     "seff": "use `gpuctl usage workloads`",
 }
+SUBMITS_TEXT = "a pod submits no jobs: the text is a batch script of its own: write it to a file, and import that"
+_WRITE_TEXT = frozenset(["sbatch", "cat", "echo", "envsubst", "printf", "sed", "tee"])
+NO_STEP = "a pod has no srun: write the program alone, or the value"
 _OF_SLURM = rf"(?<![\w./-])(?:{'|'.join(SLURM_COMMANDS)})\b"
 _ENVIRONMENTS = frozenset({"module", "ml", "conda", "mamba", "micromamba", "deactivate", "spack", "pyenv"})
 _SETUP_FILE = (
@@ -53,6 +57,10 @@ printf pushd pwd read readonly return set shift shopt sleep source test trap tru
 which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
+_PREPARES = frozenset(
+    ["chmod", "cp", "dd", "df", "find", "free", "git", "ln", "lscpu", "mv", "ps", "rm", "rsync", "tar"]
+)
+_SHELL_WITH_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _JUPYTER = (
     r"(?:\A|[\s/\"'])(?:jupyter(?:-|\s+)?(?:lab|notebook|server)|jupyterhub-singleuser)(?=[\s\"']|\Z)"
     r"(?!\s+(?:list|stop|password|clean|build|--generate-config|--version)\b)"
@@ -61,12 +69,14 @@ _NOTEBOOK = (
     "`kind: notebook` runs Jupyter, and `gpuctl open NAME` opens it: `gpuctl init notebook` prints such a document"
 )
 _MOST_WORDS = 40
+_OF_ONE_NODE = r"=.*(?:\$\([ \t]*|`[ \t]*)(?:date|mktemp|uuidgen|shuf)\b|=.*\$\{?RANDOM\b"
 _LET = r"\A[ \t]*([A-Za-z_]\w*)[ \t]*[-+*/%]?="
-_OF_SITES = frozenset(["aprun", "ibrun", "jsrun", "lrun"])
+_OF_SITES = frozenset(["aprun", "ibrun", "jsrun", "lrun", "singularity_wrapper", "apptainer_wrapper"])
 _REMOTE = frozenset(
     [
         "clush",
         "deepspeed",
+        "dragon",
         "horovodrun",
         "likwid-mpirun",
         "mpiexec",
@@ -78,7 +88,18 @@ _REMOTE = frozenset(
         "ssh",
     ]
 )
+_HOSTS_OPTION = r"--?(?:(?:machine|host)-?file|hostlist|cnf)(?:=|\Z)"
+"""Options of programs that start their processes on the hosts of a file."""
 _REMOTE_PARALLEL = frozenset(["-S", "--sshlogin", "--sshloginfile", "--slf"])
+
+
+def reason_to_leave_out(statement: Statement) -> str | None:
+    """Return why a statement is left out as a whole, with its redirections and here-documents; None if it stays."""
+    names = {command.name for command in statement.commands}
+    if statement.end > statement.ends_at and "sbatch" in names and names <= _WRITE_TEXT:
+        return SUBMITS_TEXT
+    is_one = len(statement.commands) == 1 and statement.commands[0].certain and not statement.background
+    return reason_to_drop(statement.commands[0]) if is_one else None
 
 
 def reason_to_drop(command: BodyCommand) -> str | None:
@@ -102,9 +123,19 @@ def reason_to_drop(command: BodyCommand) -> str | None:
     return None
 
 
+def differs_by_node(command: BodyCommand, words: Iterable[str]) -> bool:
+    """Return True if a command sets a variable to a time or to a random value.
+
+    :param words: of the command, as written.
+    """
+    sets = command.name in ("", "export", "declare", "readonly")
+    return sets and any(re.search(_OF_ONE_NODE, word) is not None for word in words)
+
+
 def lost_processes(command: BodyCommand, nodes: int) -> str | None:
     """Return what is lost of a program that starts processes on the nodes of a job; None if it is another program."""
     remote = command.name in _REMOTE
+    remote = remote or any(re.match(_HOSTS_OPTION, word.text) is not None for word in command.program[1:])
     if command.name == "parallel":
         remote = any(word.text.partition("=")[0] in _REMOTE_PARALLEL for word in command.program)
     if nodes > 1 and remote:
@@ -123,6 +154,16 @@ def note_of_program(command: BodyCommand) -> str | None:
 def is_harmless_on_every_node(command: BodyCommand) -> bool:
     """Return True if it does not matter that a command for one node runs on all of them."""
     return not command.program or command.name in _HARMLESS
+
+
+def is_for_each_node(words: Sequence[str]) -> bool:
+    """Return True if a command prepares a node, or prints something about it.
+
+    :param words: of the command; in a shell's ``-c``, its first command counts.
+    """
+    inner = words[-1].split() if re.match(_SHELL_WITH_COMMAND, " ".join(words[:2])) is not None and words[2:] else words
+    name = inner[0].rsplit("/", 1)[-1] if inner else ""
+    return name in _HARMLESS or name in _PREPARES
 
 
 def assigned_names(command: BodyCommand) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gpuctl.frontend.code_tree import CodeTree
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
@@ -14,6 +15,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
+from gpuctl.importing.slurm.called_scripts import CalledScripts
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, take_parts
 from gpuctl.importing.slurm.host_files import with_our_host_file
 from gpuctl.importing.slurm.job_options import JobOptions, missing_pool
@@ -22,7 +24,7 @@ from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import as_argument
 from gpuctl.importing.slurm.slurm_values import ArrayRange
-from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables
+from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables, values_in_pod
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import nearest_dns_label
 
@@ -69,7 +71,9 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
     srun.take([batch.options[name] for name in sorted(OF_CONTAINERS & set(batch.options))])
-    _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun)
+    if given.workdir is not None:
+        draft.set("environment.workdir", given.workdir)
+    _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun, source.tree)
     if given.workdir is not None:
         draft.set("environment.workdir", given.workdir)
     if given.image is not None:
@@ -87,6 +91,8 @@ def _name(
     file = "" if source.name == STDIN else source.name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     written = option.value or "" if option is not None else file
     nearest = nearest_dns_label(written, letter_first=True)
+    if option is not None and nearest is not None and written[:1].isdigit():
+        nearest = nearest_dns_label(f"job-{written}")
     name = given.name or (nearest[:longest].rstrip("-") if nearest is not None else None)
     line = option.line if option is not None else 1
     if name is None:
@@ -112,6 +118,7 @@ def _body(
     draft: Draft,
     ledger: LineLedger,
     srun: SrunOptions,
+    tree: CodeTree | None,
 ) -> None:
     if not batch.is_shell:
         last = batch.first_line + batch.body.rstrip().count("\n")
@@ -127,7 +134,7 @@ def _body(
                 ledger.dropped(number, text, note)
         ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
         return
-    partition = batch.options.get("partition")
+    values = {name: option.value for name, option in batch.options.items()}
     shift = _index_line(array)
     nodes = sum(part.nodes for part in parts) or allocation.nodes
     facts = SlurmFacts(
@@ -135,7 +142,8 @@ def _body(
         tasks=0 if re.search(_SEVERAL_TASKS, batch.body) and allocation.tasks == 1 else allocation.tasks,
         cpus_per_task=allocation.cpus_per_task,
         gpus=allocation.gpus,
-        partition=partition.value if partition is not None else None,
+        partition=values.get("partition"),
+        account=values.get("account"),
         workdir=workdir,
         array=array,
         renames_index=shift is None,
@@ -152,6 +160,8 @@ def _body(
         first_line=batch.first_line,
         interpreter=batch.interpreter,
         index_line=shift,
+        scripts=CalledScripts(tree, values_in_pod(facts)),
+        in_submit_directory=draft.get("environment.workdir") is None,
     )
     script = ScriptBody(batch.body, replaced, body, draft, srun)
     undivided = import_roles(batch.body, replaced, script.statements, body, draft, ledger, srun.keeps_image, parts)

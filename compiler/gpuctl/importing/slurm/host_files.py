@@ -68,6 +68,7 @@ def find_host_files(text: str, statements: Sequence[Statement], hosts: Collectio
     writers: set[int] = set()
     listing: set[str] = set()
     slots: list[str] = []
+    reports = {file for item in statements if (file := _report(text, item, hosts)) is not None}
     assigned = {name: key for item in statements for name, key in _assigned(text, item)}
     for index, statement in enumerate(statements):
         written = text[statement.start : statement.end]
@@ -79,7 +80,7 @@ def find_host_files(text: str, statements: Sequence[Statement], hosts: Collectio
             continue
         if statement.defines_function(text):
             listing.add(re.split(r"[ \t(]", written.removeprefix("function").lstrip(), maxsplit=1)[0])
-        elif (file := _target(written)) is None:
+        elif (file := _target(written)) is None or file in reports:
             continue
         elif (match := re.match(_VARIABLE, file)) is not None:
             names.add(match[1])
@@ -128,6 +129,16 @@ def with_our_host_file(text: str, hosts: Collection[str]) -> str:
     )
     # An option may be part of a text, as in `CMD="train.py --hostfile hosts"`.
     return re.sub(r"(?P<option>--hostfile[= ])(?P<path>[^\s\"';&|()]+)", replaced, text)
+
+
+def _report(text: str, statement: Statement, hosts: Collection[str]) -> str | None:
+    """Return the file to which a statement adds text without hosts; None if it adds none. Such a file is a report."""
+    written = text[statement.start : statement.end]
+    is_one = len(statement.commands) == 1 and statement.commands[0].certain
+    if not is_one or ">>" not in written or statement.commands[0].name not in ("cat", "echo", "printf"):
+        return None
+    names_host = re.search(rf"{_LISTED}|{_SLOTS}|\bMASTER_ADDR\b", written) is not None
+    return None if names_host or not set(hosts).isdisjoint(re.findall(_USED, written)) else _target(written)
 
 
 def _asks_for_hosts(text: str, statement: Statement) -> bool:

@@ -156,6 +156,8 @@ class JobOptions:
     def _chdir(self, option: SlurmOption, value: str) -> None:
         if value.startswith("/") and "%" not in value:
             self._map(option, "environment.workdir", value)
+        elif value in (".", "./"):
+            self.ledger.mapped(option.line, option.text, None, "it is where sbatch is called, as without it")
         else:
             self._drop(option, "it is not an absolute path: write one into `environment.workdir`")
 

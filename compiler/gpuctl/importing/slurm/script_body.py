@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
@@ -12,16 +12,19 @@ from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, script_of, variables_for
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, program_of, statements_of
 from gpuctl.importing.slurm.command_rules import (
+    SUBMITS_TEXT,
     assigned_names,
+    differs_by_node,
     is_harmless_on_every_node,
     lost_processes,
     note_of_program,
     reason_to_drop,
+    reason_to_leave_out,
 )
 from gpuctl.importing.slurm.container_commands import (
     bind_variable,
@@ -35,14 +38,13 @@ from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
 from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
-from gpuctl.importing.slurm.slurm_variables import Replaced, lines_with
-from gpuctl.importing.slurm.srun_options import SrunOptions
-from gpuctl.importing.slurm.text_places import VariableUses
+from gpuctl.importing.slurm.slurm_variables import Replaced
+from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
+from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 _SHELL_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
-_OF_ONE_NODE = r"=.*(?:\$\([ \t]*|`[ \t]*)(?:date|mktemp|uuidgen|shuf)\b|=.*\$\{?RANDOM\b"
 
 
 class ScriptBody:
@@ -73,6 +75,8 @@ class ScriptBody:
         self.remarks = self.body.remarks
         self.srun = srun
         self.assigned: Counter[str] = Counter()
+        self.sourced: set[str] = set()
+        """Variables that scripts beside the file set."""
         self.removed: set[int] = set()
         """Lines of commands that are not in the script."""
         self.kept: list[Statement] = []
@@ -89,7 +93,7 @@ class ScriptBody:
 
     def convert(self) -> BodyRemarks:
         """Set the command, the variables and the directory of the document. Return what there is to note."""
-        for command in self._commands():
+        for command in (item for statement in self.statements for item in statement.commands):
             self.assigned.update(assigned_names(command))
             for word in command.words:
                 name, equals, value = self.body.raw(word).partition("=")
@@ -106,12 +110,13 @@ class ScriptBody:
         lines = ScriptLines(self.body, self.statements, self.removed)
         lines.remove_directives()
         lines.note_arguments()
+        lines.note_start_directory()
         lines.note_slurm_commands()
-        lines.note_foreign_variables(self.known.union(self.assigned, self.replaced.hosts))
+        lines.note_foreign_variables(self.known.union(self.assigned, self.sourced, self.replaced.hosts))
         words = self._single_program()
         result = self.body.edits.result() if words is None else " ".join(words)
         lines.note_uses(self.replaced.hosts, result)
-        self._replacements(self.text if words is None else result)
+        lines.note_replacements(self.replaced.changes, self.text if words is None else result)
         if words is not None:
             self.draft.set(COMMAND, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
         elif self.kept:
@@ -126,10 +131,6 @@ class ScriptBody:
             if text.strip() and not self.remarks.has_all(range(number, number + 1)):
                 self.remarks.add(number, number, Outcome.MAPPED, COMMAND)
         return self.remarks
-
-    def _commands(self) -> Iterator[BodyCommand]:
-        for statement in self.statements:
-            yield from statement.commands
 
     def _line(self, offset: int) -> int:
         return self.body.line(offset)
@@ -154,11 +155,10 @@ class ScriptBody:
             return
         for command in statement.commands:
             remember_pulled_image(self.body, command.program)
+        if (reason := reason_to_leave_out(statement)) is not None:
+            self._take_out(statement, None, reason, dropped=True)
+            return
         if single is not None and not statement.background:
-            reason = reason_to_drop(single)
-            if reason is not None:
-                self._take_out(statement, None, reason, dropped=True)
-                return
             if self._assignment(statement, single) or self._directory(statement, single):
                 return
             if single.name == ":" and self._defaults(statement, single):
@@ -184,9 +184,11 @@ class ScriptBody:
             return
         reason = reason_to_drop(command)
         if reason is not None:
-            self.body.edits.replace(command.start, command.end, ":")
+            end = end_of_document(self.text, command.end)
+            self.body.edits.replace(command.start, end or command.end, ":\n" if end else ":")
+            last = last if end is None else self._line(end - 1)
             self.removed.update(range(line, last + 1))
-            self.remarks.dropped(line, last, reason)
+            self.remarks.dropped(line, last, SUBMITS_TEXT if end and command.name == "sbatch" else reason)
             return
         if (note := note_of_program(command)) is not None:
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
@@ -195,25 +197,32 @@ class ScriptBody:
             return
         if (command.certain or not self.facts.on_every_node) and convert_deepspeed(self.body, command.program):
             return
+        is_everywhere = self.facts.nodes > 1 and not self.facts.on_every_node
         if (note := lost_processes(command, self.facts.nodes)) is not None:
             self.remarks.dropped(line, last, note)
-        elif self.facts.nodes > 1 and not self.facts.on_every_node and self._differs_by_node(command):
+        elif is_everywhere and differs_by_node(command, map(self.body.raw, command.words)):
             note = "each node computes its own value; Slurm computes it once"
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
-        elif self.facts.nodes > 1 and not self.facts.on_every_node and not is_harmless_on_every_node(command):
+        elif is_everywhere and not is_harmless_on_every_node(command):
             note = "every node runs it; Slurm runs it on the first node"
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         program = command.program
         if program and (place := container_program(self.body, program, self.srun)):
             self.body.edits.replace(program[0].start, program[place].start, "")
             program = program[place:]
+        self._called_script(command, program, (line, last))
         remove_launcher_options(self.body, program)
 
-    def _differs_by_node(self, command: BodyCommand) -> bool:
-        """Return True if a command sets a variable to a time or to a random value."""
-        if command.name not in ("", "export", "declare", "readonly"):
-            return False
-        return any(re.search(_OF_ONE_NODE, self.body.raw(word)) is not None for word in command.words)
+    def _called_script(self, command: BodyCommand, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
+        """Set the variables of Slurm that a called script needs."""
+        script = script_of(self.body, program)
+        if script is not None:
+            is_sourced = command.name in ("source", ".")
+            self.sourced |= script.assigned if is_sourced else set()
+            found = "".join(f"{name}={value} " for name, value in variables_for(self.body, script, lines))
+            self.body.edits.replace(
+                program[0].start, program[0].start, found if is_sourced or not found else f"env {found}"
+            )
 
     def _assignment(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a statement that only sets variables. Return True if it is not part of the script."""
@@ -246,6 +255,12 @@ class ScriptBody:
         name, equals, _ = self.body.raw(word).partition("=")
         if not name.isidentifier():
             return None
+        setting = setting_of_step(name) if equals and not self.uses.is_behind(name, statement.end) else None
+        if setting is not None:
+            note, is_lost = setting
+            if is_lost:
+                self.remarks.lost(self._line(word.start), name, note)
+            return None, note
         values = self.body.values
         value = constant_of(self.text, word, values) if equals else values.get(name)
         once = self.assigned[name] == 1
@@ -330,21 +345,6 @@ class ScriptBody:
                 self._note(statement, None, note, dropped=True)
             else:
                 self._note(statement, None, f"gpuctl mounts the list of the job's pods at `{HOST_FILE}`")
-
-    def _replacements(self, result: str) -> None:
-        """Note the lines with replaced variables, if the result has the new ones."""
-        lines = self.text.split("\n")
-        for number, changes in lines_with(self.replaced.changes):
-            line = self.facts.first_line + number
-            if line in self.removed or lines[number].lstrip().startswith("#"):
-                continue
-            for change in changes:
-                if (line, change.name) in self.body.renamed:
-                    continue
-                if not change.new:
-                    self.remarks.lost(line, f"${change.name}", change.note)
-                elif change.new.strip("$") in result:
-                    self.remarks.add(line, line, Outcome.CHANGED, COMMAND, change.note)
 
     def _single_program(self) -> list[str] | None:
         """Return the words of the program, if the script is only one; None if it needs a shell."""

@@ -90,6 +90,14 @@ class ScriptEdits:
         else:
             self.replace(start, end, ":")
 
+    def remaining(self) -> str:
+        """Return the text with blanks for the parts that are removed, or replaced by text without variables."""
+        kept = list(self.text)
+        for first, last, new in self._edits:
+            if "$" not in new:
+                kept[first:last] = [char if char == "\n" else " " for char in kept[first:last]]
+        return "".join(kept)
+
     def result(self) -> str:
         """Return the text with all changes."""
         return self.part(0, len(self.text))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import Statement
-from gpuctl.importing.slurm.command_rules import SLURM_COMMANDS
+from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS
 from gpuctl.importing.slurm.container_commands import MOUNTS, unknown_mounts
-from gpuctl.importing.slurm.script_edits import ScriptEdits
+from gpuctl.importing.slurm.script_edits import ScriptEdits, VariableChange
+from gpuctl.importing.slurm.slurm_variables import lines_with
 from gpuctl.importing.slurm.text_places import single_quoted_parts
 
 NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
@@ -27,13 +29,18 @@ _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _DIRECTIVE = r"(?m)^#SBATCH(?=\s)[^\n]*(?:\n|\Z)"
-_HOME = r"(?:^|[\s=:\"(<>])~/"
+_HOME = r"(?:^|[\s=:\"(<>])~/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
-_NO_STEP = "a pod has no srun: write the program alone, or the value"
+_LISTS_HOSTS = r"\bscontrol[ \t]+show[ \t]+hostnames?\b"
+_HERE = r"(?<!\\)(?:\$\([ \t]*pwd[ \t]*\)|`pwd`|\$\{?PWD\b)"
 _PRINTS = r"[ \t]*(?:echo|printf)\b"
 _PRINTS_OR_COMMENT = rf"{_PRINTS}|[ \t]*#"
 _HAS_DEFAULT = r"(?<!\\)\$\{([A-Za-z_]\w*):?-([^{}\n]*)\}"
 _NAME = r"\$\{?#?!?([A-Za-z_]\w*)"
+_OF_SLURM = r"SLURMD?_"
+_ASSIGNED = r"(?:(?:^|[\s;(])|\$\{)([A-Za-z_]\w*)(?:\+?|:?)="
+_SAME = r"(?m)(?:^|[\s;(])([A-Za-z_]\w*)=\"?\$(?:\{\1\}|\1\b)\"?(?=[\s;)]|$)"
+"""An assignment such as `DATA=$DATA`, which gives a variable no value of its own."""
 
 
 class ScriptLines:
@@ -75,7 +82,7 @@ class ScriptLines:
 
         :param keeps_shells: keep the text that another shell runs, as in ``bash -c '...'``.
         """
-        edits = ScriptEdits(self.body.text)
+        edits = ScriptEdits(self.body.edits.remaining())
         for command in (item for statement in self.statements for item in statement.commands):
             for place, word in enumerate(command.words):
                 before = " ".join(item.text for item in command.words[max(place - 3, 0) : place])
@@ -106,11 +113,29 @@ class ScriptLines:
             if own is not None and re.search(r"\b(?:echo|printf)\b", text) is None:
                 self.remarks.lost(number, own[0], "the script is no file in a document: write the path")
 
+    def note_start_directory(self) -> None:
+        """Note lines that use the directory in which the script starts, up to the first command that leaves it."""
+        if not self.body.facts.in_submit_directory:
+            return
+        leaves = (
+            command.start
+            for item in self.statements
+            for command in item.commands
+            if command.certain and command.name in ("cd", "pushd")
+        )
+        end = self.body.line(min(leaves, default=len(self.body.text)))
+        for number, text in self.unquoted():
+            if number < end and re.search(_HERE, text) is not None and not re.match(_PRINTS, text):
+                note = "the script starts in `environment.workdir`; Slurm starts it where sbatch is called"
+                self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+
     def note_slurm_commands(self) -> None:
         """Note commands of Slurm whose output a line uses."""
         for number, text in self.unquoted():
+            lists_hosts = re.search(_LISTS_HOSTS, text) is not None
             for name in dict.fromkeys(re.findall(_ASKS_SLURM, text)):
-                self.remarks.lost(number, name, SLURM_COMMANDS.get(name, _NO_STEP))
+                note = NO_HOSTS if name == "scontrol" and lists_hosts else SLURM_COMMANDS.get(name, NO_STEP)
+                self.remarks.lost(number, name, note)
 
     def note_foreign_variables(self, known: Collection[str]) -> None:
         """Note variables of the shell that submits, which a container does not have, and mounts that are not known.
@@ -118,18 +143,38 @@ class ScriptLines:
         :param known: further variables that are not the submitting shell's.
         """
         known = _SET_IN_SHELL.union(known, self.body.draft.get("environment.env") or ())
-        known |= set(re.findall(r"(?:(?:^|[\s;(])|\$\{)([A-Za-z_]\w*)(?:\+?|:?)=", self.body.text))
+        assigned, same = (Counter(re.findall(pattern, self.body.text)) for pattern in (_ASSIGNED, _SAME))
+        known = known.union(assigned) - {name for name, times in same.items() if times == assigned[name]}
+        known |= _SET_IN_SHELL
         for number, text in self.unquoted(keeps_shells=True):
             if re.search(_HOME, text) is not None:
                 self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
             if (mounts := unknown_mounts(text)) is not None:
                 self.remarks.lost(number, mounts, MOUNTS)
             for name, default in dict.fromkeys(re.findall(_HAS_DEFAULT, text)):
-                if name not in known and not name.startswith("SLURM"):
+                if name not in known and re.match(_OF_SLURM, name) is None:
                     value = f"its default `{default}` is used" if default else "it is empty"
                     note = f"`{name}` of the shell that submits is not passed on: {value}"
                     self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
             for name in dict.fromkeys(re.findall(_USED, text)):
-                if name not in known and not name.startswith("SLURM"):
+                if name not in known and re.match(_OF_SLURM, name) is None:
                     note = "a container does not have this variable of the shell that submits: write its value"
                     self.remarks.lost(number, f"${name}", note)
+
+    def note_replacements(self, changes: list[VariableChange], result: str) -> None:
+        """Note the lines with replaced variables, if the result has the new ones.
+
+        :param result: the script, or the program, in the document.
+        """
+        lines = self.body.text.split("\n")
+        for number, found in lines_with(changes):
+            line = self.first_line + number
+            if line in self.removed or lines[number].lstrip().startswith("#"):
+                continue
+            for change in found:
+                if (line, change.name) in self.body.renamed:
+                    continue
+                if not change.new:
+                    self.remarks.lost(line, f"${change.name}", change.note)
+                elif change.new.strip("$") in result:
+                    self.remarks.add(line, line, Outcome.CHANGED, COMMAND, change.note)

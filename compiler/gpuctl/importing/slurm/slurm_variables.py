@@ -39,6 +39,10 @@ _ADVICE = {
     "SLURM_PROCID": "a launcher such as torchrun starts the processes of a node, and sets `RANK`",
     "SLURM_LOCALID": "a launcher such as torchrun starts the processes of a node, and sets `LOCAL_RANK`",
     "SLURM_RESTART_COUNT": "gpuctl does not count the attempts",
+    **dict.fromkeys(
+        ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX"),
+        "write `array` into the document: the index of a run is `GPUCTL_ARRAY_INDEX`",
+    ),
 }
 _PART_ADVICE = "the first host of a role is `GPUCTL_ROLE_ADDR`, with the name of the role"
 _OTHER_ADVICE = "write its value into the script"
@@ -84,6 +88,8 @@ _OF_CONTAINER = (
 )
 _OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'\s]|\Z)"
 """The name of the first host in another network, where sites add a letter to it."""
+_OWN = r"(?m)^[ \t]*(?:export[ \t]+)?(SLURM_\w+)=(?!\S*\$\{?\1\b)"
+"""A variable that a script sets, though its name is like Slurm's."""
 _ARITHMETIC = r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)"
 """A sum of the shell, where variables need no dollar sign."""
 FIRST = "$MASTER_ADDR"
@@ -92,7 +98,8 @@ FIRST = "$MASTER_ADDR"
 class SlurmFacts(NamedTuple):
     """Facts about a job that its script uses. ``tasks`` and ``gpus``: on each node; 0 tasks if steps have others.
 
-    ``workdir``: the directory of the command line. ``renames_index``: False if another line computes the array's index.
+    ``workdir``: the directory of the command line. ``account``: of the job. ``renames_index``: False if another line
+    computes the array's index.
     """
 
     nodes: int
@@ -100,6 +107,7 @@ class SlurmFacts(NamedTuple):
     cpus_per_task: int | None
     gpus: int
     partition: str | None
+    account: str | None
     workdir: str | None
     array: ArrayRange | None
     renames_index: bool
@@ -173,6 +181,7 @@ def _replace_lookups(body: str, changes: list[VariableChange]) -> str:
 
 def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
+    own = set(re.findall(_OWN, body)) - {*_RENAMED, *_ONE_TASK, *_IDS, *literal}
     breaks = LineBreaks(body)
     sums = [range(*match.span()) for match in re.finditer(_ARITHMETIC, body)]
     starts = [part.start for part in sums]
@@ -189,7 +198,7 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
         if name in literal and is_value:
             changes.append(VariableChange(line, f"`{name}` is {literal[name]}", literal[name]))
             return literal[name]
-        if name == "SLURM_ARRAY_TASK_ID" and facts.array is not None:
+        if name in own or (name == "SLURM_ARRAY_TASK_ID" and facts.array is not None):
             return match[0]
         if (match["default"] or "").startswith("-"):
             note = f"a pod does not have `{name}`: its default `{match['default'][1:]}` is used"
@@ -220,6 +229,8 @@ def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
         literal["SLURM_SUBMIT_DIR"] = facts.workdir
     if facts.partition is not None:
         literal["SLURM_JOB_PARTITION"] = facts.partition
+    if facts.account is not None:
+        literal["SLURM_JOB_ACCOUNT"] = facts.account
     if facts.array is not None:
         first, last, step = facts.array.indices[0], facts.array.indices[-1], facts.array.step
         literal |= {"SLURM_ARRAY_TASK_MIN": str(first), "SLURM_ARRAY_TASK_MAX": str(last)}
@@ -228,6 +239,12 @@ def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
         if facts.renames_index:
             renamed["SLURM_ARRAY_TASK_ID"] = _ARRAY_IDS["SLURM_ARRAY_TASK_ID"]
     return renamed, literal
+
+
+def values_in_pod(facts: SlurmFacts) -> dict[str, str]:
+    """Return the variables of Slurm that have an equal in a pod, and its value as a shell writes it."""
+    renamed, literal = _table(facts)
+    return {**{name: f"${ours}" for name, ours in renamed.items()}, **literal}
 
 
 def lines_with(changes: list[VariableChange]) -> Iterator[tuple[int, list[VariableChange]]]:

@@ -22,6 +22,7 @@ _SUPERFLUOUS = {
     "quiet": None,
     "verbose": None,
     "job-name": None,
+    "comment": None,
     "container-name": "each pod has a container of its own",
     "container-writable": "the file system of a container is writable",
     "no-container-mount-home": "only the mounts of the document are mounted",
@@ -35,14 +36,29 @@ _DROPPED = {
     "cpu-bind": "CPUs are bound by the kubelet",
     "mem-bind": "memory is bound by the kubelet",
     "gpu-bind": "a launcher assigns the GPUs of a pod",
-    "output": "the log is kept with the pods: `gpuctl logs`",
-    "error": "the log is kept with the pods: `gpuctl logs`",
+    **dict.fromkeys(("output", "error", "open-mode"), "the log is kept with the pods: `gpuctl logs`"),
     "nodelist": "a pod has no list of nodes",
     "multi-prog": "each program of the file is a role: write `roles`",
     "pty": "use `gpuctl exec -it` in a running job",
     "container-mount-home": "mount the directory in `storage.workdirs`",
     "module": "what a module of the host adds has to be in the image",
     "container-save": "images are built outside of the cluster",
+}
+_STEP_SETTING = (
+    r"(?:SRUN|SBATCH|SALLOC)_(?P<option>\w+)\Z|SLURM_(?P<other>CPU_BIND(?:_TYPE|_LIST|_VERBOSE)?|DISTRIBUTION|EXACT|"
+    r"EXPORT_ENV|GPU_BIND|GPUS_PER_TASK|HINT|HOSTFILE|KILL_BAD_EXIT|LABELIO|MEM_BIND|MPI_TYPE|NETWORK|OVERLAP|"
+    r"UNBUFFEREDIO|WHOLE)\Z"
+)
+_SETTING_NAMES = {
+    "cpu-bind-type": "cpu-bind",
+    "cpu-bind-list": "cpu-bind",
+    "cpu-bind-verbose": "cpu-bind",
+    "export-env": "export",
+    "hostfile": "nodelist",
+    "kill-bad-exit": "kill-on-bad-exit",
+    "labelio": "label",
+    "mpi-type": "mpi",
+    "unbufferedio": "unbuffered",
 }
 _ITEM = r"(?:[^,\"']|\"[^\"]*\"|'[^']*')+"
 # Options of steps on other nodes.
@@ -90,6 +106,22 @@ def step_gpus(options: Sequence[SlurmOption], nodes: int, tasks: int) -> int | N
     return None if found is None else found.number * times
 
 
+def setting_of_step(name: str) -> tuple[str, bool] | None:
+    """Return the note about a variable that sets an option of `srun`, and True if a pod has no equal of the option.
+
+    None if it is another variable.
+    """
+    match = re.match(_STEP_SETTING, name)
+    if match is None:
+        return None
+    written = (match["option"] or match["other"]).lower().replace("_", "-")
+    option = _SETTING_NAMES.get(written, written)
+    if option == "export" or option in _SUPERFLUOUS:
+        note = _SUPERFLUOUS.get(option) or "the program has the variables of the document and of the script"
+        return f"it is `--{option}` of srun: {note}", False
+    return f"it is `--{option}` of srun: {_DROPPED.get(option, 'it has no equal in a document')}", True
+
+
 def exported(raw: str) -> list[tuple[str, str]]:
     """Return the variables that ``--export`` sets, with their values as written.
 
@@ -104,6 +136,14 @@ def exported(raw: str) -> list[tuple[str, str]]:
         if equals and name.isidentifier():
             found.append((name, value if whole is None else f"{whole[1]}{value}{whole[1]}"))
     return found
+
+
+def _unquoted(option: SlurmOption) -> SlurmOption:
+    """Return an option whose value is not known, and stays as written, without quotation marks."""
+    if "$" not in (option.value or ""):
+        return option
+    value, text = (re.sub("[\"']", "", part) for part in (option.value or "", option.text))
+    return option._replace(value=value, text=text)
 
 
 class SrunOptions:
@@ -132,7 +172,7 @@ class SrunOptions:
 
     def take(self, options: list[SlurmOption]) -> SrunStep:
         """Take the options of one `srun`."""
-        for option in options:
+        for option in map(_unquoted, options):
             action = self._actions.get(option.name)
             if not option.known:
                 self.ledger.dropped(option.line, option.text, "srun has no such option")

@@ -8,6 +8,20 @@ from bisect import bisect_left
 _QUOTED = r"\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|(?<!\S)#[^\n]*"
 _USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
 _WORD = r"[A-Za-z_]\w*"
+_DOCUMENT = r"[ \t]*<<-?[ \t]*(?:[\"'](?P<quoted>[^\"'\n]+)[\"']|\\?(?P<bare>[\w.-]+))[ \t]*\n"
+
+
+def end_of_document(text: str, offset: int) -> int | None:
+    """Return the offset behind the here-document of a command, which ends its line; None if it has none.
+
+    :param offset: the end of the command's words.
+    """
+    opening = re.compile(_DOCUMENT).match(text, offset)
+    if opening is None:
+        return None
+    end = re.escape(opening["quoted"] or opening["bare"])
+    closing = re.compile(rf"^\t*{end}$\n?", re.MULTILINE).search(text, opening.end())
+    return closing.end() if closing is not None else None
 
 
 class LineBreaks:

@@ -1,0 +1,3 @@
+#!/bin/sh
+SLURM_OUT=/results
+ls $SLURM_OUT

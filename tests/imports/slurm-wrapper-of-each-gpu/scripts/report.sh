@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "node $SLURM_NODEID: $(scontrol show hostnames)"

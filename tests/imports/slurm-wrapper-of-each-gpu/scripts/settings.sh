@@ -1,0 +1,1 @@
+export OUT_DIR=/results/$SLURM_JOB_NAME
