@@ -17,6 +17,7 @@ from gpuctl_usage.answers.rows_as_csv import as_csv
         ("+1", "'+1"),
         ("-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"),
         ("@SUM(A1)", "'@SUM(A1)"),
+        ("\uff1d1", "'\uff1d1"),
         ("\t=1", "'\t=1"),
         ("\r=1", "'\r=1"),
         ("a=b", "a=b"),

@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters of a cell that spreadsheets interpret as a formula, also after a line break."""
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+"""First characters of a cell that spreadsheets interpret as a formula, also after a line break. Those of Chinese and
+Japanese systems accept full-width signs, too."""
 _NUMBERS = frozenset({int, float})
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
