@@ -692,7 +692,10 @@ type JobItem struct {
 	Namespace string  `json:"namespace"`
 	Kind      string  `json:"kind"`
 	Pool      *string `json:"pool"`
-	Status    string  `json:"status"`
+	// Phase of the job.
+	Status string `json:"status"`
+	// The status that `gpuctl get jobs` shows, such as Queued of a pending job.
+	StatusWord string `json:"statusWord"`
 	// Details of the status; null without any.
 	Reason *string `json:"reason"`
 	// Total GPUs of its pods.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.cluster_tools import POOL, Place, compute, inference, outcome, training
+from support.cluster_tools import POOL, Place, compute, inference, outcome, pool_node, training
 from support.served import Served
 
 
@@ -21,6 +21,7 @@ def test_list_equals_that_of_the_command_line(served: Served, place: Place) -> N
         row = rows[item["name"]]
         for field in ("kind", "pool", "gpu", "gpuType", "createdAt", "startedAt", "namespace"):
             assert item[field] == row[field], field
+        assert item["statusWord"] == row["status"] == "Running"
         assert item["jobId"].startswith(f"{item['name']}-")
     assert served.get("/jobs", namespace=place.namespace, kind="inference")["total"] == 1
     assert served.get("/jobs", namespace=place.namespace, pool=POOL)["total"] == 2
@@ -59,11 +60,19 @@ def test_fit_of_waiting_jobs_is_filtered_and_in_pages(served: Served, place: Pla
         whole[2:],
         [],
     ]
-    body = {"yamlContent": json.dumps(training("three", resources={"gpu": 100}, job=here))}
-    for query in ({"holders": 0}, {}):
-        (job,) = served.call("POST", "/fit", params=query, json=body)["jobs"]
-        assert (job["name"], bool(job["heldBy"]) and bool(query)) == ("three", False)
     assert served.get("/fit", pageSize=0, status=400)["error"] == "InvalidRequest"
+
+
+def test_fit_of_a_document_names_as_many_holders_as_asked_for(served: Served, place: Place) -> None:
+    own = {"pool": place.namespace, "gpu": 32}
+    with pool_node(place.plane, f"{place.namespace}-held", **{"runwhere.ai/pool": place.namespace}):
+        place.apply(training("first", resources=own), training("second", resources=own))
+        served.until_running("first", place.namespace)
+        served.until_running("second", place.namespace)
+        document = training("third", resources=own, job={"namespace": place.namespace})
+        for query, holders in (({}, 2), ({"holders": 1}, 1), ({"holders": 0}, 0)):
+            (job,) = served.call("POST", "/fit", params=query, json={"yamlContent": json.dumps(document)})["jobs"]
+            assert (job["verdict"], len(job["heldBy"])) == ("fits-when-empty", holders)
 
 
 def test_jobs_of_a_sweep_have_their_values(served: Served, place: Place) -> None:

@@ -112,7 +112,10 @@ class JobItem(SharedModel):
     namespace: str = Field(examples=["team-a"])
     kind: str = Field(examples=["training"])
     pool: str | None = Field(None, examples=["training-pool"])
-    status: str = Field(examples=["running"])
+    status: str = Field(description="Phase of the job.", examples=["running"])
+    status_word: str = Field(
+        description="The status that `gpuctl get jobs` shows, such as Queued of a pending job.", examples=["Running"]
+    )
     reason: str | None = Field(None, description="Details of the status; null without any.", examples=[None])
     gpu: int = Field(description="Total GPUs of its pods.", examples=[4])
     gpu_type: str | None = Field(None, examples=["a100-80g"])
@@ -166,7 +169,8 @@ def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str 
     :param progress: percent.
     """
     fields = {**row_fields(row), "job_id": job_id, "status": row.status.phase, "gpu_type": gpu_type}
-    return JobItem(**fields, progress=progress, object_name=row.identity.object_name)
+    name = row.identity.object_name
+    return JobItem(**fields, status_word=row.status.word, progress=progress, object_name=name)
 
 
 def row_fields(row: JobTableRow) -> dict[str, Any]:

@@ -753,6 +753,9 @@ class JobItem(Answer):
     kind: str
     pool: str | None = None
     status: str
+    """Phase of the job."""
+    status_word: str
+    """The status that `gpuctl get jobs` shows, such as Queued of a pending job."""
     reason: str | None = None
     """Details of the status; null without any."""
     gpu: int
