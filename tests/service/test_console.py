@@ -32,8 +32,10 @@ def test_login_shows_the_overview_and_logout_ends_it(visit: Visit) -> None:
     page.get_by_role("heading", name="Overview").wait_for()
     assert page.evaluate("[...Object.keys(localStorage)].sort()") == ["gpuctl.language", "gpuctl.theme"]
     assert page.evaluate("document.cookie") == ""
+    assert "History" not in page.locator("nav.menu").inner_text()
     page.click("text=Log out")
     page.wait_for_selector("#token")
+    assert "History" in visit.log_in("admin").page.locator("nav.menu").inner_text()
 
 
 def test_ended_session_says_so_and_the_next_login_returns_to_the_page(visit: Visit) -> None:
@@ -93,6 +95,23 @@ def test_wrong_token_is_an_error_beside_the_field(visit: Visit) -> None:
     [trouble] = visit.troubles
     assert "401" in trouble
     visit.troubles.clear()
+
+
+def test_status_is_one_word_in_the_list_the_overview_and_the_page_of_a_job(
+    visit: Visit, place: Place, served: Served
+) -> None:
+    place.apply(training("first"), training("second", job={"after": ["first"]}))
+    served.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    visit.log_in().open(f"/jobs?namespace={place.namespace}&status=pending")
+    visit.see("Waiting", ".status")
+    assert visit.page.locator("select[name=status] option:checked").inner_text() == "Waiting for any reason"
+    visit.open("/overview")
+    row = visit.page.locator("tr", has_text=f"{place.namespace}/second")
+    assert row.locator(".status").first.inner_text() == "Waiting"
+    # `fit` has no verdict about a job that waits for another one.
+    row.locator("td.none[data-head='Would it fit?']").wait_for()
+    visit.open(f"/jobs/{place.namespace}/second")
+    visit.see("Waiting", ".summary .status")
 
 
 def test_job_list_without_filters_says_that_there_is_no_job(visit: Visit) -> None:
@@ -276,6 +295,23 @@ def test_curve_has_gaps_only_where_steps_are_missing(visit: Visit) -> None:
     weeks = [5, 6, 13, 20, 27]
     assert page.evaluate(call, weeks) == [weeks, weeks]
     assert page.evaluate(call, [1, 2, 3, 6, 7]) == [[1, 2, 3, 5, 6, 7], [1, 2, 3, None, 6, 7]]
+
+
+def test_chart_is_drawn_in_a_browser_whose_language_is_not_valid(visit: Visit) -> None:
+    page = visit.page
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'language', {get: () => 'C'})")
+    visit.log_in()
+    page.evaluate(
+        """async () => {
+          const main = document.querySelector("script[type=module]").src;
+          const names = ["chart.js", "parts.js", "vendor/preact.js"];
+          const [{ Chart }, { html }, { render }] = await Promise.all(names.map((name) => import(new URL(name, main))));
+          const series = [{ label: "GPUs", colour: "--good", values: [1, 2] }];
+          const place = document.body.appendChild(document.createElement("div"));
+          render(html`<${Chart} label="x" unit="GPU" times=${[60, 120]} series=${series} from=${60} to=${120} />`, place);
+        }"""
+    )
+    page.locator(".chart canvas").wait_for()
 
 
 def test_overview_says_when_a_waiting_job_fits(visit: Visit, place: Place, served: Served) -> None:

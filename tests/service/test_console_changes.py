@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.browser import Visit, visiting
-from support.cluster_tools import Place, outcome, training
+from support.cluster_tools import Place, outcome, pool_node, training
 from support.served import Served
 
 PLAN = ".heading button.main:not([aria-disabled])"
@@ -186,6 +186,23 @@ def test_documents_of_every_size_and_language_are_checked_and_applied(
     page.locator(PLAN).click()
     visit.see("resources.gpu", "dialog")
     visit.see("You confirm:", "dialog")
+    page.locator("dialog summary", has_text="unchanged").click()
+    visit.see(f"namespace/{place.namespace}", "dialog details")
+
+
+def test_plan_names_the_jobs_that_it_would_evict(visit: Visit, place: Place, served: Served) -> None:
+    own = {"pool": place.namespace, "gpu": 64}
+    with pool_node(place.plane, f"{place.namespace}-full", **{"runwhere.ai/pool": place.namespace}):
+        place.apply(training("victim", resources=own, job={"priority": "low"}))
+        served.until_running("victim", place.namespace)
+        visit.log_in().open(f"/new?namespace={place.namespace}")
+        visit.until_document()
+        urgent = training("urgent", resources=own, job={"namespace": place.namespace, "priority": "high"})
+        visit.write_document(json.dumps(urgent))
+        visit.page.locator(PLAN).click()
+        visit.see("It would evict:", "dialog .step")
+        assert "training/victim" in visit.page.locator("dialog .step li").inner_text()
+        visit.see(f"evicts training/victim in {place.namespace}", "dialog .why")
 
 
 def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> None:
@@ -236,6 +253,10 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
     page = visit.page
     page.get_by_label("Name", exact=True).wait_for()
     visit.until_document()
+    # Until something is written, there is no verdict.
+    visit.see("This is an example.")
+    page.wait_for_timeout(1500)
+    assert (page.locator("#main .status").count(), page.locator(PLAN).count()) == (0, 0)
     # By the keyboard alone, from field to field.
     page.get_by_label("Kind", exact=True).focus()
     page.keyboard.type("training")
@@ -262,8 +283,12 @@ def test_form_writes_the_document_and_keeps_the_rest(visit: Visit, place: Place,
     assert "  name: formed # mine\n  priority: high\n" in text
     assert ("storage" not in text, '["sleep", "1"]' in text, text.endswith("# the end\n")) == (True, True, True)
     visit.write_document(text.replace("resources:\n", "resources: {}\nold:\n"))
+    error = page.locator(".finding.error")
+    error.first.wait_for()
     assert page.get_by_label("Memory", exact=True).is_disabled()
     visit.write_document(text)
+    # The answer about the last text: axe-core fails if an element that it checks is removed.
+    error.first.wait_for(state="detached")
     assert visit.barriers() == []
     page.locator(PLAN).click()
     visit.see("job/formed", "dialog")
@@ -386,6 +411,8 @@ def test_link_writes_its_values_as_text(visit: Visit) -> None:
     visit.until_document()
     document = yaml.safe_load(visit.document())
     assert (document["job"]["namespace"], document["resources"]["pool"]) == ("a\nenvironment: {}", "1e3")
+    visit.editor.press("ControlOrMeta+End")
+    visit.page.keyboard.type("# checked")
     visit.page.locator(".finding.error").first.wait_for()
 
 
@@ -395,6 +422,7 @@ def test_viewer_gets_a_reason_instead_of_actions(visit: Visit, place: Place, ser
     page = open_job(visit.log_in("vera"), place, "train")
     visit.see("the role viewer reads only", ".heading")
     assert page.locator(".heading .actions button").count() == 0
+    assert "History" not in page.locator("nav.menu").inner_text()
     visit.open("/history")
     visit.see("this needs the role admin")
     visit.open("/new")

@@ -12,11 +12,12 @@ from starlette.responses import JSONResponse, Response
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.oidc_login import LIFETIME as ATTEMPT_LIFETIME
 from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
+from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.console.sessions import CALLBACK, Session, TokenTooLong
 from gpuctl_server.console.static_files import PAGE, static_files
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
-from gpuctl_server.job_lookups import REVIEWS
+from gpuctl_server.job_lookups import REVIEWS, check_rights
 from gpuctl_server.request_bodies import parsed_body
 from gpuctl_server.request_middleware import LOGIN, SESSION
 from gpuctl_server.routes.common import ServiceOf, caller_with
@@ -175,6 +176,7 @@ async def _answer(service: Service, caller: Caller, session: Session) -> dict[st
         "usage": service.settings.usage_database is not None,
         "collected": await anyio.to_thread.run_sync(is_collected, service, limiter=service.reads),
         "metrics": service.prometheus is not None,
+        "audit": await check_rights(caller, lambda: caller.may(AccessRequest("get", "audit")).allowed),
         "namespaces": _listed(caller.namespaces),
         "pools": _listed(caller.pools),
     }

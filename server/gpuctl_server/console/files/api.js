@@ -22,7 +22,7 @@ function setClockLead(response) {
   ahead = Math.abs(difference) > NEAR ? difference : 0;
 }
 
-/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, collected: boolean, metrics: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
+/** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, collected: boolean, metrics: boolean, audit: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
 
 /** The session; null until it is known. @type {import("./vendor/signals.js").Signal<Session | null>} */
 export const session = signal(null);
@@ -224,7 +224,7 @@ export async function logOut() {
   }
   rights.clear();
   const { auth, provider } = session.value || {};
-  session.value = { name: null, csrf: "", auth, provider, usage: false, collected: false, metrics: false, namespaces: null, pools: null };
+  session.value = { name: null, csrf: "", auth, provider, usage: false, collected: false, metrics: false, audit: false, namespaces: null, pools: null };
 }
 
 /** @type {Map<string, Promise<{allowed: boolean, message: string}>>} */

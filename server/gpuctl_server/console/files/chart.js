@@ -1,7 +1,7 @@
 /** A curve over time. The library is loaded when the first one is shown. */
 import { Problem, html } from "./parts.js";
 import { theme } from "./prefs.js";
-import { moment, number, t } from "./texts.js";
+import { locale, moment, number, t } from "./texts.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
 const HEIGHT = 260;
@@ -33,6 +33,12 @@ function tick(time, step) {
   return clock === "00:00" ? day : step < 60 ? `${clock}:${two(date.getSeconds())}` : clock;
 }
 
+/** Load the library. It formats numbers in the browser's language, which may be none that is valid, such as `C`. */
+function loadPlot() {
+  Object.defineProperty(navigator, "language", { value: locale(), configurable: true });
+  return import("./vendor/uplot.js");
+}
+
 /**
  * @typedef {{label: string, colour: string, values: (number | null)[]}} Series `colour` is the name of a property of the style
  * @param {{label: string, unit: string, times: number[], series: Series[], from: number, to: number, most?: number}} props
@@ -48,7 +54,7 @@ export function Chart({ label, unit, times, series, from, to, most }) {
     let ended = false;
     const width = () => element.clientWidth - 16;
     const resized = new ResizeObserver(() => chart?.setSize({ width: width(), height: HEIGHT }));
-    import("./vendor/uplot.js").then(({ default: Plot }) => {
+    loadPlot().then(({ default: Plot }) => {
       if (ended || !element) return;
       const style = getComputedStyle(document.documentElement);
       const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
@@ -69,7 +75,7 @@ export function Chart({ label, unit, times, series, from, to, most }) {
         width: width(),
         height: HEIGHT,
         scales: { x: { range: () => [from, to] }, y: { range: (_, __, found) => [0, most ?? Math.max(1, found * 1.05)] } },
-        axes: [{ ...axis, values: (_, splits, __, ___, step) => splits.map((time) => tick(time, step)) }, { ...axis, label: unit, labelSize: 20 }],
+        axes: [{ ...axis, values: (_, splits, __, ___, step) => splits.map((time) => tick(time, step)) }, { ...axis, label: unit, labelSize: 20, values: (_, splits) => splits.map((value) => number(value)) }],
         series: [{ label: t("Time"), value: (_, time) => (time == null ? "–" : moment(new Date(time * 1000).toISOString())) }, ...shown],
       };
       chart = new Plot(options, [xs, ...ys], element);

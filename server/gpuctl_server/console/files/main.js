@@ -40,8 +40,9 @@ const loadedPages = {};
 
 function Menu() {
   const current = route.value.parts[0] || FIRST;
+  const titles = Object.entries(TITLES).filter(([name]) => name !== "history" || session.value?.audit);
   return html`<nav class="menu" aria-label=${t("Pages of the console")}>
-    ${Object.entries(TITLES).map(
+    ${titles.map(
       ([name, title]) => html`<a href=${address([name])} aria-current=${name === current ? "page" : null}>${t(title)}</a>`,
     )}
   </nav>`;

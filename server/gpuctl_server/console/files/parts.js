@@ -37,7 +37,8 @@ export const KINDS = ["training", "inference", "notebook", "compute"];
 const WORDS = /* texts */ {
   running: "Running", pending: "Pending", queued: "Queued", waiting: "Waiting", paused: "Paused", succeeded: "Succeeded",
   failed: "Failed", scheduled: "Scheduled", suspended: "Suspended", completed: "Completed", terminating: "Terminating",
-  partiallyrunning: "Partially running", active: "Active", maintaining: "Maintaining", faulty: "Faulty", ok: "OK",
+  partiallyrunning: "Partially running", dependencyfailed: "Dependency failed", quotaexceeded: "Quota exceeded",
+  scaledtozero: "Scaled to zero", active: "Active", maintaining: "Maintaining", faulty: "Faulty", ok: "OK",
   full: "Full", free: "Free", used: "Used", unknown: "Unknown", ready: "Ready",
   create: "create", replace: "replace", update: "update", prune: "prune", delete: "delete", skip: "skip",
   error: "error", warning: "warning", applied: "applied", rolledback: "rolled back", found: "found",
@@ -226,7 +227,7 @@ export function Table({ label, columns, rows, rowKey, empty }) {
 
 /** A cell; a dash without a value, which the card of a narrow screen leaves out. @param {{column: Column, value: any}} props */
 function Cell({ column, value }) {
-  const isNone = value == null || value === "";
+  const isNone = value == null || value === "" || value === false;
   const classes = [...["number", "wide", "name"].filter((name) => column[name]), isNone && "none"].filter(Boolean);
   return html`<td data-head=${column.head} class=${classes.join(" ")}><div>${isNone ? html`<span class="quiet">–</span>` : value}</div></td>`;
 }
@@ -364,6 +365,11 @@ export function Notes({ notes }) {
   return html`<ul class="notes">${notes.map((note) => html`<li><${Rich} text=${note} /></li>`)}</ul>`;
 }
 
+/** The code of a cause of `gpuctl why`, beside its message: for a search, and for `gpuctl explain`. @param {{cause: string}} props */
+export function CauseCode({ cause }) {
+  return html`<code class="quiet code">${cause}</code>`;
+}
+
 /** A reason why a part of a page is absent. @param {{reason: string}} props */
 export function Absent({ reason }) {
   return html`<p class="empty">${t("Not shown:")} <${Rich} text=${reason} /></p>`;
@@ -383,13 +389,13 @@ function shown(value) {
   return html`<code>${typeof value === "string" ? value : JSON.stringify(value)}</code>`;
 }
 
-/** A choice among known values, or all. @param {{name: string, label: string, value: string, known: string[], isWord?: boolean, onChange: (event: any) => void}} props `isWord`: values are words of the API */
-export function Choice({ name, label, value, known, isWord = false, onChange }) {
+/** A choice among known values, or all. @param {{name: string, label: string, value: string, known: string[], titleOf?: (value: string) => string, onChange: (event: any) => void}} props */
+export function Choice({ name, label, value, known, titleOf = (item) => item, onChange }) {
   const values = value && !known.includes(value) ? [value, ...known] : known;
   return html`<label>${label}
     <select name=${name} value=${value} onChange=${onChange}>
       <option value="">${t("All")}</option>
-      ${values.map((item) => html`<option value=${item} selected=${item === value}>${isWord ? worded(item) : item}</option>`)}
+      ${values.map((item) => html`<option value=${item} selected=${item === value}>${titleOf(item)}</option>`)}
     </select>
   </label>`;
 }

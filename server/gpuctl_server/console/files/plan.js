@@ -3,14 +3,22 @@ import { Changes, Command, Dialog, Notes, Problem, Rich, Verdict, html, worded }
 import { counted, t } from "./texts.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 
-/** The steps and questions of a plan. Unchanged objects are counted. @param {{plan: any}} props */
+/** The steps and questions of a plan. Unchanged objects are counted; their names can be opened. @param {{plan: any}} props */
 export function Plan({ plan }) {
   const steps = (plan.steps || []).filter((step) => step.action !== "unchanged");
-  const unchanged = (plan.steps || []).length - steps.length;
+  const unchanged = (plan.steps || []).filter((step) => step.action === "unchanged");
   return html`${steps.map((step) => html`<${Step} step=${step} key=${`${step.kind}/${step.name}`} />`)}
-    ${unchanged > 0 && html`<p class="quiet">${counted(unchanged, "{count} object is unchanged.", "{count} objects are unchanged.")}</p>`}
+    ${unchanged.length > 0 && html`<details>
+      <summary>${counted(unchanged.length, "{count} object is unchanged.", "{count} objects are unchanged.")}</summary>
+      <ul>${unchanged.map((step) => html`<li><${StepObject} step=${step} /></li>`)}</ul>
+    </details>`}
     <${Notes} notes=${[...(plan.notes || []), ...(plan.messages || [])]} />
     ${plan.errors?.length > 0 && html`<div class="problem" role="alert">${plan.errors.map((text) => html`<p class="lines"><${Rich} text=${text} /></p>`)}</div>`}`;
+}
+
+/** The object of a step. @param {{step: any}} props */
+function StepObject({ step }) {
+  return html`${step.kind.toLowerCase()}/${step.name}${step.namespace ? html` <span class="quiet">${t("in {namespace}", { namespace: step.namespace })}</span>` : ""}`;
 }
 
 /** @param {{step: any}} props */
@@ -18,15 +26,16 @@ function Step({ step }) {
   const changes = step.documentChanges?.length ? step.documentChanges : step.changes;
   return html`<div class="step">
     <p>
-      <strong>${worded(step.action)}</strong> ${step.kind.toLowerCase()}/${step.name}${step.namespace ? html` <span class="quiet">${t("in {namespace}", { namespace: step.namespace })}</span>` : ""}
+      <strong>${worded(step.action)}</strong> <${StepObject} step=${step} />
       ${step.verdict && html` <${Verdict} word=${step.verdict} />`}
     </p>
-    ${[step.reason, step.running, step.finished, step.error].filter(Boolean).map((text) => html`<p><${Rich} text=${text} /></p>`)}
+    ${step.reason && html`<p class=${step.documentChanges?.length ? "quiet" : ""}><${Rich} text=${step.reason} /></p>`}
+    ${[step.running, step.finished, step.error].filter(Boolean).map((text) => html`<p><${Rich} text=${text} /></p>`)}
     ${step.appliedBy && html`<p class="quiet">${t("Applied by {name}", { name: step.appliedBy })}</p>`}
     ${changes?.length > 0 && html`<${Changes} changes=${changes} />`}
     ${step.victims?.length > 0 && html`<p>${t("It would evict:")}</p>
-      <ul>${step.victims.map((victim) => html`<li>${victim.namespace}/${victim.job} <span class="quiet">${[victim.owner && t("owner {name}", { name: victim.owner }), victim.runtime && t("has run for {time}", { time: victim.runtime })].filter(Boolean).join(", ")}</span></li>`)}</ul>`}
-    ${step.waits?.length > 0 && html`<ul>${step.waits.map((wait) => html`<li><code>${wait.cause}</code> ${wait.message}</li>`)}</ul>`}
+      <ul>${step.victims.map((victim) => html`<li>${victim.job} <span class="quiet">${[t("in {namespace}", { namespace: victim.namespace }), victim.owner && t("owner {name}", { name: victim.owner }), victim.runtime && t("has run for {time}", { time: victim.runtime })].filter(Boolean).join(", ")}</span></li>`)}</ul>`}
+    ${step.waits?.length > 0 && html`<ul>${step.waits.map((wait) => html`<li><${Rich} text=${t(wait.likelihood === null ? "may wait: {message}" : "will wait: {message}", { message: wait.message })} /></li>`)}</ul>`}
   </div>`;
 }
 
@@ -35,7 +44,7 @@ function Step({ step }) {
 /** Return the plan and the messages of any answer to a change. @param {any} value @returns {Answer} */
 function answerOf(value) {
   if (value.steps) return { plan: value, messages: [] };
-  const items = (value.items || []).map((item) => `${item.kind}/${item.name}: ${item.message}`);
+  const items = (value.items || []).map((item) => t("{name}: {message}", { name: `${item.kind}/${item.name}`, message: item.message }));
   return { plan: value.plan || null, messages: [...(value.message ? [value.message] : []), ...items] };
 }
 

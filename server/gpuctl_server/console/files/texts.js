@@ -17,10 +17,13 @@ export function counted(count, one, many) {
   return t(count === 1 ? one : many, { count: number(count) });
 }
 
+/** The language tag of numbers. */
+export const locale = () => (language.value === "zh" ? "zh-CN" : "en");
+
 /** Return a number as text, and a dash for one that is not known. @param {number | null | undefined} value @param {number} [digits] after the point at most @param {number} [least] at least, for columns */
 export function number(value, digits = 1, least = 0) {
   if (value == null) return "–";
-  return value.toLocaleString(language.value === "zh" ? "zh-CN" : "en", { maximumFractionDigits: digits, minimumFractionDigits: least });
+  return value.toLocaleString(locale(), { maximumFractionDigits: digits, minimumFractionDigits: least });
 }
 
 /** Return a percentage as text; null if it is not known. @param {number | null | undefined} value */

@@ -40,7 +40,7 @@ export function JobActions({ job, onDone }) {
     ${known.map((action) => html`<button class=${action.danger ? "danger" : ""} onClick=${() => setOpen(action)}>${action.title}</button>`)}
     ${open &&
     html`<${ChangeDialog}
-      title=${`${open.title}: ${job.namespace}/${job.name}`}
+      title=${t("{action}: {name}", { action: open.title, name: `${job.namespace}/${job.name}` })}
       label=${open.label}
       danger=${open.danger}
       command=${commandLine(open.name, job)}

@@ -2,7 +2,7 @@
 import { get, getOfJob } from "../api.js";
 import { Logs } from "../logs.js";
 import { useLoaded, useRight } from "../load.js";
-import { Absent, Age, Ago, Changes, Command, Data, Facts, Heading, Lacking, Notes, PagedTable, PoolLinks, Rich, Status, Table, Tabs, html, quoted, worded } from "../parts.js";
+import { Absent, Age, Ago, CauseCode, Changes, Command, Data, Facts, Heading, Lacking, Notes, PagedTable, PoolLinks, Rich, Status, Table, Tabs, html, quoted, worded } from "../parts.js";
 import { address, go, route } from "../route.js";
 import { duration, moment, t } from "../texts.js";
 import { useEffect, useRef, useState } from "../vendor/preact-hooks.js";
@@ -95,8 +95,8 @@ function Why({ job }) {
   const why = job.why;
   if (!why) return null;
   return html`<section class="why" aria-labelledby="why">
-    <h2 id="why">${t("Why")}: <code>${why.cause}</code></h2>
-    <p class="lines"><${Rich} text=${why.message} /></p>
+    <h2 id="why">${t("Why")}</h2>
+    <p class="lines"><${Rich} text=${why.message} /> <${CauseCode} cause=${why.cause} /></p>
     ${why.fix && html`<p class="fix lines"><strong>${t("What helps:")}</strong> <${Rich} text=${why.fix} /></p>`}
     ${commandsIn(why.fix).map((text) => html`<${Command} text=${text} />`)}
     <${WaitsFor} why=${why} namespace=${job.namespace} />
@@ -106,7 +106,7 @@ function Why({ job }) {
         ${why.evidence.map((item) => html`<li><span class="quiet">${item.source} ${item.object}</span> ${item.text} ${item.time && html`<${Age} time=${item.time} />`}</li>`)}
       </ul>
       ${why.ruledOut.length > 0 && html`<h3>${t("Ruled out")}</h3><ul>${why.ruledOut.map((text) => html`<li>${text}</li>`)}</ul>`}
-      ${why.also.length > 0 && html`<h3>${t("Also possible")}</h3><ul>${why.also.map((item) => html`<li><code>${item.cause}</code> ${item.message}${item.fix ? html` – <${Rich} text=${item.fix} />` : ""}</li>`)}</ul>`}
+      ${why.also.length > 0 && html`<h3>${t("Also possible")}</h3><ul>${why.also.map((item) => html`<li><${Rich} text=${item.message} /> <${CauseCode} cause=${item.cause} />${item.fix ? html` – <${Rich} text=${item.fix} />` : ""}</li>`)}</ul>`}
     </details>
     <${Command} text=${`gpuctl why ${job.kind}/${quoted(job.name)} -n ${quoted(job.namespace)}`} />
   </section>`;

@@ -1,13 +1,14 @@
 /** The list of jobs, with its filters in the address; the page of one job. */
 import { get } from "../api.js";
 import { useLoaded, useRight } from "../load.js";
-import { Age, Choice, Command, Data, Heading, JobName, KINDS, Lacking, Pages, PoolLinks, Rich, Status, Table, html, quoted } from "../parts.js";
+import { Age, Choice, Command, Data, Heading, JobName, KINDS, Lacking, Pages, PoolLinks, Rich, Status, Table, html, quoted, worded } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { number, t } from "../texts.js";
 import { Job } from "./job.js";
 
 const SIZE = 50;
-const STATUSES = ["pending", "queued", "running", "paused", "succeeded", "failed"];
+/** Phases, and the status words by which users look for jobs. */
+const STATUSES = ["pending", "queued", "running", "paused", "scheduled", "succeeded", "failed"];
 const FILTERS = ["namespace", "kind", "pool", "status", "name"];
 /** @type {Record<string, string>} */
 const ORDERS = /* texts */ { newest: "Newest first", oldest: "Oldest first", gpu: "Most GPUs first" };
@@ -17,6 +18,9 @@ export default function Jobs() {
   if (namespace && job) return html`<${Job} namespace=${namespace} id=${job} key=${`${namespace}/${job}`} />`;
   return html`<${List} />`;
 }
+
+/** Return the title of a status as a filter: that of a phase includes jobs with other words, such as Queued. @param {string} status */
+const titleOf = (status) => (status === "pending" ? t("Waiting for any reason") : worded(status));
 
 /** @param {Record<string, string>} query */
 function commandLine(query) {
@@ -53,7 +57,7 @@ function List() {
           columns=${[
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
             { head: t("Kind"), cell: (row) => row.kind },
-            { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />${row.progress != null && row.status === "running" ? html` <span class="quiet">${row.progress}%</span>` : ""}` },
+            { head: t("Status"), cell: (row) => html`<${Status} word=${row.statusWord} />${row.progress != null && row.status === "running" ? html` <span class="quiet">${row.progress}%</span>` : ""}` },
             { head: t("Pool"), cell: (row) => html`<${PoolLinks} names=${row.pool} />`, name: true },
             { head: t("GPUs"), cell: (row) => html`${number(row.gpu)}${row.gpuType ? html` <span class="quiet">${row.gpuType}</span>` : ""}`, number: true },
             { head: t("Age"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
@@ -80,7 +84,7 @@ function Filters({ values, sort }) {
     <${Choice} name="namespace" label=${t("Namespace")} value=${values.namespace} known=${namespaces} onChange=${change("namespace")} />
     <${Choice} name="kind" label=${t("Kind")} value=${values.kind} known=${KINDS} onChange=${change("kind")} />
     <${Choice} name="pool" label=${t("Pool")} value=${values.pool} known=${pools} onChange=${change("pool")} />
-    <${Choice} name="status" label=${t("Status")} value=${values.status} known=${STATUSES} isWord onChange=${change("status")} />
+    <${Choice} name="status" label=${t("Status")} value=${values.status} known=${STATUSES} titleOf=${titleOf} onChange=${change("status")} />
     <label>${t("Job or pod")}<input name="name" value=${values.name} onChange=${change("name")} spellcheck=${false} /></label>
     <label>${t("Order")}
       <select name="sort" value=${sort} onChange=${(event) => setQuery({ sort: event.target.value === "newest" ? "" : event.target.value, page: "" })}>

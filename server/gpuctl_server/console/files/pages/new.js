@@ -37,6 +37,8 @@ export default function New() {
   const pools = useLoaded((ended) => listIfAllowed("pools", "/pools", {}, ended), [], 0);
   const known = pools.data?.items || [];
   const pool = roomiest(known);
+  // A verdict about the amounts of an example would be none about the user's job.
+  const isExample = Object.values(TEMPLATES).some((template) => filled(template, pool) === text);
   useEffect(() => {
     if (!isTouched && (pools.data || pools.error)) setText(filled(TEMPLATES.training, pool));
   }, [pools.data, pools.error]);
@@ -53,7 +55,7 @@ export default function New() {
   const control = useRef(/** @type {import("../document/editor.js").EditorProps["control"]["current"]} */ (null));
   const body = (/** @type {Record<string, unknown>} */ more = {}) => ({ yamlContent: text, ...more });
   useEffect(() => {
-    if (!text.trim()) {
+    if (!text.trim() || isExample) {
       setChecked(EMPTY);
       return undefined;
     }
@@ -99,7 +101,7 @@ export default function New() {
       </div>
       <section aria-labelledby="findings" aria-live="polite">
         <h2 id="findings" class="label">${t("Findings")}</h2>
-        ${checked.state === "empty" && html`<p class="quiet">${text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
+        ${checked.state === "empty" && html`<p class="quiet">${isExample ? t("This is an example. Write the name, the image and the command of your job; the document is checked while you type.") : text.trim() ? t("Checking …") : t("Write or paste a document; it is checked while you type.")}</p>`}
         ${checked.error && html`<${Problem} error=${checked.error} retry=${checked.error.isPassing ? () => setTurn((value) => value + 1) : undefined} />`}
         ${checked.details.map((item) => html`<div class="finding ${item.severity}">
           <p>${item.line && html`<button class="link" onClick=${() => show(item)}>${t("line {line}", { line: item.line })}</button>`} <strong>${worded(item.severity)}</strong> <code>${item.code}</code></p>

@@ -1,7 +1,7 @@
 /** Nodes, and the page of one node. */
 import { get } from "../api.js";
 import { useLoaded } from "../load.js";
-import { Age, Bar, Choice, Command, Data, Facts, Heading, Lacking, Pages, Status, Table, html, quoted } from "../parts.js";
+import { Age, Bar, Choice, Command, Data, Facts, Heading, Lacking, Pages, Status, Table, html, quoted, worded } from "../parts.js";
 import { address, route, setQuery } from "../route.js";
 import { number, percent, t } from "../texts.js";
 import { JobTable } from "./pools.js";
@@ -38,7 +38,7 @@ function List() {
     <form class="filters" role="search" aria-label=${t("Filters")} onSubmit=${(event) => event.preventDefault()}>
       <${Choice} name="pool" label=${t("Pool")} value=${filters.pool} known=${pools.items.map((item) => item.name)} onChange=${change("pool")} />
       <${Choice} name="gpuType" label=${t("GPU type")} value=${filters.gpuType} known=${types.items.map((item) => item.gpuType)} onChange=${change("gpuType")} />
-      <${Choice} name="status" label=${t("Status")} value=${filters.status} known=${STATUSES} isWord onChange=${change("status")} />
+      <${Choice} name="status" label=${t("Status")} value=${filters.status} known=${STATUSES} titleOf=${worded} onChange=${change("status")} />
     </form>
     <${Data} loaded=${nodes}>
       ${(data) => html`<${Table}

@@ -98,7 +98,7 @@ function Waiting() {
           rowKey=${(row) => row.jobId}
           columns=${[
             { head: t("Job"), cell: (row) => html`<${JobName} job=${row} />`, wide: true },
-            { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
+            { head: t("Status"), cell: (row) => html`<${Status} word=${row.statusWord} />` },
             { head: t("GPUs"), cell: (row) => html`${number(row.gpu)} <span class="quiet">${row.gpuType || ""}</span>`, number: true },
             { head: t("Waiting time"), cell: (row) => html`<${Age} time=${row.createdAt} />`, number: true },
             { head: t("Applied by"), cell: (row) => row.appliedBy, name: true },

@@ -92,7 +92,7 @@ function Queue({ name }) {
           rows=${queue.resources ?? []}
           rowKey=${(row) => `${row.flavor}/${row.resource}`}
           columns=${[
-            { head: t("Resource"), cell: (row) => row.resource },
+            { head: t("Resource"), cell: (row) => resourceName(row.resource) },
             { head: t("Flavor"), cell: (row) => row.flavor },
             { head: t("Quota"), cell: (row) => amount(row, row.total), number: true },
             { head: t("Used"), cell: (row) => amount(row, row.used), number: true },

@@ -163,7 +163,7 @@ function Groups({ rows, costs, total, unit, compare }) {
         { head: t("Idle"), cell: (row) => hours(row.held_idle_gpu_seconds), number: true },
         { head: t("Unobserved"), cell: (row) => hours(row.held_unobserved_gpu_seconds), number: true },
         { head: t("Utilization"), cell: (row) => percent(row.avg_utilization), number: true },
-        costs.size > 0 && { head: currency ? `${t("Cost")}, ${currency}` : t("Cost"), cell: (row) => (costs.has(row.value) ? number(costs.get(row.value).cost, 0) : null), number: true },
+        costs.size > 0 && { head: currency ? t("Cost, {currency}", { currency }) : t("Cost"), cell: (row) => (costs.has(row.value) ? number(costs.get(row.value).cost, 0) : null), number: true },
       ]}
     />
     ${rows.length > 0 && rows.every((row) => row.before == null) && html`<p class="quiet">${t("There is nothing to compare with: too little is known about the other period.")}</p>`}
