@@ -33,7 +33,14 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def _without_rule(name: str) -> Patch:
     left = [rule for rule in scheduling.RULES if rule.name != name]
     assert len(left) < len(scheduling.RULES)
-    return lambda patch: patch.setattr(scheduling, "RULES", left)
+
+    def without(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(scheduling, "RULES", left)
+        patch.setattr(scheduling, "_BESIDE_ROOM", [rule for rule in left if rule not in scheduling.ROOM])
+        if name in (rule.name for rule in scheduling.ROOM):
+            patch.setattr(scheduling, "_has_pod_slot" if name == "pods" else "_has_resources", lambda *_: True)
+
+    return without
 
 
 def _requests_without(*fields: str, sidecars: bool | None = None) -> Patch:

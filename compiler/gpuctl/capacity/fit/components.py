@@ -21,10 +21,9 @@ from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.scheduler_model import AffinityTerm, IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.scheduler.scheduling import (
     NO_NEIGHBOURS,
-    ROOM,
     count_neighbours,
     counts_node,
-    failing_rule,
+    may_run,
 )
 from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes
 
@@ -257,10 +256,7 @@ def _reach_of_waiting_pods(
         now = [
             index
             for index in nodes.open_to(rival)
-            if index not in freed
-            # Most nodes have no room, which is the cheapest to check.
-            and all(rule.holds(rival, cluster.node_infos[index], counted) for rule in ROOM)
-            and failing_rule(rival, cluster.node_infos[index], counted) is None
+            if index not in freed and may_run(rival, cluster.node_infos[index], counted)
         ]
         minding = [
             first

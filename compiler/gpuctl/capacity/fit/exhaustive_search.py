@@ -25,7 +25,7 @@ from gpuctl.capacity.scheduler.scheduler_model import NodeInfo, PlacedPod
 from gpuctl.capacity.scheduler.scheduling import (
     NO_NEIGHBOURS,
     count_neighbours,
-    failing_rule,
+    may_run,
     node_rules,
     nodes_that_pass,
 )
@@ -160,7 +160,7 @@ def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) ->
         for state in outcome.states:
             node_infos = [node_info.without(own) for node_info in state.node_infos]
             counted = count_neighbours(rival, node_infos)
-            if any(failing_rule(rival, node_info, counted) is None for node_info in node_infos):
+            if any(may_run(rival, node_info, counted) for node_info in node_infos):
                 return True
     return False
 

@@ -14,7 +14,7 @@ from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.preemption import Eviction, find_eviction
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, PlacedPod
-from gpuctl.capacity.scheduler.scheduling import count_neighbours, failing_rule, updated_counts
+from gpuctl.capacity.scheduler.scheduling import count_neighbours, failing_rule, has_room, may_run, updated_counts
 from gpuctl.capacity.scheduler.scoring import NodeRanks, resource_score
 from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes, scheduling_key
 
@@ -209,8 +209,8 @@ class SchedulerRun:
     @staticmethod
     def _fits(kind: _PodKind, node_info: NodeInfo) -> bool:
         if kind.by_amounts:
-            return _has_amounts(kind.incoming, node_info)
-        return failing_rule(kind.incoming, node_info, kind.census) is None
+            return has_room(kind.incoming, node_info)
+        return may_run(kind.incoming, node_info, kind.census)
 
     def _cheapest_eviction(self, kind: _PodKind) -> tuple[int, Eviction] | None:
         """Return the node on which evicting costs least. Source: ``preemption.go``, SelectCandidate."""
@@ -236,14 +236,14 @@ class SchedulerRun:
             if amount > has.get(name, 0) - used.get(name, 0) + lower.get(name, 0):
                 return None
         if kind.by_amounts:
-            return find_eviction(incoming, node_info, lambda left: _has_amounts(incoming, left), self._budgets)
+            return find_eviction(incoming, node_info, lambda left: has_room(incoming, left), self._budgets)
         rule = failing_rule(incoming, node_info, kind.census)
         if rule is None or not rule.resolvable:
             return None
 
         def fits(changed: NodeInfo) -> bool:
             now = kind.census if kind.alone else updated_counts(kind.census, incoming, node_info, changed)
-            return failing_rule(incoming, changed, now) is None
+            return may_run(incoming, changed, now)
 
         return find_eviction(incoming, node_info, fits, self._budgets)
 
@@ -282,12 +282,3 @@ class SchedulerRun:
 def _rank(entry: QueuedPod) -> int:
     """Source: ``queuesort/priority_sort.go``, Less."""
     return -entry.pod.priority
-
-
-def _has_amounts(incoming: IncomingPod, node_info: NodeInfo) -> bool:
-    """Return True if a node has enough of every resource. Source: ``noderesources/fit.go``, fitsRequest."""
-    has, used = node_info.node.allocatable, node_info.used
-    if len(node_info.pods) >= has.get("pods", 0):
-        return False
-    asked = node_info.node.charged(incoming.pod.requests)
-    return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in asked.items())

@@ -12,7 +12,7 @@ from gpuctl.capacity.scheduler.preemption import Eviction
 from gpuctl.capacity.scheduler.scheduler_model import HOST_NAME, IncomingPod, NodeInfo, PlacedPod
 from gpuctl.capacity.scheduler.scheduling import (
     NO_NEIGHBOURS,
-    failing_rule,
+    may_run,
 )
 from gpuctl.objects.selectors import selector_matches
 
@@ -188,6 +188,6 @@ def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: b
         number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
     # Amounts exclude most nodes and are the cheapest to check.
     all_told = is_open and not (pod.ports or pod.volumes)
-    if number <= 0 or (not all_told and failing_rule(group.incoming, node_info, NO_NEIGHBOURS) is not None):
+    if number <= 0 or (not all_told and not may_run(group.incoming, node_info, NO_NEIGHBOURS)):
         return 0
     return 1 if pod.ports else number

@@ -19,6 +19,7 @@ from gpuctl.capacity.scheduler.scheduling import (
     SchedulingRule,
     count_neighbours,
     failing_rule,
+    may_run,
     updated_counts,
 )
 
@@ -183,7 +184,7 @@ class _View:
     def _eviction(self, node_info: NodeInfo, counted: NeighbourCounts) -> Eviction | None:
         def fits(changed: NodeInfo) -> bool:
             now = counted if self._alone else updated_counts(counted, self._incoming, node_info, changed)
-            return failing_rule(self._incoming, changed, now) is None
+            return may_run(self._incoming, changed, now)
 
         if not self._alone:
             return find_eviction(self._incoming, node_info, fits, self._budgets)

@@ -171,7 +171,9 @@ def _has_pod_slot(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts
 
 def _has_resources(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
     """Source: ``noderesources/fit.go``, fitsRequest: ``Insufficient ...``."""
-    return all(amount <= node_info.free(name) for name, amount in node_info.node.charged(incoming.pod.requests).items())
+    has, used = node_info.node.allocatable, node_info.used
+    asked = node_info.node.charged(incoming.pod.requests)
+    return all(amount <= has.get(name, 0) - used.get(name, 0) for name, amount in asked.items())
 
 
 def _within_attach_limits(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCounts) -> bool:
@@ -261,6 +263,7 @@ def rules_named(*names: str) -> list[SchedulingRule]:
 
 ROOM = rules_named("pods", "resources")
 """The rules about the amounts that pods leave free."""
+_BESIDE_ROOM = [rule for rule in RULES if rule not in ROOM]
 
 
 def node_rules() -> list[SchedulingRule]:
@@ -284,3 +287,13 @@ def failing_rule(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourC
         if not rule.holds(incoming, node_info, counted):
             return rule
     return None
+
+
+def has_room(incoming: IncomingPod, node_info: NodeInfo) -> bool:
+    """Return True if a node has enough of every resource."""
+    return _has_pod_slot(incoming, node_info, NO_NEIGHBOURS) and _has_resources(incoming, node_info, NO_NEIGHBOURS)
+
+
+def may_run(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
+    """Return True if no rule excludes a node. Most nodes have no room, which is the cheapest to check."""
+    return has_room(incoming, node_info) and all(rule.holds(incoming, node_info, counted) for rule in _BESIDE_ROOM)
