@@ -25,8 +25,9 @@ from gpuctl.hints import (
     Surface,
     set_request_surface,
 )
+from gpuctl.kube.connection import Connection
 from gpuctl.kube.credentials import Credential, StaticCredential
-from gpuctl.kube.thread_map import start_each
+from gpuctl.kube.session import Session
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
 
@@ -139,7 +140,8 @@ def test_service_command_line_phrases_do_not_advise_adopt(name: str) -> None:
 
 
 def test_threads_of_a_request_use_its_surface(rest_surface: None) -> None:
-    assert start_each(lambda name: f"{RecoverHint(name)}", ["a", "b"])() == [
+    session = Session(Connection(transport(), "default", "context"))
+    assert session.each(lambda name: f"{RecoverHint(name)}", ["a", "b"]) == [
         "`POST /recoveries?namespace=a`",
         "`POST /recoveries?namespace=b`",
     ]

@@ -21,7 +21,6 @@ from gpuctl.kube.backoff import jittered
 from gpuctl.kube.channels import Channels
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.response_streams import ResponseStream
-from gpuctl.kube.thread_map import start_each
 from gpuctl.kube.transport import READ_TIMEOUT, Response
 from gpuctl.objects.api_resources import Object
 
@@ -36,7 +35,8 @@ _SHORTEST = 1.0
 _NOTHING = 0.5
 """Clock difference in seconds below which clocks count as equal."""
 _FEW = 8
-"""Up to this number of concurrent requests no thread pool is created."""
+"""Up to this number of concurrent requests have threads of their own, so that a task of the executor may wait for them.
+"""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -262,18 +262,15 @@ class ApiRequests:
         items = list(items)
         if len(items) <= 1:
             return [function(item) for item in items]
-        return self.begin(function, items)()
-
-    def begin(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Callable[[], list[Result]]:
-        """Start ``function`` for every item. The returned callable waits for the results, which are those of
-        :meth:`each`.
-        """
-        if len(items) <= min(_FEW, self._threads):
-            return start_each(function, items)
         # Messages depend on context variables (gpuctl.hints); a context can be entered by one thread at a time.
         contexts = [copy_context() for _ in items]
-        results = self.executor.map(lambda context, item: context.run(function, item), contexts, items)
-        return lambda: list(results)
+        if len(items) > min(_FEW, self._threads):
+            return list(self.executor.map(lambda context, item: context.run(function, item), contexts, items))
+        own = ThreadPoolExecutor(len(items), "gpuctl")
+        try:
+            return list(own.map(lambda context, item: context.run(function, item), contexts, items))
+        finally:
+            own.shutdown(wait=False, cancel_futures=True)
 
     @property
     def executor(self) -> ThreadPoolExecutor:
