@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError
@@ -36,25 +36,25 @@ class Scope:
         """Add a note, once."""
         self._notes[text] = None
 
-    def pages(self, kind: str, *, labels: str = "", fields: str = "") -> Iterator[list[Object]]:
-        """Yield the objects of a kind, page by page. Nothing if the kind is not installed.
+    def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
+        """Return all objects of a kind; [] if the kind is not installed.
 
         :raises ApiError: the user may not list them, not even in the context's namespace.
         """
         for namespace in dict.fromkeys((self.namespace, self.fallback)):
             try:
-                yield from self.session.pages(RESOURCES[kind], namespace, labels=labels, fields=fields)
-                return
+                return self.session.list_objects(RESOURCES[kind], namespace, labels=labels, fields=fields)[0]
             except ApiError as error:
                 if namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
                     self._confine(kind)
                     continue
                 if is_absent(kind, error):
-                    return
+                    return []
                 if self.namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
                     # The user did not choose the context's namespace; another one may be readable.
                     error.hint = f"name a namespace that you may read {IN_NAMESPACE}"
                 raise
+        raise AssertionError("unreachable")
 
     @property
     def fallback(self) -> str:
@@ -80,10 +80,6 @@ class Scope:
         if kind not in OPTIONAL:
             # The same text for all kinds, so that it is noted once.
             self.note(f"not all namespaces may be read; showing only {self.fallback}")
-
-    def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
-        """Return all objects of a kind, see :meth:`pages`."""
-        return [item for page in self.pages(kind, labels=labels, fields=fields) for item in page]
 
     def lists(self, kinds: Sequence[str], *, labels: str = "") -> list[list[Object]]:
         """Return the objects of several kinds, listed concurrently."""

@@ -90,13 +90,12 @@ def _listed(
     with service.read_context(caller, namespace) as reader:
         if not query.reasons:
             listing = list_jobs(reader, query)
-            return list(listing.rows), sorted(listing.statuses), reader.scope.notes
+            return listing.rows, sorted(listing.statuses), reader.scope.notes
         # The reason for which a job waits depends on the pods of all users. It is computed from the cluster, not the
         # mirror.
         with service.simulation_context(caller, namespace) as simulation:
             listing = list_jobs(reader, query, weighing=simulation)
-            rows = list(listing.rows)
-        return rows, sorted(listing.statuses), [*reader.scope.notes, *simulation.scope.notes]
+        return listing.rows, sorted(listing.statuses), [*reader.scope.notes, *simulation.scope.notes]
 
 
 @router.get("/gpu-use", responses={200: {"model": GpusOfJobs}})
@@ -115,9 +114,7 @@ def use_of_gpus(
 
 def _use_of_gpus(service: Service, caller: Caller, namespace: str) -> dict[str, Any]:
     with service.read_context(caller, namespace or None) as reader:
-        listing = list_jobs(reader, JobQuery())
-        list(listing.rows)
-        use = gpu_use(reader, listing.jobs)
+        use = gpu_use(reader, list_jobs(reader, JobQuery()).jobs)
         return GpusOfJobs(
             allocated=use.allocated, total=use.total, waiting=use.waiting, notes=reader.scope.notes
         ).as_json()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ EMPTY = "-"
 """The text of an empty cell, so that every row has as many words as columns."""
 _NARROW_GAP = 2
 _SHORTEST, _SHORTEST_LAST = 8, 16
-_MEASURED = 1000
 _WHOLE = frozenset({"NAME", "STATUS"})
 _TAILS = frozenset({"JOB ID"})
 
@@ -92,20 +90,15 @@ class Table:
         self._layout: _Layout | None = None
 
     def lines(self, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-        """Yield the lines of rows; the first call begins with the headings.
-
-        ``rows`` may be endless: the column widths are those of the first thousand rows of the first call.
-        """
-        rows = iter(rows)
-        first: list[list[str]] = []
+        """Yield the lines of rows; the first call begins with the headings, and its rows decide the widths."""
+        cells = list(map(self._cells, rows))
         if self._layout is None:
-            first = [self._cells(row) for row in itertools.islice(rows, _MEASURED)]
-            if not first and not self._headings:
+            if not cells and not self._headings:
                 return
-            self._layout = self._laid_out(first)
+            self._layout = self._laid_out(cells)
             if self._headings:
                 yield _line(self._heads, self._layout, None)
-        for row in itertools.chain(first, map(self._cells, rows)):
+        for row in cells:
             yield _line(row, self._layout, self._state)
 
     def _cells(self, row: Sequence[str]) -> list[str]:

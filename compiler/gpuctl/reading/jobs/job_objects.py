@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -60,7 +59,6 @@ class Job:
     :param runs: the Jobs of a scheduled training, oldest first; ``pods`` are then those of its :func:`current_runs`.
     :param refusal: why its controller cannot create more pods; "" if it can.
     :param prerequisites: the jobs that it waits for, while it waits; see :func:`add_prerequisites`.
-    :param in_several_pages: more pods of the job may be in another page of the pod list; ``pods_in_pages`` counts them.
     """
 
     identity: Identity
@@ -69,8 +67,6 @@ class Job:
     runs: list[Object] = field(default_factory=list)
     refusal: str = ""
     prerequisites: list[Prerequisite] = field(default_factory=list)
-    in_several_pages: bool = False
-    pods_in_pages: int = 0
 
     @property
     def active(self) -> Object | None:
@@ -177,43 +173,6 @@ def read_jobs_without_pods(scope: Scope, keys: Records) -> list[Job]:
     return group_by_job([item for items in listed for item in items if is_part_of_job(item)], [], keys)
 
 
-def read_job_pages(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
-    """Yield the jobs of each page of the pod list, so that rows appear before all pods are read.
-
-    A job whose pods span several pages is yielded with each of them. Jobs without pods, or with missing pods, come
-    last. If all pods fit on one page, the result is that of :func:`read_jobs`.
-    """
-    wanted = ",".join(part for part in (keys.job_type, selector) if part)
-    listed = scope.session.begin(lambda kind: scope.all(kind, labels=wanted), WORKLOADS)
-    pages = scope.pages("Pod", labels=wanted)
-    first, second = next(pages, []), next(pages, None)
-    mains = [item for items in listed() for item in items if is_part_of_job(item)]
-    if second is None:
-        jobs = group_by_job(mains, first, keys)
-        add_refusals(scope, jobs)
-        add_prerequisites(scope, jobs, keys, None if selector else mains)
-        yield jobs
-        return
-    bare = {job.identity: job for job in group_by_job(mains, [], keys)}
-    for page in itertools.chain((first, second), pages):
-        jobs = group_by_job([], page, keys)
-        for job in list(jobs):
-            job.in_several_pages = True
-            if job.identity in bare:
-                job.workload, job.runs = bare[job.identity].workload, bare[job.identity].runs
-                keep_current_pods(job)
-                if is_idle_schedule(job):
-                    jobs.remove(job)
-                    continue
-                bare[job.identity].pods_in_pages += _made(job)
-                bare[job.identity].in_several_pages = True
-        yield jobs
-    without = [job for job in bare.values() if missing_pods(job) or not job.in_several_pages]
-    add_refusals(scope, without)
-    add_prerequisites(scope, without, keys, None if selector else mains)
-    yield without
-
-
 def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
     """Group listed objects into jobs with their pods, by namespace and name.
 
@@ -300,7 +259,7 @@ def missing_pods(job: Job) -> int:
     main = job.active
     if main is None or end_state(main) or main["metadata"].get("deletionTimestamp"):
         return 0
-    return max(0, wanted_pods(main) - job.pods_in_pages - _made(job))
+    return max(0, wanted_pods(main) - _made(job))
 
 
 def _name_of_pods(job: Job) -> str:

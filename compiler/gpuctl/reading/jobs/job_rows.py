@@ -251,9 +251,9 @@ def rows_of_jobs(
             continue
         for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
             yield pod_row(pod, job.identity, names, uid, job.workload)
-        if pods_only or (job.pods and job.in_several_pages):
+        if pods_only:
             continue
-        if not job.pods and not job.in_several_pages:
+        if not job.pods:
             yield job_row(job, names)
         elif (row := missing_row(job, names)) is not None:
             yield row

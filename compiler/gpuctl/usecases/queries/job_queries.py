@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import amounts
-from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
 from gpuctl.reading.jobs import job_rows
-from gpuctl.reading.jobs.job_objects import Identity, Job, read_job_pages, read_jobs
+from gpuctl.reading.jobs.job_objects import Identity, Job, read_jobs
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.row_changes import watch_rows
 from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.nodes.node_devices import read_devices
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.queries.read_context import ReadContext
-from gpuctl.usecases.service.service_client import ServiceClient
 from gpuctl.usecases.service.service_jobs import gpu_use_of_service, pages_of_rows
 
 if TYPE_CHECKING:
@@ -80,68 +77,47 @@ class JobQuery(NamedTuple):
         return any((self.names, self.pool, self.kind, self.status, self.selector, self.sweep))
 
 
-@dataclass
-class JobListing:
-    """Rows that are read while they are iterated. The other fields are complete after the last row.
+class JobListing(NamedTuple):
+    """Rows of jobs, by namespace and name.
 
     :param jobs: all jobs that were read; [] from a service.
     :param statuses: status words of all rows before the filter.
-    :param stuck: the first row that does not run.
     """
 
-    rows: Iterator[JobTableRow]
-    jobs: list[Job] = field(default_factory=list)
-    statuses: set[str] = field(default_factory=set)
-    stuck: Identity | None = None
+    rows: list[JobTableRow]
+    jobs: list[Job]
+    statuses: set[str]
 
-    def note_stuck(self, row: JobTableRow) -> None:
-        """Remember the first row that does not run."""
-        if self.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
-            self.stuck = row.identity
+    @property
+    def stuck(self) -> Identity | None:
+        """The job of the first row that does not run."""
+        waiting = (row.identity for row in self.rows if row.status.phase in ("pending", "failed", "unknown"))
+        return next(waiting, None)
 
 
-def list_jobs(
-    reader: ReadContext, query: JobQuery, *, in_pages: bool = False, weighing: ReadContext | None = None
-) -> JobListing:
-    """Return the rows of jobs, by namespace and name.
+def list_jobs(reader: ReadContext, query: JobQuery, weighing: ReadContext | None = None) -> JobListing:
+    """Return the rows of jobs.
 
-    :param in_pages: yield rows as soon as a page of pods is read; a job's rows may then be apart. Ignored for rows of
-        jobs, which count all their pods, for named jobs, and with reasons.
     :param weighing: context for finding the reasons of pending rows; None: ``reader``.
-    :raises JobNotFound: a name has no job; raised when the rows are iterated.
+    :raises JobNotFound: a name has no job.
     """
-    listing = JobListing(iter(()))
     if reader.service is not None:
-        listing.rows = _rows_of_service(reader.service, reader.scope, query, listing)
+        pages = list(pages_of_rows(reader.service, reader.scope, query.parameters))
+        statuses = {status for page in pages for status in page.statuses}
+        return JobListing([row for page in pages for row in page.rows], [], statuses)
+    selector = query.label_selector(reader.settings)
+    if query.names:
+        from gpuctl.reading.jobs.job_lookup import find_jobs
+
+        jobs = find_jobs(reader.scope, query.names, reader.keys, selector)
     else:
-        listing.rows = _rows(reader, query, listing, weighing or reader, in_pages=in_pages and not query.reasons)
-    return listing
-
-
-def _rows_of_service(
-    service: ServiceClient, scope: Scope, query: JobQuery, listing: JobListing
-) -> Iterator[JobTableRow]:
-    for page in pages_of_rows(service, scope, query.parameters):
-        listing.statuses.update(page.statuses)
-        for row in page.rows:
-            listing.note_stuck(row)
-            yield row
-
-
-def _rows(
-    reader: ReadContext, query: JobQuery, listing: JobListing, weighing: ReadContext, *, in_pages: bool
-) -> Iterator[JobTableRow]:
-    labels = job_rows.platform_keys(reader.settings, reader.keys)
+        jobs = read_jobs(reader.scope, reader.keys, selector)
+    labels = job_rows.with_claimed_gpus(job_rows.platform_keys(reader.settings, reader.keys), reader.scope, jobs)
+    rows = list(job_rows.rows_of_jobs(jobs, labels, by_job=query.by_job, pods_only=query.pods_only))
+    if query.reasons:
+        rows = list(_explained(weighing or reader, jobs, rows, query))
     wanted = query.filter
-    for jobs in _batches(reader, query, in_pages=in_pages):
-        listing.jobs.extend(jobs)
-        labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)
-        rows = job_rows.rows_of_jobs(jobs, labels, by_job=query.by_job, pods_only=query.pods_only)
-        for row in _explained(weighing, jobs, rows, query) if query.reasons else rows:
-            listing.statuses.add(row.status.word)
-            if wanted.matches(row):
-                listing.note_stuck(row)
-                yield row
+    return JobListing([row for row in rows if wanted.matches(row)], jobs, {row.status.word for row in rows})
 
 
 def _explained(
@@ -161,17 +137,6 @@ def _explained(
         is_pod = row.pod is not None
         said = found.not_scheduled if is_pod else found.not_created if row.identity in partial else found.summary
         yield row._replace(status=row.status._replace(reason=said or row.status.reason))
-
-
-def _batches(reader: ReadContext, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
-    selector = query.label_selector(reader.settings)
-    if query.names:
-        from gpuctl.reading.jobs.job_lookup import find_jobs
-
-        return [find_jobs(reader.scope, query.names, reader.keys, selector)]
-    if query.by_job or not in_pages:
-        return [read_jobs(reader.scope, reader.keys, selector)]
-    return read_job_pages(reader.scope, reader.keys, selector)
 
 
 def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:

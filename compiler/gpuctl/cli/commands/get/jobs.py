@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -170,7 +169,7 @@ def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptio
 
         show_value(job_rows(list_jobs(read_context, query).rows).as_json(), output_form.output)
         return 0
-    listing = list_jobs(read_context, query, in_pages=True)
+    listing = list_jobs(read_context, query)
     if not _print(listing.rows, output_form):
         click.echo(_nothing(read_context, query, listing.statuses), err=True)
     elif sys.stdout.isatty() and output_form.output != "name":
@@ -200,16 +199,13 @@ def _no_such_pool(read_context: ReadContext, name: str) -> str:
     return "" if is_known else f"There is no pool {name}: {suggestion(name, pools)}"
 
 
-def _print(rows: Iterable[JobTableRow], output_form: JobTableOptions) -> bool:
+def _print(rows: Sequence[JobTableRow], output_form: JobTableOptions) -> bool:
     """Print rows. Return False if the list is empty."""
     if output_form.output == "name":
         return _print_names(rows, output_form)
-    first = next(rows := iter(rows), None)
-    if first is None and sys.stdout.isatty():
-        return False
-    listed = itertools.chain([first] if first is not None else [], rows)
-    show_rows(_table(output_form), (_cells(row, output_form) for row in listed))
-    return first is not None
+    if rows or not sys.stdout.isatty():
+        show_rows(_table(output_form), (_cells(row, output_form) for row in rows))
+    return bool(rows)
 
 
 def _print_names(rows: Iterable[JobTableRow], output_form: JobTableOptions) -> bool:
