@@ -74,34 +74,23 @@ def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes
     # Opening a pipe blocks until it has a writer, so the type is checked on a non-blocking descriptor.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if any_kind else os.O_NONBLOCK))
     try:
-        found = os.fstat(descriptor)
-        mode = found.st_mode
+        mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode) and (not any_kind or stat.S_ISBLK(mode)):
             raise NotAFile(file_type(mode))
-        return _read(descriptor, found.st_size, most)
+        return _read(descriptor, most)
     finally:
         os.close(descriptor)
 
 
-def _read(descriptor: int, size: int, most: int) -> bytes:
-    """Return at most ``most`` bytes.
-
-    The buffer has the reported file size: allocating one for the maximum takes longer than reading a file. The reported
-    size may be wrong.
-    """
+def _read(descriptor: int, most: int) -> bytes:
+    """Return at most ``most`` bytes."""
     parts = []
-    while most > 0:
-        part = os.read(descriptor, min(most, max(size + 1, 2**16)))
-        if not part:
-            break
+    while most > 0 and (part := os.read(descriptor, min(most, 2**16))):
         parts.append(part)
         most -= len(part)
-        if len(part) == size and len(parts) == 1:
-            # A short read of exactly the file size is the end; this saves another read.
-            break
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return b"".join(parts)
 
 
 def file_type(mode: int) -> str:

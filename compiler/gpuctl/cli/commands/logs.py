@@ -21,8 +21,8 @@ from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
-from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, short_name
-from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery, PresentLogs
+from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, MergedLogs, short_name
+from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.queries.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -127,7 +127,7 @@ def command(
     pattern = _pattern(grep, ignore_case=ignore_case)
     try:
         with open_context(reading, namespace, as_json=as_json) as read_context:
-            printer = _printer(pattern, timestamps=timestamps)
+            printer = LinePrinter(pattern, timestamps, sys.stdout.isatty(), is_coloured())
             if read_context.service is not None:
                 if follow:
                     followed = FollowedServiceLogs(read_context, name, query)
@@ -139,11 +139,6 @@ def command(
             return show.follow(logs.followed()) if follow else show.now(logs.present())
     except KeyboardInterrupt:
         return 130
-
-
-def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinter:
-    terminal = sys.stdout.isatty()
-    return LinePrinter(pattern, timestamps, terminal, is_coloured())
 
 
 class LogWriter:
@@ -161,7 +156,7 @@ class LogWriter:
         self._failed = False
         self._progress = Progress()
 
-    def now(self, logs: PresentLogs | PresentServiceLogs) -> int:
+    def now(self, logs: MergedLogs | PresentServiceLogs) -> int:
         """Print the present logs. Return the exit code."""
         self._names = logs.pods
         if self._as_json:

@@ -6,7 +6,7 @@ import heapq
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -306,11 +306,17 @@ def log_sources(
 
 
 class MergedLogs:
-    """The current logs of all sources, merged by time. ``problems`` is complete after the last batch."""
+    """The current logs of all sources, merged by time.
 
-    def __init__(self, session: Session, sources: list[ContainerLog]) -> None:
+    ``pods`` are the names of their pods, ``missing`` the pods without a log. ``problems`` is complete after the last
+    batch.
+    """
+
+    def __init__(self, session: Session, sources: list[ContainerLog], missing: Iterable[LogProblem] = ()) -> None:
         self._session = session
         self._sources = sources
+        self.pods = {source.name for source in sources}
+        self.missing = list(missing)
         self.problems: list[LogProblem] = []
 
     def batches(self) -> Iterator[LogBatch]:

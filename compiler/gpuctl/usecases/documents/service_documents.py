@@ -11,7 +11,7 @@ from gpuctl.api.document_answers import DocumentWarning, RelatedPlace
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpan
-from gpuctl.frontend.document_variant import OPTION, Variant
+from gpuctl.frontend.document_variant import OPTION
 from gpuctl.frontend.field_assignments import parse_assignments
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.loading import open_platform
@@ -32,43 +32,37 @@ _INSTEAD = {
 """Option that the service does not offer -> what to do instead."""
 
 
-class SentDocuments(NamedTuple):
-    """Documents and compiler options in a request. ``platform`` is the platform beside them as JSON; "" without one."""
-
-    sources: list[Source]
-    namespace: str | None
-    strict: bool
-    platform: str
-    platform_name: str
-    variant: Variant
-
-
 class GatheredDocuments(NamedTuple):
-    """Documents that were read: ``sent`` goes to the service, ``notes`` are diagnostics about files that were
-    not read.
+    """Documents that were read: ``sent`` go to the service with the compiler's ``options``.
+
+    ``platform`` is the platform beside them as JSON; "" without one. ``sources`` are all files that were read,
+    ``notes`` are diagnostics about files that were not.
     """
 
-    sent: SentDocuments
+    sent: list[Source]
+    options: DocumentOptions
+    platform: str
+    platform_name: str
     sources: dict[str, Source]
     notes: list[Diagnostic]
 
     @property
     def body(self) -> dict[str, Any]:
         """Return the documents as a request body."""
-        body: dict[str, Any] = {"files": [_file(source) for source in self.sent.sources]}
-        if self.sent.variant.overrides:
-            body["overrides"] = list(self.sent.variant.overrides)
-        if self.sent.platform:
-            body["platform"] = {"name": self.sent.platform_name, "value": json.loads(self.sent.platform)}
+        body: dict[str, Any] = {"files": [_file(source) for source in self.sent]}
+        if self.options.variant.overrides:
+            body["overrides"] = list(self.options.variant.overrides)
+        if self.platform:
+            body["platform"] = {"name": self.platform_name, "value": json.loads(self.platform)}
         return body
 
     @property
     def query(self) -> dict[str, str]:
         """Return the compiler options as query parameters."""
         return {
-            "namespace": self.sent.namespace or "",
-            "strict": "true" if self.sent.strict else "",
-            "profile": self.sent.variant.profile or "",
+            "namespace": self.options.namespace or "",
+            "strict": "true" if self.options.strict else "",
+            "profile": self.options.variant.profile or "",
         }
 
 
@@ -96,19 +90,12 @@ def gather_documents(documents: DocumentOptions, planning: PlanOptions | None = 
     if not sources:
         raise InvalidOptions("the given sources contain no documents")
     beside = [name for name in loaded.sources if name not in {source.name for source in sources}]
-    sent = SentDocuments(
-        sources,
-        documents.namespace,
-        documents.strict,
-        platform_text(loaded.settings),
-        beside[0] if beside else "",
-        documents.variant,
-    )
     if documents.variant.overrides:
         # To show the lines of diagnostics.
         texts = parse_assignments(OPTION, documents.variant.overrides).source
         loaded.sources[texts.name] = texts
-    return GatheredDocuments(sent, loaded.sources, found.diagnostics)
+    platform, name = platform_text(loaded.settings), beside[0] if beside else ""
+    return GatheredDocuments(sources, documents, platform, name, loaded.sources, found.diagnostics)
 
 
 def _file(source: Source) -> dict[str, Any]:

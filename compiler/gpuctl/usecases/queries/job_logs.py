@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.jobs.job_objects import Job
-from gpuctl.reading.logs.log_follower import Item, LogFollower
+from gpuctl.reading.logs.log_follower import LogFollower
 from gpuctl.reading.logs.log_streams import (
     LogBatch,
     LogOptions,
@@ -46,25 +46,7 @@ class LogQuery(LogOptions):
         return replace(self, tail=None if tail == -1 else tail)
 
 
-class PresentLogs:
-    """The present log lines. ``pods`` are the names of pods with a log, ``missing`` the pods without one."""
-
-    def __init__(self, reading: MergedLogs, pods: set[str], missing: list[LogProblem]) -> None:
-        self._reading = reading
-        self.pods = pods
-        self.missing = missing
-
-    def batches(self) -> Iterator[LogBatch]:
-        """Return the lines in order of time."""
-        return self._reading.batches()
-
-    @property
-    def problems(self) -> list[LogProblem]:
-        """Return what could not be read. Complete after the last batch."""
-        return self._reading.problems
-
-
-class FollowedLogs:
+class FollowedLogs(LogFollower):
     """The lines so far, then new lines, across restarts, broken connections and new pods.
 
     :ivar pods: names of the pods at the start.
@@ -88,7 +70,7 @@ class FollowedLogs:
         # followed.
         self.read_first = sources if read_all or (len(sources) > 1 and wanted.tail != 0) else []
         self._reading = MergedLogs(session, self.read_first)
-        self._following = LogFollower(
+        super().__init__(
             session,
             job,
             wanted,
@@ -108,16 +90,6 @@ class FollowedLogs:
         """Return the names of pods whose present lines could not all be read. Complete after :meth:`past`."""
         return {problem.pod for problem in self._reading.problems}
 
-    def items(self) -> Generator[Item | None, None, None]:
-        """Yield lines, notices and problems until the job has ended or the caller stops; None at intervals
-        without any.
-        """
-        return self._following.items()
-
-    def waiting_for(self) -> str:
-        """Return what is awaited; "" if lines arrive."""
-        return self._following.waiting_for()
-
 
 class JobLogs:
     """The logs of the job that a name means. ``only`` is the uid of the one selected pod; None for all pods."""
@@ -136,7 +108,7 @@ class JobLogs:
         """Return the names of the selected pods."""
         return {pod["metadata"]["name"] for pod in self._pods}
 
-    def present(self) -> PresentLogs:
+    def present(self) -> MergedLogs:
         """Return the present lines.
 
         :raises NoLog: no pod has a log yet.
@@ -146,8 +118,8 @@ class JobLogs:
         if not sources:
             name = self.job.identity.name
             hint = f"{JobHint('why', name, self.job.identity.namespace)} shows the cause{WAIT_FOR_LOG}"
-            raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
-        return PresentLogs(MergedLogs(session, sources), {source.name for source in sources}, missing)
+            raise NoLog(f"{self.job.identity.title} has no log yet: {self._why_none(missing)}", hint)
+        return MergedLogs(session, sources, missing)
 
     def followed(self, *, read_all: bool = False) -> FollowedLogs:
         """Return the lines so far and those that follow.

@@ -59,7 +59,7 @@ class _Event(NamedTuple):
 
 
 class PresentServiceLogs:
-    """The present lines of a job's logs, read from a service; used like ``PresentLogs``."""
+    """The present lines of a job's logs, read from a service; used like ``MergedLogs``."""
 
     def __init__(self, reader: ReadContext, name: str, query: LogQuery) -> None:
         """:raises ClusterError: no job, pod or log matches, or several do; or the service fails."""
