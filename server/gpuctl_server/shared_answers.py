@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Query
 
 from gpuctl.language.sentences import request_translation
 from gpuctl_server.access.caller import Caller, TokenCaller
+from gpuctl_usage.ttl_cache import TtlCache
 
 LONGEST = 300.0
 _MOST = 64
@@ -28,21 +25,11 @@ MaxAge = Annotated[
 ]
 
 
-@dataclass
-class _Slot:
-    """An answer, and the time at which its computation began (monotonic)."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    begun: float = float("-inf")
-    answer: Any = None
-
-
 class SharedAnswers:
     """The last answers by question. Requests for the same question wait for one computation. Safe for threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._slots: OrderedDict[Hashable, _Slot] = OrderedDict()
+        self._answers: TtlCache[Hashable, Any] = TtlCache(LONGEST, _MOST)
 
     def find(self, caller: Caller, question: Hashable, max_age: float, compute: Callable[[], Any]) -> Any:
         """Return an answer whose computation began at most ``max_age`` seconds ago.
@@ -52,14 +39,5 @@ class SharedAnswers:
         """
         if not max_age or not isinstance(caller, TokenCaller):
             return compute()
-        with self._lock:
-            key = (caller.rights, caller.home, request_translation() is None, question)
-            slot = self._slots.setdefault(key, _Slot())
-            self._slots.move_to_end(key)
-            while len(self._slots) > _MOST:
-                self._slots.popitem(last=False)
-        with slot.lock:
-            if slot.begun < time.monotonic() - max_age:
-                begun = time.monotonic()
-                slot.answer, slot.begun = compute(), begun
-            return slot.answer
+        key = (caller.rights, caller.home, request_translation() is None, question)
+        return self._answers.get(key, compute, max_age)

@@ -14,37 +14,47 @@ Value = TypeVar("Value")
 
 
 class TtlCache(Generic[Key, Value]):
-    """A thread-safe cache with a time to live. Concurrent requests for one key compute the value once."""
+    """A thread-safe cache with a time to live. Concurrent requests for one key compute the value once.
 
-    def __init__(self, lasts: float) -> None:
+    :param lasts: seconds since the computation of a value began for which it is returned.
+    :param most: number of values at which all are dropped.
+    """
+
+    def __init__(self, lasts: float, most: int = _MOST) -> None:
         self._lasts = lasts
+        self._most = most
         self._lock = threading.Lock()
         self._found: dict[Key, tuple[float, Value]] = {}
         self._asking: dict[Key, threading.Lock] = {}
 
-    def get(self, key: Key, find: Callable[[], Value]) -> Value:
-        """Return the cached value of a key, or compute it with ``find`` and cache it."""
+    def get(self, key: Key, find: Callable[[], Value], lasts: float | None = None) -> Value:
+        """Return the cached value of a key, or compute it with ``find`` and cache it.
+
+        :param lasts: instead of the cache's own.
+        """
+        lasts = self._lasts if lasts is None else lasts
         with self._lock:
-            known = self._known(key)
+            known = self._known(key, lasts)
             if known is not None:
                 return known[1]
             turn = self._asking.setdefault(key, threading.Lock())
         with turn:
             with self._lock:
-                known = self._known(key)
+                known = self._known(key, lasts)
             if known is not None:
                 return known[1]
+            begun = time.monotonic()
             try:
                 value = find()
                 with self._lock:
-                    if len(self._found) >= _MOST:
+                    if len(self._found) >= self._most:
                         self._found.clear()
-                    self._found[key] = (time.monotonic(), value)
+                    self._found[key] = (begun, value)
             finally:
                 with self._lock:
                     self._asking.pop(key, None)
             return value
 
-    def _known(self, key: Key) -> tuple[float, Value] | None:
+    def _known(self, key: Key, lasts: float) -> tuple[float, Value] | None:
         known = self._found.get(key)
-        return known if known is not None and time.monotonic() - known[0] < self._lasts else None
+        return known if known is not None and time.monotonic() - known[0] < lasts else None
