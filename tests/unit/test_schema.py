@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.loading import load
 from gpuctl.frontend.source import Source
-from gpuctl.language import code_block, fields, sweep_block
+from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
 from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import kind_called
@@ -683,7 +683,7 @@ def test_each_error_is_reported_once() -> None:
 
 TYPES = {
     name: alias
-    for module in (fields, sweep_block, code_block)
+    for module in (fields, amount_fields, path_fields, sweep_block, code_block)
     for name, alias in vars(module).items()
     if name[0].isupper() and getattr(alias, "__metadata__", None)
 }

@@ -15,8 +15,8 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.role_views import pod_documents
+from gpuctl.language.amount_fields import least_memory_of
 from gpuctl.language.device_drivers import least_memory, products_in, profile_in
-from gpuctl.language.fields import least_memory_of
 from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Object

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gpuctl.backend.code_container import code_volumes
 from gpuctl.backend.lowering_context import Context
 from gpuctl.frontend.document import Document
-from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job
+from gpuctl.language.path_fields import normal_path
 from gpuctl.language.storage_block import EmptyDirSource, VolumeMount, Workdir
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuctl.backend.object_metadata import metadata
 from gpuctl.backend.pod_policy import HOST_NAMESPACES
 from gpuctl.frontend.platform_restrictions import DATA_DEVICES, SYSTEM_DIRECTORIES, SYSTEM_TREES, own_host_paths
-from gpuctl.language.fields import normal_path
+from gpuctl.language.path_fields import normal_path
 from gpuctl.language.policy_block import PolicyBlock
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.amount_fields import least_memory_of
 from gpuctl.language.device_drivers import FIRST_VERSION, MOST_ALTERNATIVES, MOST_DEVICES
-from gpuctl.language.fields import least_memory_of
 from gpuctl.language.gpu_cards import TITLES
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.kinds import Job

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.language.display_text import shorten
-from gpuctl.language.fields import normal_path
 from gpuctl.language.images import is_from
 from gpuctl.language.kinds import Job
+from gpuctl.language.path_fields import normal_path
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 

@@ -9,8 +9,8 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.platform_restrictions import forbidden_host_path, is_device, is_system_path
 from gpuctl.language.display_text import shorten
-from gpuctl.language.fields import normal_path
 from gpuctl.language.kinds import Job, nodes_of
+from gpuctl.language.path_fields import normal_path
 from gpuctl.language.settings import Settings
 from gpuctl.language.storage_block import ONE_NODE_ACCESS
 

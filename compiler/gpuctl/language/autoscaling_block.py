@@ -4,17 +4,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Duration, PositiveQuantity
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    Block,
-    Boolean,
-    Count,
-    Duration,
-    NonEmpty,
-    Percent,
-    PositiveCount,
-    PositiveQuantity,
-)
+from gpuctl.language.fields import Block, Boolean, Count, NonEmpty, Percent, PositiveCount
 from gpuctl.objects.durations import parse_duration
 
 

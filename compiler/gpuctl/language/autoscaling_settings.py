@@ -2,11 +2,7 @@
 
 from pydantic import Field
 
-from gpuctl.language.fields import (
-    Block,
-    Boolean,
-    NonEmpty,
-)
+from gpuctl.language.fields import Block, Boolean, NonEmpty
 
 
 class MetricNames(Block):

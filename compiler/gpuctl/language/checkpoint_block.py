@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, PositiveDuration, Text, empty_list
+from gpuctl.language.fields import Block, Text, empty_list
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS, parse_duration
 
 Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]

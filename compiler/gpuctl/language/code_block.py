@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Boolean, Check, NonEmpty, ObjectName, RelativePath, Scalar
+from gpuctl.language.fields import Block, Boolean, Check, NonEmpty, ObjectName, Scalar
+from gpuctl.language.path_fields import RelativePath
 
 CODE_DIRECTORY = "/code"
 """Directory of the code in all containers of the pod."""

@@ -5,11 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    Block,
-    NonEmpty,
-    empty_list,
-)
+from gpuctl.language.fields import Block, NonEmpty, empty_list
 
 DriftKind = Literal[
     "Deployment",

@@ -4,17 +4,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    AbsolutePath,
-    Block,
-    DataKey,
-    EnvName,
-    Image,
-    ObjectName,
-    PodField,
-    Text,
-    empty_list,
-)
+from gpuctl.language.fields import Block, DataKey, EnvName, Image, ObjectName, PodField, Text, empty_list
+from gpuctl.language.path_fields import AbsolutePath
 
 _SOURCES = ("value", "secret", "configMap", "fieldRef")
 

@@ -1,4 +1,4 @@
-"""The types of single values, each with Kubernetes' rule for it.
+"""The types of names and texts, each with Kubernetes' rule for it, and what all types of values share.
 
 Every type is ``Annotated`` with a :class:`Scalar`, which defines how the binder reads a YAML scalar for it. A
 ``Scalar.TEXT`` field gets the text exactly as written in the file: ``2e-5``, ``yes`` and ``012`` are not converted.
@@ -6,7 +6,6 @@ Every type is ``Annotated`` with a :class:`Scalar`, which defines how the binder
 
 from __future__ import annotations
 
-import posixpath
 import re
 from enum import Enum
 from functools import lru_cache
@@ -18,13 +17,10 @@ from pydantic_core import PydanticCustomError, core_schema
 from gpuctl.language import names
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.gpu_cards import parse_share
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.cron import CronProblem, parse_cron
-from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
-from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
 
 class Scalar(Enum):
@@ -86,16 +82,16 @@ def empty_dict() -> dict[str, Any]:
 
 
 # Pools, amounts, images and variables repeat across documents. Errors are not cached.
-_cached = lru_cache(maxsize=4096)
+cached = lru_cache(maxsize=4096)
 
 
-def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
+def illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
     """Return the error that a value is not ``what``, with the nearest legal value as the hint."""
-    hint = _no_variables(value) or (f"write `{better}`" if better else None)
+    hint = no_variables(value) or (f"write `{better}`" if better else None)
     return field_error(code, f"`{shorten(value)}` is not {what}", hint)
 
 
-def _no_variables(value: str) -> str | None:
+def no_variables(value: str) -> str | None:
     """Return the hint for a value with shell variables, which gpuctl does not expand; None without any."""
     if re.search(r"\$\{?[A-Za-z_]", value) is None:
         return None
@@ -105,41 +101,41 @@ def _no_variables(value: str) -> str | None:
 def _dns_1035(value: str) -> str:
     if not names.is_dns_1035_label(value):
         what = "a legal job name: at most 63 lower-case letters, digits and `-`, first a letter and last no `-`"
-        raise _illegal("GPU207", value, what, names.nearest_dns_label(value, letter_first=True))
+        raise illegal("GPU207", value, what, names.nearest_dns_label(value, letter_first=True))
     return value
 
 
-@_cached
+@cached
 def _dns_label(value: str) -> str:
     if not names.is_dns_label(value):
         what = "a legal name: at most 63 lower-case letters, digits and `-`, not starting or ending in `-`"
-        raise _illegal("GPU207", value, what, names.nearest_dns_label(value))
+        raise illegal("GPU207", value, what, names.nearest_dns_label(value))
     return value
 
 
-@_cached
+@cached
 def _object_name(value: str) -> str:
     if not names.is_dns_subdomain(value):
         what = "a legal object name: at most 253 lower-case letters, digits, `-` and `.`"
-        raise _illegal("GPU207", value, what, names.nearest_dns_label(value))
+        raise illegal("GPU207", value, what, names.nearest_dns_label(value))
     return value
 
 
 def _namespaced_name(value: str) -> str:
     namespace, slash, name = value.partition("/")
     if not slash or not names.is_dns_label(namespace) or not names.is_dns_subdomain(name):
-        raise _illegal("GPU207", value, "a name with its namespace such as `infra/public`")
+        raise illegal("GPU207", value, "a name with its namespace such as `infra/public`")
     return value
 
 
-@_cached
+@cached
 def _label_value(value: str) -> str:
     if not names.is_label_value(value):
         what = (
             "a legal label value: at most 63 letters, digits, `-`, `_` and `.`, "
             "starting and ending with a letter or digit"
         )
-        raise _illegal("GPU212", value, what, names.nearest_label_value(value))
+        raise illegal("GPU212", value, what, names.nearest_label_value(value))
     return value
 
 
@@ -155,217 +151,31 @@ def _label_key(value: str) -> str:
             "a legal label or annotation key: an optional DNS prefix and `/`, then at most "
             "63 letters, digits, `-`, `_` and `.`"
         )
-        raise _illegal("GPU212", value, what)
+        raise illegal("GPU212", value, what)
     return value
 
 
 def _domain(value: str) -> str:
     if not names.is_dns_subdomain(value):
         host = value.partition("://")[2].partition("/")[0]
-        raise _illegal(
+        raise illegal(
             "GPU207", value, "a DNS domain such as `runwhere.ai`", host if names.is_dns_subdomain(host) else None
         )
     return value
 
 
-@_cached
+@cached
 def _env_name(value: str) -> str:
     if not names.is_env_name(value):
         what = "a legal environment variable name: letters, digits, `_`, `-` and `.`, not starting with a digit"
-        raise _illegal("GPU215", value, what)
+        raise illegal("GPU215", value, what)
     return value
 
 
 def _port_name(value: str) -> str:
     if not names.is_port_name(value):
         what = "a legal port name: at most 15 lower-case letters, digits and single `-`, with at least one letter"
-        raise _illegal("GPU207", value, what)
-    return value
-
-
-@_cached
-def check_quantity(value: str) -> str:
-    """Return a quantity as written, after checking that it is not negative."""
-    amount = parse_quantity(value)
-    if amount is None:
-        raise _no_quantity(value, suggest_cores(value) or suggest_quantity(value))
-    if amount.numerator < 0:
-        raise field_error("GPU206", f"`{shorten(value)}` is negative")
-    return value
-
-
-def _no_quantity(value: str, better: str | None) -> PydanticCustomError:
-    return field_error(
-        "GPU208",
-        f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
-        f"did you mean `{better}`?" if better else _no_variables(value),
-    )
-
-
-@_cached
-def _positive_quantity(value: str) -> str:
-    check_quantity(value)
-    if parse_quantity(value) == 0:
-        raise field_error("GPU206", "the quantity is zero", "give an amount, or remove the line")
-    return value
-
-
-def least_memory_of(value: str) -> str:
-    """Return the amount in a condition on GPU memory: ``>=80Gi`` and ``80Gi`` -> ``80Gi``."""
-    return value.removeprefix(">=").strip()
-
-
-def _gpu_memory(value: str) -> str:
-    least = least_memory_of(value)
-    amount = parse_quantity(least)
-    if amount is None or amount <= 0:
-        better = suggest_quantity(least)
-        hint = f"did you mean `>={better}`?" if better else _no_variables(value)
-        if least.startswith(("<", ">")):
-            bound = least.lstrip("<>= ")
-            amount = parse_quantity(bound)
-            is_least = least.startswith(">") and amount is not None and amount > 0
-            hint = f"write `>={bound}`" if is_least else "write the least memory that is enough, such as `>=40Gi`"
-        raise field_error("GPU227", f"`{shorten(value)}` is not a minimum of memory such as `>=40Gi`", hint)
-    _memory(least)
-    return value
-
-
-@_cached
-def _memory(value: str) -> str:
-    amount = parse_quantity(value)
-    if amount is None:
-        raise _no_quantity(value, suggest_quantity(value))
-    _positive_quantity(value)
-    # 4 MiB is the lowest memory limit that container runtimes accept (runc; containerd with systemd: 6 MiB).
-    if amount < 4 * 2**20:
-        unit = "bytes" if amount >= 1 else "of a byte"
-        number = value if amount >= 1 else "a fraction"
-        digits = re.match(r"\d+", value)
-        raise field_error(
-            "GPU208",
-            f"`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
-            f"did you mean `{digits[0]}Gi`?" if digits else None,
-        )
-    return value
-
-
-def _fraction(value: str) -> str | None:
-    """Return the fraction for a percentage of one card, ``50%`` -> ``0.5``; None for other text."""
-    match = re.fullmatch(r"(?a)\s*(\d{1,3}(?:\.\d{1,3})?)\s*%\s*", value)
-    return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
-
-
-def _device_count(value: str) -> str:
-    if value not in ("true", "false") and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
-        message = f"`{shorten(value)}` is neither a number of devices, greater than 0, nor `true` or `false`"
-        raise field_error("GPU206", message, "write `true` for the platform's number, or remove the line")
-    return value
-
-
-@_cached
-def _share(value: str) -> str:
-    amount = parse_share(value)
-    if amount is None:
-        better = _fraction(value) or suggest_quantity(value)
-        raise field_error(
-            "GPU208",
-            f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
-            "such as `0.5` or `50%`",
-            f"did you mean `{better}`?" if better else _no_variables(value),
-        )
-    if amount <= 0:
-        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
-    if value.endswith("%") and amount > 1:
-        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is more than one card")
-    if 1 < amount < 2**20:
-        raise field_error(
-            "GPU206",
-            f"gpu-share `{shorten(value)}` is more than one card and less than one mebibyte",
-            f"write `{value}Gi` for GPU memory, or a fraction from 0 to 1 of a card" if value.isdigit() else None,
-        )
-    return value
-
-
-@_cached
-def _duration(value: str) -> str:
-    if parse_duration(value) is None:
-        if is_too_long(value):
-            longest = format_duration(MAX_SECONDS // 86400 * 86400)
-            message = f"`{shorten(value)}` is longer than Kubernetes can count ({MAX_SECONDS} s)"
-            raise field_error("GPU209", message, f"write at most `{longest}`, or remove the line")
-        better = suggest_duration(value)
-        hint = f"did you mean `{better}`?" if better else _no_variables(value)
-        if value.isascii() and value.isdigit() and len(value) < 10:
-            hint = f"write `{value}s`, `{value}m` or `{value}h`" if int(value) else "write `0s`"
-        raise field_error("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
-    return value
-
-
-@_cached
-def _positive_duration(value: str) -> str:
-    # A zero without a unit gets one useful hint, not first `0s` and then this.
-    if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
-        raise field_error("GPU206", "the duration is zero", "give a time, or remove the line")
-    return value
-
-
-@_cached
-def _percentage(value: str) -> str:
-    if re.fullmatch(r"(?a)(100(\.0{1,3})?|\d{1,2}(\.\d{1,3})?) ?%?", value) is None or not percent(value):
-        message = f"`{shorten(value)}` is not a percentage of more than 0 such as `5%`"
-        raise field_error("GPU206", message, _no_variables(value))
-    return value
-
-
-def percent(value: str) -> float:
-    """Return a :data:`Percentage` as a number: ``5%`` -> 5.0."""
-    return float(value.rstrip("% "))
-
-
-@_cached
-def _absolute_path(value: str) -> str:
-    """Check a path to mount. The API server silently accepts relative paths and a ``:``; the kubelet does not."""
-    if not value.startswith("/"):
-        better = _no_variables(value) or f"write `/{value.lstrip('./')}`"
-        if value.startswith("~"):
-            better = f"write the whole path, such as `/home/NAME{value.lstrip('~')}`: no shell replaces `~`"
-        raise field_error("GPU210", f"`{shorten(value)}` is not an absolute path", better)
-    if ".." in value.split("/"):
-        raise field_error("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
-    if ":" in value:
-        raise field_error("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
-    if not value.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise field_error("GPU210", "the path contains a control character")
-    if len(value.encode()) > 4096:
-        raise field_error("GPU210", "the path is longer than 4096 bytes")
-    normal = normal_path(value)
-    if normal == "/":
-        raise field_error("GPU210", "the path is `/`", "name a directory below it")
-    if value not in (normal, normal + "/"):
-        raise field_error("GPU210", f"`{shorten(value)}` is not a normalised path", f"write `{normal}`")
-    return value
-
-
-@_cached
-def normal_path(value: str) -> str:
-    """Return a normalised path: ``/home/data/`` -> ``/home/data``. Two leading slashes become one."""
-    return "/" + posixpath.normpath(value).lstrip("/")
-
-
-def _relative_path(value: str) -> str:
-    """Check a volume's ``subPath``: relative and inside the volume, as the API server requires too."""
-    if value.startswith("/") or ".." in value.split("/") or not value:
-        raise field_error("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
-    return value
-
-
-def _file_mode(value: str) -> str:
-    # YAML 1.1 reads 0644 as octal and 644 as decimal; the text has one meaning only with the zero.
-    if re.fullmatch(r"(?a)0[0-7]{3}", value) is None:
-        better = f"0{value.removeprefix('0o')}"
-        hint = f"write `{better}`" if re.fullmatch(r"(?a)0[0-7]{3}", better) else _no_variables(value)
-        raise field_error("GPU206", f"`{shorten(value)}` is not an octal file mode such as `0644`", hint)
+        raise illegal("GPU207", value, what)
     return value
 
 
@@ -377,51 +187,17 @@ def is_capability(value: str) -> bool:
 def _capability(value: str) -> str:
     if not is_capability(value):
         better = value.strip().upper().removeprefix("CAP_")
-        hint = f"write `{better}`" if is_capability(better) else _no_variables(value)
+        hint = f"write `{better}`" if is_capability(better) else no_variables(value)
         raise field_error("GPU206", f"`{shorten(value)}` is not a capability such as `IPC_LOCK`", hint)
     return value
 
 
-@_cached
-def _url_path(value: str) -> str:
-    if not value.startswith("/"):
-        raise field_error("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
-    if " " in value or (
-        not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)
-    ):
-        raise field_error("GPU210", "the URL path contains a blank or control character")
-    return value
-
-
-def _route_path(value: str) -> str:
-    """Check a path that an Ingress and an HTTPRoute accept.
-
-    Sources: k8s.io/kubernetes pkg/apis/networking/validation, ValidateHTTPIngressPath; the rules of HTTPPathMatch.
-    """
-    _url_path(value)
-    bad = next((part for part in ("//", "/./", "/../", "%2f", "%2F", "#", "?") if part in value), None)
-    bad = bad or next((part for part in ("/.", "/..") if value.endswith(part)), None)
-    if bad is not None or not value.isascii() or len(value) > 1024:
-        wrong = f"contains `{bad}`" if bad is not None else "is not ASCII text of at most 1024 characters"
-        raise field_error(
-            "GPU210", f"the path `{shorten(value)}` {wrong}, which no route matches", "write `/name/name`"
-        )
-    return value
-
-
-def _count_or_percent(value: str) -> str:
-    if re.fullmatch(r"(?a)\d{1,9}|(100|\d{1,2})%", value) is None:
-        hint = _no_variables(value) or "write a number such as `1`, or a percentage such as `25%`"
-        raise field_error("GPU206", f"`{shorten(value)}` is neither a whole number nor a whole percentage", hint)
-    return value
-
-
-@_cached
+@cached
 def _image(value: str) -> str:
     if not value:
         raise field_error("GPU205", "the image is empty", "name a container image")
     if "$" in value:
-        raise field_error("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", _no_variables(value))
+        raise field_error("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", no_variables(value))
     wrong = image_problem(value)
     if wrong is not None:
         raise field_error("GPU216", f"the image `{shorten(value)}` {shorten(wrong[0], 200)}", wrong[1])
@@ -430,13 +206,13 @@ def _image(value: str) -> str:
 
 def _gpu_profile(value: str) -> str:
     if not is_profile(value):
-        raise _illegal("GPU233", value, "a MIG profile such as `1g.10gb`", nearest_profile(value))
+        raise illegal("GPU233", value, "a MIG profile such as `1g.10gb`", nearest_profile(value))
     return value
 
 
 def _data_key(value: str) -> str:
     if not names.is_data_key(value):
-        raise _illegal("GPU212", value, "a key of a Secret or ConfigMap: at most 253 letters, digits, `-`, `_` and `.`")
+        raise illegal("GPU212", value, "a key of a Secret or ConfigMap: at most 253 letters, digits, `-`, `_` and `.`")
     return value
 
 
@@ -450,14 +226,14 @@ def _pod_field(value: str) -> str:
 
 def _server(value: str) -> str:
     if not names.is_host(value):
-        raise _illegal("GPU207", value, "the name or address of a server such as `nfs.example.com`")
+        raise illegal("GPU207", value, "the name or address of a server such as `nfs.example.com`")
     return value
 
 
 def _server_url(value: str) -> str:
     match = re.fullmatch(r"(?i)https?://(?:\[[0-9a-f:.]+\]|[-a-z0-9_.]+)(?::([0-9]{1,5}))?(?:/[^\s?#@]*)?", value)
     if match is None or not 0 < int(match[1] or 1) < 65536:
-        raise _illegal("GPU207", value, "the address of an API server such as `https://api.example.com:6443`")
+        raise illegal("GPU207", value, "the address of an API server such as `https://api.example.com:6443`")
     return value
 
 
@@ -465,7 +241,7 @@ def _uid(value: str) -> str:
     if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value) is None:
         lower = value.strip().lower()
         better = lower if lower != value and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", lower) else None
-        raise _illegal("GPU207", value, "a uid such as `0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a`", better)
+        raise illegal("GPU207", value, "a uid such as `0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a`", better)
     return value
 
 
@@ -475,7 +251,7 @@ def _date(value: str) -> str:
     is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     days = 28 + is_leap if month == 2 else 30 + (month + month // 8) % 2
     if not (year and 1 <= month <= 12 and 1 <= day <= days):
-        raise _illegal("GPU207", value, "a date such as `2026-10-01`")
+        raise illegal("GPU207", value, "a date such as `2026-10-01`")
     return value
 
 
@@ -490,7 +266,7 @@ def _time_zone(value: str) -> str:
             return value
     except (KeyError, ValueError, OSError):
         pass
-    raise _illegal("GPU207", value, "a time zone such as `Asia/Shanghai`")
+    raise illegal("GPU207", value, "a time zone such as `Asia/Shanghai`")
 
 
 def _cron(value: str) -> str:
@@ -534,23 +310,8 @@ TimeZone = Annotated[str, Scalar.TEXT, Check(_time_zone)]
 Cron = Annotated[str, Scalar.TEXT, Check(_cron)]
 EnvName = Annotated[str, Scalar.TEXT, Check(_env_name)]
 PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
-Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]
-PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity)]
-Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
-DeviceCount = Annotated[str, Scalar.TEXT, Check(_device_count)]
-Share = Annotated[str, Scalar.TEXT, Check(_share)]
-GpuMemory = Annotated[str, Scalar.TEXT, Check(_gpu_memory)]
-Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
-PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
-Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]
-AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
-RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
-FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
 Capability = Annotated[str, Scalar.TEXT, Check(_capability)]
 GpuProfile = Annotated[str, Scalar.TEXT, Check(_gpu_profile)]
-UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
-RoutePath = Annotated[str, Scalar.TEXT, Check(_route_path)]
-CountOrPercent = Annotated[str, Scalar.TEXT, Check(_count_or_percent)]
 Image = Annotated[str, Scalar.TEXT, Check(_image)]
 Boolean = Annotated[bool, Scalar.BOOLEAN]
 Count = Annotated[int, Scalar.INTEGER, Field(ge=0, le=2**31 - 1)]

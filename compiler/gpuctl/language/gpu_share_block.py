@@ -5,7 +5,8 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from gpuctl.language.fields import Block, LabelKey, Memory, Percentage, Share
+from gpuctl.language.amount_fields import Memory, Percentage, Share
+from gpuctl.language.fields import Block, LabelKey
 from gpuctl.language.gpu_cards import parse_share
 
 

@@ -2,8 +2,9 @@
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Memory, PositiveQuantity
 from gpuctl.language.environment_block import EnvVar, VariableSource, as_entries, refuse_repeated_names
-from gpuctl.language.fields import Block, DnsLabel, EnvName, Image, Memory, PositiveQuantity, Text, empty_list
+from gpuctl.language.fields import Block, DnsLabel, EnvName, Image, Text, empty_list
 
 
 class HelperResources(Block):

@@ -4,17 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpuctl.language.fields import (
-    Block,
-    Boolean,
-    DeviceCount,
-    EnvName,
-    LabelKey,
-    PositiveCount,
-    Text,
-    UserKeys,
-    empty_dict,
-)
+from gpuctl.language.amount_fields import DeviceCount
+from gpuctl.language.fields import Block, Boolean, EnvName, LabelKey, PositiveCount, Text, UserKeys, empty_dict
 
 
 class Network(Block):

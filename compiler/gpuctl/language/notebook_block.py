@@ -2,8 +2,9 @@
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, PositiveDuration
+from gpuctl.language.fields import Block
 from gpuctl.objects.durations import parse_duration
 
 SHORTEST_STOP = 600

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Boolean, DnsLabel, PositiveDuration, UserKeys, empty_dict, empty_list
+from gpuctl.language.fields import Block, Boolean, DnsLabel, UserKeys, empty_dict, empty_list
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.durations import parse_duration
 

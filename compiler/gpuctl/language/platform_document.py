@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Memory, PositiveQuantity
 from gpuctl.language.autoscaling_settings import AutoscalingSettings
 from gpuctl.language.drift_block import DriftSettings
 from gpuctl.language.field_errors import field_error
@@ -15,12 +16,10 @@ from gpuctl.language.fields import (
     Free,
     Image,
     Integer,
-    Memory,
     NonEmpty,
     Number,
     ObjectName,
     Partial,
-    PositiveQuantity,
     RequiredLabelValue,
     Server,
     ServerUrl,

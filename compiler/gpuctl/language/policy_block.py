@@ -4,14 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpuctl.language.fields import (
-    AbsolutePath,
-    Block,
-    Boolean,
-    Capability,
-    LabelKey,
-    empty_list,
-)
+from gpuctl.language.fields import Block, Boolean, Capability, LabelKey, empty_list
+from gpuctl.language.path_fields import AbsolutePath
 
 AllowOrDeny = Literal["allow", "deny"]
 

@@ -4,17 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Quantity
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    Block,
-    Count,
-    DnsLabel,
-    GpuProfile,
-    PositiveCount,
-    Quantity,
-    RequiredLabelValue,
-    UserKeys,
-)
+from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, PositiveCount, RequiredLabelValue, UserKeys
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.pool_document import NamedBlock
 from gpuctl.language.workload import Version

@@ -4,20 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpuctl.language.fields import (
-    Block,
-    Boolean,
-    Count,
-    DnsLabel,
-    GpuMemory,
-    GpuProfile,
-    LabelValue,
-    Memory,
-    Nodes,
-    PositiveQuantity,
-    RequiredLabelValue,
-    Share,
-)
+from gpuctl.language.amount_fields import GpuMemory, Memory, PositiveQuantity, Share
+from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, GpuProfile, LabelValue, Nodes, RequiredLabelValue
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.network_block import Network

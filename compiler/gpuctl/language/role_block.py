@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Memory, PositiveQuantity
 from gpuctl.language.environment_block import (
     Environment,
     EnvVar,
@@ -21,11 +22,9 @@ from gpuctl.language.fields import (
     EnvName,
     GpuProfile,
     Image,
-    Memory,
     Port,
     PortName,
     PositiveCount,
-    PositiveQuantity,
     Text,
     empty_list,
 )

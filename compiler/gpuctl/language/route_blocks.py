@@ -13,11 +13,11 @@ from gpuctl.language.fields import (
     LabelKey,
     NamespacedName,
     ObjectName,
-    RoutePath,
     Text,
     UserKeys,
     empty_dict,
 )
+from gpuctl.language.path_fields import RoutePath
 
 
 class Route(Block):

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpuctl.language.fields import Block, Count, Cron, PositiveDuration, TimeZone
+from gpuctl.language.amount_fields import PositiveDuration
+from gpuctl.language.fields import Block, Count, Cron, TimeZone
 
 DEFAULT_ZONE = "Etc/UTC"
 DEFAULT_KEEP = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuctl.language import code_block, fields, sweep_block
+from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
 from gpuctl.language.autoscaling_block import OwnMetric
 from gpuctl.language.environment_block import EnvSource, EnvVar, VariableSource
 from gpuctl.language.fields import Block
@@ -128,11 +128,11 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.DeviceCount,
+            amount_fields.DeviceCount,
             TextRule("^(?:true|false|[1-9][0-9]{0,8})$", None, _ANY, "Not a number of devices, `true` or `false`.", 1),
         ),
         (
-            fields.Quantity,
+            amount_fields.Quantity,
             TextRule(
                 rf"^(?:\+?{_AMOUNT}|-(?:0+(?:\.0*)?|\.0+)){_SUFFIX}$",
                 64,
@@ -142,15 +142,15 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.PositiveQuantity,
+            amount_fields.PositiveQuantity,
             TextRule(_POSITIVE_QUANTITY, 64, _NUMBER, "Not a Kubernetes quantity such as `500m`, `2` or `128Gi`.", 0),
         ),
         (
-            fields.Memory,
+            amount_fields.Memory,
             TextRule(_POSITIVE_QUANTITY, 64, _NUMBER, "Not an amount of memory such as `512Mi` or `128Gi`.", 4 * 2**20),
         ),
         (
-            fields.Share,
+            amount_fields.Share,
             TextRule(
                 rf"{_POSITIVE_QUANTITY}|^(?=[0-9.]*[1-9])(?:100(?:\.0{{1,3}})?|[0-9]{{1,2}}(?:\.[0-9]{{1,3}})?)%$",
                 64,
@@ -160,7 +160,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.GpuMemory,
+            amount_fields.GpuMemory,
             TextRule(
                 rf"^(?:>=)?\s*{_POSITIVE_QUANTITY.removeprefix('^')}",
                 64,
@@ -169,17 +169,17 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.Duration,
+            amount_fields.Duration,
             TextRule("^(?:[0-9]+[dhms])+$", 32, _TEXT, "Not a duration such as `30s`, `45m`, `12h` or `7d`."),
         ),
         (
-            fields.PositiveDuration,
+            amount_fields.PositiveDuration,
             TextRule(
                 "^(?=.*[1-9])(?:[0-9]+[dhms])+$", 32, _TEXT, "Not a duration such as `30s`, `45m`, `12h` or `7d`."
             ),
         ),
         (
-            fields.Percentage,
+            amount_fields.Percentage,
             TextRule(
                 r"^(?=[^%]*[1-9])(?:100(?:\.0{1,3})?|[0-9]{1,2}(?:\.[0-9]{1,3})?) ?%?$",
                 16,
@@ -188,7 +188,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.AbsolutePath,
+            path_fields.AbsolutePath,
             TextRule(
                 r"^(?:/(?!\.{1,2}(?:/|$))[^/:\x00-\x1f\x7f]+)+/?$",
                 4096,
@@ -197,7 +197,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.RelativePath,
+            path_fields.RelativePath,
             TextRule(
                 rf"^(?!/)(?!(?:[\s\S]*/)?\.\.(?:/|{_END}))[\s\S]",
                 None,
@@ -237,7 +237,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
             code_block.GitRef,
             TextRule("^[A-Za-z0-9_][A-Za-z0-9_./+-]*$", 250, _ANY, "Not a commit, branch or tag."),
         ),
-        (fields.FileMode, TextRule("^0[0-7]{3}$", 4, _NUMBER, "Not an octal file mode such as `0644`.")),
+        (path_fields.FileMode, TextRule("^0[0-7]{3}$", 4, _NUMBER, "Not an octal file mode such as `0644`.")),
         (
             fields.Capability,
             TextRule("^(?!CAP_)[A-Z][A-Z_]*$", None, _WORD, "Not a capability such as `IPC_LOCK`."),
@@ -251,9 +251,9 @@ TEXT_RULES: dict[Checks, TextRule] = {
                 "Not a MIG profile such as `1g.10gb`.",
             ),
         ),
-        (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
+        (path_fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
         (
-            fields.RoutePath,
+            path_fields.RoutePath,
             TextRule(
                 r"^(?![\s\S]*(?://|/\.{1,2}(?:/|$)|%2[fF]))/[!-\"\x24->@-~]*$",
                 1024,
@@ -262,7 +262,7 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
-            fields.CountOrPercent,
+            amount_fields.CountOrPercent,
             TextRule(
                 "^(?:[0-9]{1,9}|(?:100|[0-9]{1,2})%)$", 9, _NUMBER, "Not a number or percentage such as `1` or `25%`."
             ),

@@ -4,19 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import CountOrPercent, PositiveDuration
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    Block,
-    Count,
-    CountOrPercent,
-    NodePort,
-    Port,
-    PortName,
-    PositiveCount,
-    PositiveDuration,
-    UrlPath,
-    empty_list,
-)
+from gpuctl.language.fields import Block, Count, NodePort, Port, PortName, PositiveCount, empty_list
+from gpuctl.language.path_fields import UrlPath
 from gpuctl.language.route_blocks import Route
 
 ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]

@@ -5,22 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Memory, PositiveQuantity
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    AbsolutePath,
-    Block,
-    Boolean,
-    DataKey,
-    FileMode,
-    Image,
-    Memory,
-    ObjectName,
-    PositiveQuantity,
-    RelativePath,
-    Server,
-    empty_list,
-    normal_path,
-)
+from gpuctl.language.fields import Block, Boolean, DataKey, Image, ObjectName, Server, empty_list
+from gpuctl.language.path_fields import AbsolutePath, FileMode, RelativePath, normal_path
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 HostPathType = Literal["Directory", "DirectoryOrCreate", "File", "FileOrCreate"]

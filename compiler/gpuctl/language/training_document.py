@@ -4,21 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Duration, PositiveDuration
 from gpuctl.language.array_block import Array, ArraySize
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import (
-    Count,
-    Cron,
-    DnsLabel,
-    Duration,
-    JobName,
-    Partial,
-    Port,
-    PositiveCount,
-    PositiveDuration,
-    UserKeys,
-    empty_list,
-)
+from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port, PositiveCount, UserKeys, empty_list
 from gpuctl.language.resources_block import TrainingResources
 from gpuctl.language.role_block import Role, check_roles
 from gpuctl.language.schedule_block import Schedule

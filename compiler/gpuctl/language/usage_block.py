@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Percentage, PositiveDuration
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
@@ -12,8 +13,6 @@ from gpuctl.language.fields import (
     LabelKey,
     NonEmpty,
     Number,
-    Percentage,
-    PositiveDuration,
     RequiredLabelValue,
     TimeZone,
     UserKeys,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from gpuctl.language import code_block, fields, sweep_block
+from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
 from gpuctl.language.fields import Block, Check, Partial, Scalar
 
 _UNBOUNDED = (-(2**31), 2**31 - 1)
@@ -151,35 +151,36 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Cron, "cron expression"),
         (fields.EnvName, "environment variable name"),
         (fields.PortName, "port name"),
-        (fields.Quantity, "Kubernetes quantity"),
-        (fields.PositiveQuantity, "Kubernetes quantity > 0"),
-        (fields.Memory, "Kubernetes quantity >= 4Mi"),
-        (fields.DeviceCount, "number > 0, true or false"),
-        (fields.Share, "GPU memory or fraction of a card"),
-        (fields.GpuMemory, "minimum of memory"),
-        (fields.Duration, "duration"),
-        (fields.PositiveDuration, "duration > 0"),
-        (fields.Percentage, "percentage"),
-        (fields.AbsolutePath, "absolute path"),
-        (fields.RelativePath, "relative path"),
+        (amount_fields.Quantity, "Kubernetes quantity"),
+        (amount_fields.PositiveQuantity, "Kubernetes quantity > 0"),
+        (amount_fields.Memory, "Kubernetes quantity >= 4Mi"),
+        (amount_fields.DeviceCount, "number > 0, true or false"),
+        (amount_fields.Share, "GPU memory or fraction of a card"),
+        (amount_fields.GpuMemory, "minimum of memory"),
+        (amount_fields.Duration, "duration"),
+        (amount_fields.PositiveDuration, "duration > 0"),
+        (amount_fields.Percentage, "percentage"),
+        (path_fields.AbsolutePath, "absolute path"),
+        (path_fields.RelativePath, "relative path"),
         (code_block.CodePath, "relative path"),
         (code_block.LocalPath, "path relative to this file"),
         (code_block.Sha256, "SHA-256 of 64 digits"),
         (code_block.GitUrl, "address of a git repository"),
         (code_block.GitRef, "commit, branch or tag"),
-        (fields.FileMode, "octal file mode"),
+        (path_fields.FileMode, "octal file mode"),
         (fields.Capability, "text that names a capability"),
         (fields.GpuProfile, "MIG profile"),
-        (fields.UrlPath, "URL path"),
-        (fields.RoutePath, "URL path of a route"),
-        (fields.CountOrPercent, "number or percentage"),
+        (path_fields.UrlPath, "URL path"),
+        (path_fields.RoutePath, "URL path of a route"),
+        (amount_fields.CountOrPercent, "number or percentage"),
         (fields.Image, "container image"),
         (sweep_block.ParameterName, "parameter name"),
     )
 }
 
 QUANTITIES = tuple(
-    checks_of(alias) for alias in (fields.Quantity, fields.PositiveQuantity, fields.Memory, fields.Share)
+    checks_of(alias)
+    for alias in (amount_fields.Quantity, amount_fields.PositiveQuantity, amount_fields.Memory, amount_fields.Share)
 )
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.amount_fields import Duration
 from gpuctl.language.checkpoint_block import Checkpoint
 from gpuctl.language.code_block import Code
 from gpuctl.language.environment_block import Environment
@@ -11,7 +12,6 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
     DnsLabel,
-    Duration,
     Free,
     JobName,
     LabelKey,

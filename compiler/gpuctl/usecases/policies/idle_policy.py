@@ -15,7 +15,7 @@ from gpuctl.apply.run.checkpointing import checkpoint_target, run_checkpoints
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.api_errors import NotPossible, NotThere
 from gpuctl.kube.session import Session
-from gpuctl.language.fields import percent
+from gpuctl.language.amount_fields import percent
 from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.durations import parse_duration, rough_duration

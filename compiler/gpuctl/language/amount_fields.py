@@ -1,0 +1,177 @@
+"""The types of amounts: quantities, memory, shares of cards, durations, percentages.
+
+See :mod:`gpuctl.language.fields`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic_core import PydanticCustomError
+
+from gpuctl.language.display_text import shorten
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import Check, Scalar, cached, no_variables
+from gpuctl.language.gpu_cards import parse_share
+from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
+from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
+
+
+@cached
+def check_quantity(value: str) -> str:
+    """Return a quantity as written, after checking that it is not negative."""
+    amount = parse_quantity(value)
+    if amount is None:
+        raise _no_quantity(value, suggest_cores(value) or suggest_quantity(value))
+    if amount.numerator < 0:
+        raise field_error("GPU206", f"`{shorten(value)}` is negative")
+    return value
+
+
+def _no_quantity(value: str, better: str | None) -> PydanticCustomError:
+    return field_error(
+        "GPU208",
+        f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
+        f"did you mean `{better}`?" if better else no_variables(value),
+    )
+
+
+@cached
+def _positive_quantity(value: str) -> str:
+    check_quantity(value)
+    if parse_quantity(value) == 0:
+        raise field_error("GPU206", "the quantity is zero", "give an amount, or remove the line")
+    return value
+
+
+def least_memory_of(value: str) -> str:
+    """Return the amount in a condition on GPU memory: ``>=80Gi`` and ``80Gi`` -> ``80Gi``."""
+    return value.removeprefix(">=").strip()
+
+
+def _gpu_memory(value: str) -> str:
+    least = least_memory_of(value)
+    amount = parse_quantity(least)
+    if amount is None or amount <= 0:
+        better = suggest_quantity(least)
+        hint = f"did you mean `>={better}`?" if better else no_variables(value)
+        if least.startswith(("<", ">")):
+            bound = least.lstrip("<>= ")
+            amount = parse_quantity(bound)
+            is_least = least.startswith(">") and amount is not None and amount > 0
+            hint = f"write `>={bound}`" if is_least else "write the least memory that is enough, such as `>=40Gi`"
+        raise field_error("GPU227", f"`{shorten(value)}` is not a minimum of memory such as `>=40Gi`", hint)
+    _memory(least)
+    return value
+
+
+@cached
+def _memory(value: str) -> str:
+    amount = parse_quantity(value)
+    if amount is None:
+        raise _no_quantity(value, suggest_quantity(value))
+    _positive_quantity(value)
+    # 4 MiB is the lowest memory limit that container runtimes accept (runc; containerd with systemd: 6 MiB).
+    if amount < 4 * 2**20:
+        unit = "bytes" if amount >= 1 else "of a byte"
+        number = value if amount >= 1 else "a fraction"
+        digits = re.match(r"\d+", value)
+        raise field_error(
+            "GPU208",
+            f"`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
+            f"did you mean `{digits[0]}Gi`?" if digits else None,
+        )
+    return value
+
+
+def _fraction(value: str) -> str | None:
+    """Return the fraction for a percentage of one card, ``50%`` -> ``0.5``; None for other text."""
+    match = re.fullmatch(r"(?a)\s*(\d{1,3}(?:\.\d{1,3})?)\s*%\s*", value)
+    return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
+
+
+def _device_count(value: str) -> str:
+    if value not in ("true", "false") and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+        message = f"`{shorten(value)}` is neither a number of devices, greater than 0, nor `true` or `false`"
+        raise field_error("GPU206", message, "write `true` for the platform's number, or remove the line")
+    return value
+
+
+@cached
+def _share(value: str) -> str:
+    amount = parse_share(value)
+    if amount is None:
+        better = _fraction(value) or suggest_quantity(value)
+        raise field_error(
+            "GPU208",
+            f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
+            "such as `0.5` or `50%`",
+            f"did you mean `{better}`?" if better else no_variables(value),
+        )
+    if amount <= 0:
+        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
+    if value.endswith("%") and amount > 1:
+        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is more than one card")
+    if 1 < amount < 2**20:
+        raise field_error(
+            "GPU206",
+            f"gpu-share `{shorten(value)}` is more than one card and less than one mebibyte",
+            f"write `{value}Gi` for GPU memory, or a fraction from 0 to 1 of a card" if value.isdigit() else None,
+        )
+    return value
+
+
+@cached
+def _duration(value: str) -> str:
+    if parse_duration(value) is None:
+        if is_too_long(value):
+            longest = format_duration(MAX_SECONDS // 86400 * 86400)
+            message = f"`{shorten(value)}` is longer than Kubernetes can count ({MAX_SECONDS} s)"
+            raise field_error("GPU209", message, f"write at most `{longest}`, or remove the line")
+        better = suggest_duration(value)
+        hint = f"did you mean `{better}`?" if better else no_variables(value)
+        if value.isascii() and value.isdigit() and len(value) < 10:
+            hint = f"write `{value}s`, `{value}m` or `{value}h`" if int(value) else "write `0s`"
+        raise field_error("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
+    return value
+
+
+@cached
+def _positive_duration(value: str) -> str:
+    # A zero without a unit gets one useful hint, not first `0s` and then this.
+    if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
+        raise field_error("GPU206", "the duration is zero", "give a time, or remove the line")
+    return value
+
+
+@cached
+def _percentage(value: str) -> str:
+    if re.fullmatch(r"(?a)(100(\.0{1,3})?|\d{1,2}(\.\d{1,3})?) ?%?", value) is None or not percent(value):
+        message = f"`{shorten(value)}` is not a percentage of more than 0 such as `5%`"
+        raise field_error("GPU206", message, no_variables(value))
+    return value
+
+
+def percent(value: str) -> float:
+    """Return a :data:`Percentage` as a number: ``5%`` -> 5.0."""
+    return float(value.rstrip("% "))
+
+
+def _count_or_percent(value: str) -> str:
+    if re.fullmatch(r"(?a)\d{1,9}|(100|\d{1,2})%", value) is None:
+        hint = no_variables(value) or "write a number such as `1`, or a percentage such as `25%`"
+        raise field_error("GPU206", f"`{shorten(value)}` is neither a whole number nor a whole percentage", hint)
+    return value
+
+
+Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]
+PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity)]
+Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
+DeviceCount = Annotated[str, Scalar.TEXT, Check(_device_count)]
+Share = Annotated[str, Scalar.TEXT, Check(_share)]
+GpuMemory = Annotated[str, Scalar.TEXT, Check(_gpu_memory)]
+Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
+PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
+Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]
+CountOrPercent = Annotated[str, Scalar.TEXT, Check(_count_or_percent)]

@@ -1,0 +1,94 @@
+"""The types of paths, and of file modes.
+
+See :mod:`gpuctl.language.fields`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Annotated
+
+from gpuctl.language.display_text import shorten
+from gpuctl.language.field_errors import field_error
+from gpuctl.language.fields import Check, Scalar, cached, no_variables
+
+
+@cached
+def _absolute_path(value: str) -> str:
+    """Check a path to mount. The API server silently accepts relative paths and a ``:``; the kubelet does not."""
+    if not value.startswith("/"):
+        better = no_variables(value) or f"write `/{value.lstrip('./')}`"
+        if value.startswith("~"):
+            better = f"write the whole path, such as `/home/NAME{value.lstrip('~')}`: no shell replaces `~`"
+        raise field_error("GPU210", f"`{shorten(value)}` is not an absolute path", better)
+    if ".." in value.split("/"):
+        raise field_error("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
+    if ":" in value:
+        raise field_error("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
+    if not value.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise field_error("GPU210", "the path contains a control character")
+    if len(value.encode()) > 4096:
+        raise field_error("GPU210", "the path is longer than 4096 bytes")
+    normal = normal_path(value)
+    if normal == "/":
+        raise field_error("GPU210", "the path is `/`", "name a directory below it")
+    if value not in (normal, normal + "/"):
+        raise field_error("GPU210", f"`{shorten(value)}` is not a normalised path", f"write `{normal}`")
+    return value
+
+
+@cached
+def normal_path(value: str) -> str:
+    """Return a normalised path: ``/home/data/`` -> ``/home/data``. Two leading slashes become one."""
+    return "/" + posixpath.normpath(value).lstrip("/")
+
+
+def _relative_path(value: str) -> str:
+    """Check a volume's ``subPath``: relative and inside the volume, as the API server requires too."""
+    if value.startswith("/") or ".." in value.split("/") or not value:
+        raise field_error("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
+    return value
+
+
+def _file_mode(value: str) -> str:
+    # YAML 1.1 reads 0644 as octal and 644 as decimal; the text has one meaning only with the zero.
+    if re.fullmatch(r"(?a)0[0-7]{3}", value) is None:
+        better = f"0{value.removeprefix('0o')}"
+        hint = f"write `{better}`" if re.fullmatch(r"(?a)0[0-7]{3}", better) else no_variables(value)
+        raise field_error("GPU206", f"`{shorten(value)}` is not an octal file mode such as `0644`", hint)
+    return value
+
+
+@cached
+def _url_path(value: str) -> str:
+    if not value.startswith("/"):
+        raise field_error("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
+    if " " in value or (
+        not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)
+    ):
+        raise field_error("GPU210", "the URL path contains a blank or control character")
+    return value
+
+
+def _route_path(value: str) -> str:
+    """Check a path that an Ingress and an HTTPRoute accept.
+
+    Sources: k8s.io/kubernetes pkg/apis/networking/validation, ValidateHTTPIngressPath; the rules of HTTPPathMatch.
+    """
+    _url_path(value)
+    bad = next((part for part in ("//", "/./", "/../", "%2f", "%2F", "#", "?") if part in value), None)
+    bad = bad or next((part for part in ("/.", "/..") if value.endswith(part)), None)
+    if bad is not None or not value.isascii() or len(value) > 1024:
+        wrong = f"contains `{bad}`" if bad is not None else "is not ASCII text of at most 1024 characters"
+        raise field_error(
+            "GPU210", f"the path `{shorten(value)}` {wrong}, which no route matches", "write `/name/name`"
+        )
+    return value
+
+
+AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
+RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
+FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
+UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
+RoutePath = Annotated[str, Scalar.TEXT, Check(_route_path)]
