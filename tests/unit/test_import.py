@@ -33,6 +33,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("2-03:04:05", "2d3h4m5s"),
         ("0", ""),
         ("UNLIMITED", ""),
+        ("99999-0", ""),
         ("1:2:3:4", None),
         ("soon", None),
         ("-5", None),
@@ -288,3 +289,42 @@ def test_the_program_of_a_pytorchjob_is_the_container_of_that_name(
     found = capfd.readouterr().out
     assert "  image: a:1" in found
     assert "sidecars: [{name: logs, image: b:1}]" in found.replace('"', "")
+
+
+def test_a_nul_character_is_named_with_its_line(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("a.sbatch").write_text(SCRIPT + "echo a\0b\n")
+    assert run(["import", "a.sbatch", *IMAGE]) == 1
+    assert "error: a.sbatch:5: the line has a NUL character" in capfd.readouterr().err
+
+
+def test_mounts_on_several_lines_are_read(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    mounts = 'srun --container-mounts "/data:/data,\n  /models:/models,\n $RUN\n/x:/y" python'
+    Path("a.sbatch").write_text(SCRIPT.replace("python", mounts))
+    assert run(["import", "a.sbatch", *IMAGE]) == 1
+    document = capfd.readouterr().out
+    assert "`$RUN /x:/y` is not an absolute path that is known" in document
+    assert "workdirs: [{path: /data}, {path: /models}]" in document
+
+
+def test_line_breaks_in_a_note_stay_in_its_comment(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("a.sbatch").write_text(SCRIPT.replace("python", 'srun -n "$((A +\nB))" python'))
+    assert run(["import", "a.sbatch", *IMAGE]) == 1
+    assert "$((A +\\nB)" in capfd.readouterr().out.split("\n")[1]
+
+
+def test_names_with_other_letters_are_no_variables(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("a.sbatch").write_text(SCRIPT.replace("python", "export NAME\u00e9=1\npython"), encoding="utf-8")
+    assert run(["import", "a.sbatch", *IMAGE]) == 0
+    assert "env:" not in capfd.readouterr().out
+
+
+def test_the_platform_is_read_once(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("a.sbatch").write_text(SCRIPT)
+    reader, writer = os.pipe()
+    os.write(writer, b"kind: platform\nversion: v0.1\n")
+    os.close(writer)
+    try:
+        assert run(["import", "a.sbatch", *IMAGE, "--platform", f"/dev/fd/{reader}"]) == 0
+    finally:
+        os.close(reader)
+    assert capfd.readouterr().err == ""

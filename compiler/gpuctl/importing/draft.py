@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuctl.backend.emitter import emit_object
+from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
 
 _WIDEST = 100
@@ -87,7 +88,7 @@ class Draft:
 
     def text(self) -> str:
         """Return the document as YAML with comments."""
-        lines = [f"# {line}".rstrip() for line in self.head]
+        lines = [f"# {visible(line)}".rstrip() for line in self.head]
         lines += [f"kind: {self.kind}", f"version: {VERSION}"]
         lines += self._mapping(_ordered(self._data, _BLOCKS), (), "")
         return "\n".join(lines) + "\n"

@@ -76,8 +76,17 @@ def import_source(source: Source, given: Given, tool: str | None) -> Imported:
     :param tool: a key of :data:`IMPORTERS`; None: the one that recognizes the source.
     :raises Unreadable: no tool recognizes it, or it cannot be imported.
     """
-    found = [tool] if tool is not None else [name for name, item in IMPORTERS.items() if item.is_its(source.text)]
-    if not found:
+    found = _tool_of(source, tool)
+    if found is None:
         hint = f"name the tool with --from: {', '.join(IMPORTERS)}"
         raise Unreadable(1, "no tool is known that reads this file", hint)
-    return IMPORTERS[found[0]].run(source, given)
+    return IMPORTERS[found].run(source, given)
+
+
+def asks_for_devices(source: Source, tool: str | None) -> bool:
+    """Return True if a source may name RDMA devices by their resource, which the settings of the platform name."""
+    return _tool_of(source, tool) not in (None, "slurm", "dstack", "skypilot")
+
+
+def _tool_of(source: Source, tool: str | None) -> str | None:
+    return tool or next((name for name, item in IMPORTERS.items() if item.is_its(source.text)), None)

@@ -50,6 +50,9 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     text = source.text.replace("\r\n", "\n")
     if len(text) > _LONGEST:
         raise Unreadable(1, f"the file has more than {_LONGEST // 1024} KiB", "name a batch script")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise Unreadable(line, "the line has a NUL character, which no process can receive", "remove it")
     ledger = LineLedger()
     batch = read_batch_file(text, ledger)
     draft = Draft("training", source.name, TOOL)

@@ -253,7 +253,7 @@ class ScriptBody:
     ) -> tuple[str | None, str | None] | None:
         """Return the field and note of a variable that the document or gpuctl sets; None if the script sets it."""
         name, equals, _ = self.body.raw(word).partition("=")
-        if not name.isidentifier():
+        if not name.isidentifier() or not name.isascii():
             return None
         setting = setting_of_step(name) if equals and not self.uses.is_behind(name, statement.end) else None
         if setting is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuctl.objects.durations import MAX_SECONDS
+
 _UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 _MEBI = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 _TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
@@ -44,7 +46,7 @@ class ArrayRange(NamedTuple):
 
 
 def duration_of(text: str) -> str | None:
-    """Return a time limit as a duration; "" if there is no limit, None if the text is not a time.
+    """Return a time limit as a duration; "" if there is no limit, or a very long one, None if the text is not a time.
 
     Formats: minutes, minutes:seconds, hours:minutes:seconds, and after the days: hours, hours:minutes,
     hours:minutes:seconds.
@@ -62,7 +64,7 @@ def duration_of(text: str) -> str | None:
     else:
         hours, minutes, seconds = 0, parts[0], parts[1] if len(parts) == 2 else 0
     total = ((int(match["days"] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-    return short_duration(total)
+    return short_duration(total) if total <= MAX_SECONDS else ""
 
 
 def short_duration(seconds: int) -> str:

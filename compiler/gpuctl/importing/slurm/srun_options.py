@@ -133,7 +133,7 @@ def exported(raw: str) -> list[tuple[str, str]]:
     for item in re.findall(_ITEM, text if whole is None else whole[2]):
         quoted = re.match(r"([\"'])(\w+=)(.*)\1\Z", item, re.DOTALL) if whole is None else None
         name, equals, value = (f"{quoted[2]}{quoted[1]}{quoted[3]}{quoted[1]}" if quoted else item).partition("=")
-        if equals and name.isidentifier():
+        if equals and name.isidentifier() and name.isascii():
             found.append((name, value if whole is None else f"{whole[1]}{value}{whole[1]}"))
     return found
 
@@ -251,7 +251,7 @@ class SrunOptions:
     def _mounts(self, option: SlurmOption, value: str) -> None:
         taken = {item["mountPath"] if "mountPath" in item else item["path"] for item in self._workdirs()}
         bad = []
-        for item in filter(None, re.split("[,;]", value)):
+        for item in filter(None, (" ".join(part.split()) for part in re.split("[,;]", value))):
             source, _, rest = item.partition(":")
             target, _, flags = rest.partition(":")
             target = target or source

@@ -12,7 +12,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
-from gpuctl.importing.tools import import_source
+from gpuctl.importing.tools import asks_for_devices, import_source
 
 _OF_PLATFORM = frozenset({"GPU423", "GPU429", "GPU443"})
 """Errors that settings of the platform mend: allowed paths of nodes, JobSet for roles, and spot nodes."""
@@ -53,7 +53,8 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     :param platform: the platform that the documents are checked with. Default: platform.yaml beside or above the file.
     """
     directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
-    given = given._replace(rdma=_rdma_resource(platform, directory))
+    if asks_for_devices(source, tool):
+        given = given._replace(rdma=_rdma_resource(platform, directory))
     try:
         imported = import_source(source, given, tool)
     except Unreadable as error:
