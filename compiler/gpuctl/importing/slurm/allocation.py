@@ -140,7 +140,7 @@ class Allocation:
         elif gpus is not None and name is not None:
             self._set("resources.gpu", gpus.number, name)
             self._note(name, "resources.gpu")
-        elif all(item.option != "--gpus-per-node" for item in self.missing):
+        elif self._is_complete("--gpus-per-node"):
             gpus = self._gpus_of_body(body, first_line)
         if gpus is not None and gpus.model is not None:
             self._set("resources.gpu-type", gpus.model, name)
@@ -235,10 +235,10 @@ class Allocation:
             self._note(name, "resources.cpu")
         if cpu is not None:
             self._set("resources.cpu", cpu, names[0])
-        elif self.gpus == 0 and "exclusive" not in self.options and not self.missing:
+        elif self.gpus == 0 and "exclusive" not in self.options and self._is_complete("--gpus-per-node"):
             # Slurm's default: one CPU for each task.
             self.cpus_per_task = 1
-            self.draft.set("resources.cpu", self.tasks)
+            self.draft.set("resources.cpu", self.tasks if self._is_complete("--nodes") else None)
         else:
             self._ask("--cpu", "no line says how many CPUs the job needs on each node")
 
@@ -257,6 +257,10 @@ class Allocation:
             cpu = self.draft.get("resources.cpu")
             times = cpu if isinstance(cpu, int) else None
         memory = memory_of(option.value or "", times) if option is not None and times else None
+        if option is not None and not times and self.missing:
+            # The amount is known as soon as what is missing is.
+            self._note(str(name), "resources.memory")
+            return
         if option is None or memory == "":
             if option is not None:
                 self.ledger.changed(option.line, option.text, "resources.memory", "--memory names the amount")
@@ -270,6 +274,9 @@ class Allocation:
         else:
             self._set("resources.memory", memory, name)
             self._note(str(name), "resources.memory")
+
+    def _is_complete(self, option: str) -> bool:
+        return all(item.option != option for item in self.missing)
 
     def _ask(self, option: str, reason: str, line: int = 0) -> None:
         lines = [

@@ -198,6 +198,9 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
         if name in literal and is_value:
             changes.append(VariableChange(line, f"`{name}` is {literal[name]}", literal[name]))
             return literal[name]
+        if not is_value and (not name.isupper() or re.match(r"/", body[match.end() :][:1])):
+            # A file or directory, such as `SLURM_logs`.
+            return match[0]
         if name in own or (name == "SLURM_ARRAY_TASK_ID" and facts.array is not None):
             return match[0]
         if (match["default"] or "").startswith("-"):
