@@ -88,7 +88,7 @@ _OF_CONTAINER = (
 )
 _OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'\s]|\Z)"
 """The name of the first host in another network, where sites add a letter to it."""
-_OWN = r"(?m)^[ \t]*(?:export[ \t]+)?(SLURM_\w+)=(?!\S*\$\{?\1\b)"
+_OWN = r"(?m)^[ \t]*(?:(?:export|readonly|local|declare(?:[ \t]+-\w+)*)[ \t]+)?(SLURM_\w+)=(?!\S*\$\{?\1\b)"
 """A variable that a script sets, though its name is like Slurm's."""
 _ARITHMETIC = r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)"
 """A sum of the shell, where variables need no dollar sign."""
