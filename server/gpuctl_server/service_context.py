@@ -213,16 +213,13 @@ class Service:
         finally:
             session.close()
 
-    def wait_until_seen(
-        self, written: Iterable[Object], gone: Iterable[Key] = (), timeout: float = MIRROR_TIMEOUT
-    ) -> None:
-        """Wait until the mirror has the written objects, so that a client reads its own write; at most ``timeout``
-        seconds.
+    def wait_until_seen(self, written: Iterable[Object], gone: Iterable[Key] = ()) -> None:
+        """Wait until the mirror has the written objects, so that a client reads its own write, but not too long.
 
         :param written: the objects as the API server returned them.
         :param gone: the deleted objects.
         """
-        end = time.monotonic() + timeout
+        end = time.monotonic() + MIRROR_TIMEOUT
         for obj in written:
             key, left = key_of(obj), max(0.0, end - time.monotonic())
             self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)

@@ -171,7 +171,7 @@ class _Run:
                     raise
                 plan = self._planned_again(self.request, plan, change)
                 self._attempt(plan, held)
-            if self.set_run is not None and _all_done(plan):
+            if self.set_run is not None and plan.is_done:
                 self.set_run.write(self.session, self.set_run.final)
         return plan
 
@@ -231,7 +231,7 @@ class _Run:
 
     def _remove_journals(self, plan: Plan) -> None:
         """Remove the journals whose objects the plan has created itself."""
-        if _all_done(plan):
+        if plan.is_done:
             unfinished_runs.remove_finished_journals(
                 self.session, self.keys, self.unfinished, plan, self.options.timeout, LEASE_WAIT
             )
@@ -286,7 +286,3 @@ def _deletions(plan: Plan) -> set[tuple[str, object]]:
     evicted = {("evict", (loss.namespace, pod)) for step in plan.steps for loss in step.victims for pod in loss.pods}
     saving = {("save", (step.key, step.checkpoint)) for step in plan.steps if step.checkpoint is not None}
     return {(step.action, step.key) for step in plan.steps if step.deletes} | evicted | saving
-
-
-def _all_done(plan: Plan) -> bool:
-    return all(step.result == "done" for step in plan.steps)

@@ -15,15 +15,23 @@ from gpuctl.objects.api_resources import Object
 _LONGEST_EVENT = 64 * 1024 * 1024
 
 
-class ResponseStream:
-    """The bytes of a response as they arrive, until the server ends it or :meth:`close` is called.
-
-    :raises ConnectionFailed: the connection broke, or a read timed out.
-    """
+class _Stream:
+    """A response whose body is read while it arrives."""
 
     def __init__(self, response: Reply, what: str) -> None:
         self._response = response
         self._what = what
+
+    def close(self) -> None:
+        """End the stream from any thread; the reading thread gets ConnectionFailed."""
+        self._response.abort()
+
+
+class ResponseStream(_Stream):
+    """The bytes of a response as they arrive, until the server ends it or :meth:`close` is called.
+
+    :raises ConnectionFailed: the connection broke, or a read timed out.
+    """
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -33,20 +41,12 @@ class ResponseStream:
         finally:
             self._response.close()
 
-    def close(self) -> None:
-        """End the stream from any thread; the reading thread gets ConnectionFailed."""
-        self._response.abort()
 
-
-class WatchStream:
+class WatchStream(_Stream):
     """The events of a watch as they arrive, until the server ends it or :meth:`close` is called.
 
     :raises ConnectionFailed: the connection broke, a read timed out, or the server sent something that is not an event.
     """
-
-    def __init__(self, response: Reply, what: str) -> None:
-        self._response = response
-        self._what = what
 
     def __iter__(self) -> Iterator[Object]:
         buffer = b""
@@ -63,10 +63,6 @@ class WatchStream:
             raise ConnectionFailed(f"{self._what} ended: {failure_text(error)}") from None
         finally:
             self._response.close()
-
-    def close(self) -> None:
-        """End the watch from any thread; the reading thread gets ConnectionFailed."""
-        self._response.abort()
 
 
 def is_object(value: Any) -> bool:

@@ -80,6 +80,13 @@ class Session(ApiRequests):
             items += page
         return items, versions[-1]
 
+    def names(self, resource: Resource) -> list[str]:
+        """Return the names of all objects of a resource, for suggestions; [] if they may not be listed."""
+        try:
+            return [item["metadata"]["name"] for item in self.list_objects(resource)[0]]
+        except ApiError:
+            return []
+
     def pages(
         self,
         resource: Resource,

@@ -49,3 +49,9 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return operator == "Exists" or (
         operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
     )
+
+
+def taint_text(taint: Mapping[str, str]) -> str:
+    """Return ``key=value:NoSchedule``."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"

@@ -121,7 +121,6 @@ def page_or_list(
     paging: Paging | None,
     count: Callable[[], int],
     find: Callable[[int, int], Sequence[dict[str, Any]]],
-    most: int = MOST_ROWS,
 ) -> list[dict[str, Any]] | dict[str, Any]:
     """Return a page with the total number of rows, or all rows as a list.
 
@@ -129,9 +128,9 @@ def page_or_list(
     :raises TooMuch: there are too many rows for a list.
     """
     if paging is None:
-        rows = list(find(most + 1, 0))
-        if len(rows) > most:
-            raise TooMuch(f"more than {most} rows; request a shorter time, or pages: page=1&page_size=1000")
+        rows = list(find(MOST_ROWS + 1, 0))
+        if len(rows) > MOST_ROWS:
+            raise TooMuch(f"more than {MOST_ROWS} rows; request a shorter time, or pages: page=1&page_size=1000")
         return rows
     total = count()
     return {

@@ -141,7 +141,7 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
             raise Refused(f"namespace {name} holds the definitions of the pools and is not deleted")
         live = session.get(Key("Namespace", "", name))
         if live is None:
-            raise no_such("namespace", name, _namespaces(session))
+            raise no_such("namespace", name, session.names(RESOURCES["Namespace"]))
         plan.steps.append(Step("delete", key_of(live), live=live, method="delete", title=f"namespace/{name}"))
         plan.confirm.append(
             say(
@@ -239,10 +239,3 @@ def _title(obj: Object, keys: Records) -> str:
     since = running_description(obj)
     title = f"{kind}/{unhashed_name(obj)}"
     return say("{job} ({state})", job=title, state=since) if since else title
-
-
-def _namespaces(session: Session) -> list[str]:
-    try:
-        return [item["metadata"]["name"] for item in session.list_objects(RESOURCES["Namespace"])[0]]
-    except ApiError:
-        return []

@@ -225,6 +225,11 @@ class Plan:
         return any(step.action in WRITING for step in self.steps)
 
     @property
+    def is_done(self) -> bool:
+        """Return True if every step succeeded."""
+        return all(step.result == "done" for step in self.steps)
+
+    @property
     def new_namespaces(self) -> set[str]:
         """Return the namespaces that the plan creates."""
         return {step.key.name for step in self.steps if step.key.kind == "Namespace" and step.action == "create"}

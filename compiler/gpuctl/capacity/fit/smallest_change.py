@@ -19,6 +19,7 @@ from gpuctl.capacity.scheduler.scheduler_model import NodeInfo, Units, format_un
 from gpuctl.capacity.scheduler.scheduling import untolerated_taint
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.quantities import format_amount
+from gpuctl.objects.selectors import taint_text
 
 _UPKEEP = re.compile(
     r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|ByClusterAutoscaler|OfClusterAutoscaler|karpenter\.sh/"
@@ -108,12 +109,6 @@ def _taints(groups: Groups, node_infos: Sequence[NodeInfo]) -> list[dict[str, st
 def is_maintenance_taint(taint: dict[str, str]) -> bool:
     """Return True if a taint marks a node as unhealthy or under maintenance: tolerating it would not help."""
     return bool(_UPKEEP.search(f"{taint.get('key')}={taint.get('value') or ''}"))
-
-
-def taint_text(taint: dict[str, str]) -> str:
-    """Return ``key=value:NoSchedule``."""
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint['key']}{value}:{taint['effect']}"
 
 
 def _tolerant(group: PodGroup, taint: dict[str, str]) -> PodGroup:

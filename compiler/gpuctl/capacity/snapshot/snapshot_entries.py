@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.capacity.snapshot.eviction_tolerance import eviction_tolerance, restarts_on_failure
 from gpuctl.capacity.snapshot.pod_requests import pod_requests, scored_requests
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
 from gpuctl.objects.pod_specs import REQUIRED, containers_of, required_node_terms, sidecars_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
@@ -250,7 +250,7 @@ def storage_class_entry(obj: Object) -> Object:
         [{"key": item["key"], "values": item["values"]} for item in term.get("matchLabelExpressions") or []]
         for term in obj.get("allowedTopologies") or []
     ]
-    rest = {"topologies": terms, "default": _annotations(obj).get(_DEFAULT_CLASS) == "true"}
+    rest = {"topologies": terms, "default": annotations_of(obj).get(_DEFAULT_CLASS) == "true"}
     mode = obj.get("volumeBindingMode", "Immediate")
     return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": mode, **without_empty(rest)}
 
@@ -301,7 +301,7 @@ def claim_entry(obj: Object) -> Object:
         "storageClass": _class_of(obj),
         # A bound claim no longer looks for a volume.
         **({} if phase in ("Bound", "Lost") else {**volume_request(spec), "named": named}),
-        "selectedNode": None if phase in ("Bound", "Lost") else _annotations(obj).get(_SELECTED_NODE),
+        "selectedNode": None if phase in ("Bound", "Lost") else annotations_of(obj).get(_SELECTED_NODE),
         # Bound is the default.
         "phase": None if phase == "Bound" else phase,
         "deleting": bool(obj["metadata"].get("deletionTimestamp")),
@@ -352,11 +352,7 @@ def _claim_of(reference: Object) -> Object:
 
 def _class_of(obj: Object) -> str | None:
     """Source: ``component-helpers/storage/volume/helpers.go``, GetPersistentVolumeClaimClass, ...VolumeClass."""
-    return _annotations(obj).get(_CLASS) or obj["spec"].get("storageClassName")
-
-
-def _annotations(obj: Object) -> Mapping[str, str]:
-    return obj["metadata"].get("annotations") or {}
+    return annotations_of(obj).get(_CLASS) or obj["spec"].get("storageClassName")
 
 
 def without_empty(value: Mapping[str, Any]) -> Object:

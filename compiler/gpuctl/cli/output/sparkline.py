@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 BLOCKS, GAP = "▁▂▃▄▅▆▇█", "·"
 PLAIN, PLAIN_GAP = "_.:-=+*#", "?"
@@ -26,9 +25,9 @@ def _level(value: float, most: float, levels: int) -> int:
     return min(levels - 1, max(0, int(share * levels)))
 
 
-def shows_blocks(stream: Any = None) -> bool:
-    """Return True if a stream (default: standard output) can encode the block characters; pipes and files are UTF-8."""
-    encoding = getattr(stream if stream is not None else sys.stdout, "encoding", None) or "utf-8"
+def shows_blocks() -> bool:
+    """Return True if standard output can encode the block characters; pipes and files are UTF-8."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         (BLOCKS + GAP).encode(encoding)
     except (UnicodeError, LookupError):

@@ -11,7 +11,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 # Colours and the rewritten progress line come from gpuctl. Other control characters, and those that change the reading
 # direction, come from names and messages in the cluster, which any user may have written.
@@ -80,10 +80,9 @@ def _end(number: int, _: Any) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def is_coloured(stream: Any = None) -> bool:
+def is_coloured(stream: TextIO | None = None) -> bool:
     """Return True if a stream (default: standard output) is a terminal and colours are not disabled."""
-    stream = stream if stream is not None else sys.stdout
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width() -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 import click
 
+from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, SourceSpan, count
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.language.display_text import count_text
@@ -22,8 +22,7 @@ def write(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], stre
     """Write diagnostics and their count; coloured on a terminal, unless NO_COLOR is set."""
     if not diagnostics:
         return
-    coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    stream.write(render(diagnostics, sources, coloured=coloured))
+    stream.write(render(diagnostics, sources, coloured=is_coloured(stream)))
 
 
 def render(

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
-from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.companion_names import pool_of
@@ -67,14 +66,6 @@ def read_node(scope: Scope, name: str, gpus: Iterable[str]) -> tuple[Object | No
     ]
     nodes, pods, devices = session.each(lambda task: task(), tasks)
     return (nodes[0] if nodes else None), pods, devices
-
-
-def node_names(session: Session) -> list[str]:
-    """Return the names of all nodes, for suggestions; [] if they may not be listed."""
-    try:
-        return [node["metadata"]["name"] for node in session.list_objects(RESOURCES["Node"])[0]]
-    except ApiError:
-        return []
 
 
 def _pods(scope: Scope, fields: str = UNFINISHED) -> list[Object] | None:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
-from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
@@ -168,14 +167,6 @@ def read_namespaces(found: NamespaceLists, settings: Settings, keys: Records) ->
             )
         )
     return result
-
-
-def namespace_names(session: Session) -> list[str]:
-    """Return the names of all namespaces, for suggestions; [] if they may not be listed."""
-    try:
-        return [item["metadata"]["name"] for item in session.list_objects(RESOURCES["Namespace"])[0]]
-    except ApiError:
-        return []
 
 
 def _by_namespace(items: Iterable[Any]) -> dict[str, list[Any]]:

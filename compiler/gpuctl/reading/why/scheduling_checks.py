@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.capacity.fit.smallest_change import is_maintenance_taint, taint_text
+from gpuctl.capacity.fit.smallest_change import is_maintenance_taint
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import ROOM, failing_rule, nodes_that_pass, untolerated_taint
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import TRAININGS
 from gpuctl.objects.pod_specs import mounted_claims
+from gpuctl.objects.selectors import taint_text
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message, volume_claims
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, most_urgent

@@ -109,7 +109,7 @@ def apply_request(
     with BackgroundHistory(session, request.keys, partial(_origin, wanted)) as recorder:
         plan = apply(session, request, run, recorder.follow(callbacks), seen)
         recorder.finish()
-    if run.wait and all(step.result == "done" for step in plan.steps):
+    if run.wait and plan.is_done:
         _await(session, plan, wanted, run, callbacks)
     return plan
 

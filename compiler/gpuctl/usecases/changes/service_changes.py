@@ -157,5 +157,5 @@ def _suspended(
 
 def _wait(service: ServiceClient, plan: Plan, run: RunOptions, callbacks: RunCallbacks) -> None:
     """Wait until the applied workloads run, if requested and if every step succeeded."""
-    if run.wait and all(step.result == "done" for step in plan.steps):
+    if run.wait and plan.is_done:
         wait_until_running_by_service(service, plan, run.timeout, callbacks.on_wait)

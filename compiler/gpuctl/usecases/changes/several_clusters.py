@@ -135,15 +135,11 @@ def _break_off(item: ClusterPlan, begun: list[Plan]) -> None:
     item.state = "not-run"
     if begun:
         item.plan = begun[-1]
-        item.state = "done" if _is_done(item.plan) else "interrupted"
+        item.state = "done" if item.plan.is_done else "interrupted"
         for step in item.plan.steps:
             step.result = "not-run" if step.result == "planned" else step.result
 
 
 def _state(plan: Plan) -> ClusterState:
     """Return the state of a plan that has ended."""
-    return "done" if _is_done(plan) else "interrupted" if plan.interrupted else "failed"
-
-
-def _is_done(plan: Plan) -> bool:
-    return all(step.result == "done" for step in plan.steps)
+    return "done" if plan.is_done else "interrupted" if plan.interrupted else "failed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.api.node_answers import NodeReport
 from gpuctl.kube.not_found import no_such
+from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.reading.nodes import inventory
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import read_nodes
@@ -22,7 +23,7 @@ def describe_node(reader: ReadContext, name: str) -> NodeReport:
             return NodeReport.model_validate({**item, "runningJobs": item.get("pods")})
     found, pods, devices = inventory.read_node(reader.scope, name, reader.settings.gpu_resources)
     if found is None:
-        raise no_such("node", name, inventory.node_names(reader.scope.session))
+        raise no_such("node", name, reader.scope.session.names(RESOURCES["Node"]))
     gpus = PlatformGpus(reader.settings)
     (node,) = read_nodes([found], pods, reader.keys, gpus, devices)
     return NodeReport.of(node, gpus)

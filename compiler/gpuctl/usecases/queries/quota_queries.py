@@ -12,13 +12,13 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
+from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.reading.nodes.inventory import UNFINISHED
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import PodOnNode, pod_on_node
 from gpuctl.reading.queues.namespace_rows import (
     Namespace,
     NamespaceRow,
-    namespace_names,
     read_contents,
     read_namespaces,
 )
@@ -138,5 +138,5 @@ def describe_namespace(reader: ReadContext, name: str) -> Namespace | NamespaceD
         for note in scope.notes:
             reader.scope.note(note)
     if not found:
-        raise no_such("namespace", name, namespace_names(reader.scope.session))
+        raise no_such("namespace", name, reader.scope.session.names(RESOURCES["Namespace"]))
     return found[0]

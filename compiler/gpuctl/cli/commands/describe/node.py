@@ -14,6 +14,7 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_node
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.language.mig_profiles import profile_of
+from gpuctl.objects.selectors import taint_text
 from gpuctl.objects.timestamps import age
 from gpuctl.usecases.queries.node_description import describe_node
 from gpuctl.usecases.queries.read_context import ReadContext
@@ -48,7 +49,7 @@ def _show(_: ReadContext, node: NodeReport) -> None:
     sections.show_amounts("Resources", _amounts(node))
     sections.show_holders("Jobs", node.running_jobs, where=False)
     sections.show_lines("Labels", (f"{key}={value}" for key, value in node.labels.items()))
-    sections.show_lines("Taints", map(_taint, k8s.taints))
+    sections.show_lines("Taints", map(taint_text, k8s.taints))
     headers = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
     sections.show_section("Conditions", headers, map(_condition, k8s.conditions))
     facts = {
@@ -87,11 +88,6 @@ def _gpu_line(node: NodeReport) -> str:
     if gpus.gpu_unhealthy:
         parts.append(f"{gpus.gpu_unhealthy} more unhealthy")
     return "; ".join(parts)
-
-
-def _taint(taint: dict[str, Any]) -> str:
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint['key']}{value}:{taint['effect']}"
 
 
 def _condition(item: dict[str, Any]) -> tuple[str, ...]:

@@ -54,9 +54,7 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
     show_section(title, ("RESOURCE", "TOTAL", "USED", "FREE", "USE"), cells, "none")
 
 
-def show_holders(
-    title: str, holders: Iterable[PodOnNode | HoldingPod] | None, *, where: bool = True, nothing: str = "none"
-) -> None:
+def show_holders(title: str, holders: Iterable[PodOnNode | HoldingPod] | None, *, where: bool = True) -> None:
     """Print pods that run or wait; ``where`` adds their nodes."""
     if holders is None:
         show_section(title, (), (), "not known: pods may not be listed")
@@ -66,7 +64,7 @@ def show_holders(
         [item.pod, item.name, item.namespace, item.kind or "", str(item.gpu), *([item.node or ""] if where else [])]
         for item in holders
     ]
-    show_section(title, (*headers, "NODE") if where else headers, rows, nothing)
+    show_section(title, (*headers, "NODE") if where else headers, rows, "none")
 
 
 def heading(text: str) -> str:
