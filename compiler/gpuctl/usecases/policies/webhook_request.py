@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
+import ssl
 import threading
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
-from urllib3 import PoolManager, ProxyManager
 from urllib3.exceptions import HTTPError
 from urllib3.util import Url, make_headers, parse_url
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.http_client import cause_of, failure_text
+from gpuctl.kube.http_client import HttpClient, Reply, cause_of, failure_text
 from gpuctl.kube.proxies import proxy_for
 
 WITHIN = 15.0
@@ -51,9 +50,9 @@ def post(address: str, value: Mapping[str, Any]) -> bytes:
 
 
 class _Request(threading.Thread):
-    """A request in a thread of its own, which :meth:`abort` ends in any state.
+    """A request in a thread of its own: a server that sends one byte at a time is never late for a read.
 
-    A timeout of urllib3 limits each read, so that a server which sends one byte at a time is never late.
+    If the headers of the answer do not end, the thread waits for them after :meth:`abort`, too.
 
     ``status``: None before the headers of the answer have arrived. ``error``: why the request failed.
     """
@@ -65,7 +64,7 @@ class _Request(threading.Thread):
         self.error: Exception | None = None
         self._url, self._name, self._sent = url, name, body
         self._lock = threading.Lock()
-        self._line: socket.socket | None = None
+        self._reply: Reply | None = None
         self._aborted = False
 
     def run(self) -> None:
@@ -74,67 +73,31 @@ class _Request(threading.Thread):
         except Exception as error:
             # An uncaught error would be printed with the address.
             self.error = error
-        finally:
-            with self._lock:
-                if self._line is not None:
-                    self._line.close()
-                    self._line = None
 
     def abort(self) -> None:
-        """End the request, if it has not ended. Nothing is sent after that."""
+        """End the answer, if it has not ended."""
         with self._lock:
             self._aborted = True
-            if self._line is not None:
-                with suppress(OSError):
-                    self._line.shutdown(socket.SHUT_RDWR)
+            if self._reply is not None:
+                self._reply.abort()
 
     def _exchange(self) -> None:
-        headers = {"Content-Type": "application/json"}
+        headers = {"content-type": "application/json"}
         if self._url.auth:
             headers |= make_headers(basic_auth=self._url.auth)
-        with self._pool() as pool:
-            answer = pool.request(
-                "POST",
-                f"{self._name}{self._url.request_uri}",
-                body=self._sent,
-                headers=headers,
-                redirect=False,
-                timeout=WITHIN,
-                preload_content=False,
-            )
-            with closing(answer):
+        trust = ssl.create_default_context() if self._url.scheme == "https" else None
+        client = HttpClient(self._name, "", trust, proxy_for(self._name, ""))
+        with closing(client):
+            reply = client.send("POST", self._url.request_uri, tuple(headers.items()), self._sent, WITHIN)
+            with closing(reply):
                 with self._lock:
-                    # An abort ends the headers where they are.
-                    if not self._aborted:
-                        self.status = answer.status
-                while len(self.body) < _LARGEST and (part := answer.read1(4096)):
-                    self.body += part
-
-    def _pool(self) -> PoolManager:
-        proxy = proxy_for(self._name, "")
-        pool = (
-            PoolManager(num_pools=1, retries=False)
-            if proxy is None
-            else ProxyManager(proxy.url, num_pools=1, retries=False, proxy_headers=dict(proxy.headers))
-        )
-        request, connections = self, pool.connection_from_url(self._name)
-
-        class Connection(connections.ConnectionCls):  # type: ignore[name-defined, misc]
-            def _new_conn(self) -> socket.socket:
-                line: socket.socket = super()._new_conn()
-                request._hold(line)
-                return line
-
-        connections.ConnectionCls = Connection
-        return pool
-
-    def _hold(self, line: socket.socket) -> None:
-        """Keep a second handle of the connection: TLS takes over the first one."""
-        with self._lock:
-            if self._aborted:
-                line.close()
-                raise TimeoutError("the request was ended before it was sent")
-            self._line = line.dup()
+                    if self._aborted:
+                        return
+                    self._reply, self.status = reply, reply.status
+                for portion in reply.portions():
+                    self.body = (self.body + portion)[:_LARGEST]
+                    if len(self.body) == _LARGEST:
+                        break
 
 
 def _reason(error: Exception) -> str:
