@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_options import (
+    CLIENT,
     DROPPED,
     DROPPED_PATTERNS,
     FLAGS,
-    LETTERS,
     SERVICE_FLAGS,
-    SWITCHES,
     TFJOB_FLAGS,
 )
-from gpuctl.importing.arena_programs import arena_program
+from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
+from gpuctl.importing.arena_words import ArenaFlag, ArenaWord, split_flags, verb_place
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
@@ -25,6 +24,8 @@ from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import is_reserved
+from gpuctl.importing.pod_fields import GPU_RESOURCES
+from gpuctl.importing.pod_patches import PATCHED
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
@@ -37,18 +38,12 @@ _LONGEST = 64 * 1024
 _ABOUT_SERVICES = frozenset(
     ["attach", "delete", "get", "list", "logs", "traffic-router-split", "traffic-split", "update", "--help", "-h"]
 )
-_TENSORFLOW = frozenset({"tfjob", "tf"})
 _ANY_TEXT = frozenset({"annotation", "env", "label"})
-_PYTORCH = frozenset({"pytorchjob", "pytorch", "py"})
-
-
-class _Flag(NamedTuple):
-    """A flag as written, and its value; "true" for one without."""
-
-    name: str
-    value: str
-    text: str
-    line: int
+_PORTS = {"port": "grpc", "restful-port": "http", "metrics-port": "metrics"}
+"""Flag of a port -> the name of a further port. The first one of a command is `service.port`."""
+_SYNC = "GIT_SYNC_"
+"""Begin of the names of variables that Arena gives to the container that fetches the code."""
+_RSYNC = "data comes from `storage.workdirs`, or an `init` container copies it"
 
 
 def import_arena_commands(source: Source, given: Given) -> Imported:
@@ -91,9 +86,11 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
 
 def _is_job(command: BodyCommand) -> bool:
     """Return True for a command that starts a job or a service."""
-    words = [word.text for word in command.program[:3]]
-    is_arena = len(words) > 1 and words[0].rsplit("/", 1)[-1] == "arena" and words[1] in ("submit", "serve")
-    return is_arena and (words[1] == "submit" or words[2:] == [] or words[2] not in _ABOUT_SERVICES)
+    words = [word.text for word in command.program]
+    place = verb_place(words)
+    if place is None:
+        return False
+    return words[place] == "submit" or words[place + 1 : place + 2] == [] or words[place + 1] not in _ABOUT_SERVICES
 
 
 class _ArenaJob:
@@ -112,17 +109,28 @@ class _ArenaJob:
         self.ledger = ledger
         self.given = given
         program = command.program
-        self.is_service = program[1].text == "serve"
+        verb = verb_place([word.text for word in program]) or 1
+        self.is_service = program[verb].text == "serve"
         self.draft = Draft("inference" if self.is_service else "training", source, TOOL)
         self.line = breaks.before(command.start) + 1
-        self.type = program[2].text if len(program) > 2 else ""
-        words = [(words_of(text, [word], values) or [text[word.start : word.end]], word) for word in program[3:]]
-        self.words = [(item, breaks.before(word.start) + 1) for items, word in words for item in items]
+        self.type = program[verb + 1].text if len(program) > verb + 1 else ""
+        words = [
+            (words_of(text, [word], values) or [text[word.start : word.end]], word)
+            for word in (*program[1:verb], *program[verb + 2 :])
+        ]
+        self.words = [
+            ArenaWord(item, breaks.before(word.start) + 1, breaks.before(word.end - 1) + 1)
+            for items, word in words
+            for item in items
+        ]
+        self.shell = "sh"
+        self.secrets: list[str] = []
+        self.syncs_data = any(re.search(r"rsync\Z", word.text) for word in self.words)
         self.gpus = 0
         self.nodes = 1
-        own = SERVICE_FLAGS if self.is_service else TFJOB_FLAGS if self.type in _TENSORFLOW else {}
+        own = SERVICE_FLAGS if self.is_service else TFJOB_FLAGS if FRAMEWORKS.get(self.type) == "tensorflow" else {}
         self.fields = {**FLAGS, **own}
-        self.actions: dict[str, Callable[[_Flag], bool]] = {
+        self.actions: dict[str, Callable[[ArenaFlag], bool]] = {
             "active-deadline-seconds": self._deadline,
             "annotation": lambda flag: self._pair(flag, "job.annotations"),
             "config-file": lambda flag: False,
@@ -130,7 +138,12 @@ class _ArenaJob:
             "data-dir": self._data_dir,
             "env": self._env,
             "gpumemory": self._gpu_memory,
+            "device": self._device,
             "gpus": self._gpus,
+            "image-pull-secret": self._pull_secret,
+            "shell": self._shell,
+            "toleration": self._toleration,
+            **(dict.fromkeys(_PORTS, self._port) if self.is_service else {}),
             "hostIPC": lambda flag: self._switch(flag, "podPatch.hostIPC"),
             "hostPID": lambda flag: self._switch(flag, "podPatch.hostPID"),
             "hostNetwork": lambda flag: self._switch(flag, "resources.network.hostNetwork"),
@@ -145,9 +158,11 @@ class _ArenaJob:
 
     def take(self) -> list[Missing]:
         """Take the flags and the program. Return what is missing."""
-        flags, rest = _split(self.words)
+        flags, rest = split_flags(self.words)
         shown = f"arena {'serve' if self.is_service else 'submit'} {self.type}"
-        if not self.is_service and self.type not in _PYTORCH:
+        if self.is_service:
+            self.draft.set("service.type", "ClusterIP", self.line)
+        if not self.is_service and FRAMEWORKS.get(self.type) != PYTORCH:
             note = f"`{self.type}` starts its processes in another way: use torchrun, or `roles` for other programs"
             self.ledger.changed(self.line, shown, "kind", note)
         elif self.is_service and self.type != "custom":
@@ -157,16 +172,19 @@ class _ArenaJob:
             self.ledger.mapped(self.line, shown, "kind")
         for flag in flags:
             if flag.name == "command" and not rest:
-                rest = [(flag.value, flag.line)]
+                rest = [ArenaWord(flag.value, flag.line, flag.last)]
             else:
                 self._flag(flag)
         self._program(rest)
         return set_given_values(self.draft, self.given, self.ledger, self.line, has_gpus=self.gpus > 0)
 
-    def _flag(self, flag: _Flag) -> None:
+    def _flag(self, flag: ArenaFlag) -> None:
         field = self.fields.get(flag.name)
         action = self.actions.get(flag.name)
         is_known = "$" not in flag.value or flag.name in _ANY_TEXT
+        if flag.name in CLIENT:
+            self.ledger.mapped(flag.line, flag.text, None, "it is an option of the client", last=flag.last)
+            return
         if is_known and action is not None and action(flag):
             return
         if is_known and field is not None and action is None:
@@ -177,20 +195,22 @@ class _ArenaJob:
             self.ledger.dropped(flag.line, flag.text, f"`{flag.value}` is not known: write its value into the document")
         else:
             note = next(note for pattern, note in DROPPED_PATTERNS.items() if re.match(pattern, flag.name))
-            self.ledger.dropped(flag.line, flag.text, DROPPED.get(flag.name, note))
+            is_data = flag.name.startswith("sync-") and self.syncs_data
+            note = _RSYNC if is_data else DROPPED.get(flag.name, note)
+            self.ledger.dropped(flag.line, flag.text, note, last=flag.last)
 
-    def _set(self, flag: _Flag, field: str, value: object) -> bool:
+    def _set(self, flag: ArenaFlag, field: str, value: object) -> bool:
         self.draft.set(field, value, flag.line)
         self.ledger.mapped(flag.line, flag.text, field)
         return True
 
-    def _switch(self, flag: _Flag, field: str) -> bool:
+    def _switch(self, flag: ArenaFlag, field: str) -> bool:
         if flag.value == "true":
             return self._set(flag, field, True)
         self.ledger.mapped(flag.line, flag.text, field)
         return True
 
-    def _name(self, flag: _Flag) -> bool:
+    def _name(self, flag: ArenaFlag) -> bool:
         name = self.given.name or nearest_dns_label(flag.value, letter_first=True)
         if name is None:
             return False
@@ -199,18 +219,66 @@ class _ArenaJob:
         self.ledger.taken(flag.line, flag.text, "job.name", note)
         return True
 
-    def _gpus(self, flag: _Flag) -> bool:
+    def _gpus(self, flag: ArenaFlag) -> bool:
         number = self.given.gpus_per_node or whole_number(flag.value)
         if number is None:
             return False
         self.gpus = number
         return self._set(flag, "resources.gpu", number)
 
-    def _gpu_memory(self, flag: _Flag) -> bool:
+    def _gpu_memory(self, flag: ArenaFlag) -> bool:
         number = whole_number(flag.value)
-        return number is not None and self._set(flag, "resources.gpu-share", f"{number}Gi")
+        if not number:
+            return False
+        if self.draft.get("resources.gpu") is None:
+            self.gpus = 1
+            self.draft.set("resources.gpu", 1, flag.line)
+        return self._set(flag, "resources.gpu-share", f"{number}Gi")
 
-    def _workers(self, flag: _Flag) -> bool:
+    def _device(self, flag: ArenaFlag) -> bool:
+        name, _, value = flag.value.partition("=")
+        number, vendor = whole_number(value), GPU_RESOURCES.get(name)
+        if number is None or vendor is None or self.given.gpus_per_node is not None:
+            return False
+        self.gpus = number
+        if vendor != "nvidia":
+            self.draft.set("resources.gpu-vendor", vendor, flag.line)
+        return self._set(flag, "resources.gpu", number)
+
+    def _pull_secret(self, flag: ArenaFlag) -> bool:
+        self.secrets.append(flag.value)
+        return self._set(flag, "environment.imagePullSecret", self.secrets if self.secrets[1:] else flag.value)
+
+    def _shell(self, flag: ArenaFlag) -> bool:
+        self.shell = flag.value
+        self.ledger.mapped(flag.line, flag.text, "environment.command")
+        return True
+
+    def _port(self, flag: ArenaFlag) -> bool:
+        number = whole_number(flag.value)
+        if not number:
+            return False
+        if self.draft.get("service.port") is None:
+            return self._set(flag, "service.port", number)
+        self.draft.append("service.ports", {"name": _PORTS[flag.name], "port": number}, flag.line)
+        self.ledger.mapped(flag.line, flag.text, "service.ports")
+        return True
+
+    def _toleration(self, flag: ArenaFlag) -> bool:
+        found = re.match(r"(?P<key>[^=:,]+)=(?P<value>[^:,]*):(?P<effect>\w+),(?P<operator>\w+)\Z", flag.value)
+        if found is not None:
+            value = {key: text for key, text in found.groupdict().items() if text}
+        elif flag.value == "all":
+            value = {"operator": "Exists"}
+        elif re.match(r"[\w./-]+\Z", flag.value):
+            value = {"key": flag.value, "operator": "Exists"}
+        else:
+            return False
+        self.draft.append("podPatch.tolerations", value, flag.line)
+        self.ledger.changed(flag.line, flag.text, "podPatch.tolerations", PATCHED)
+        return True
+
+    def _workers(self, flag: ArenaFlag) -> bool:
         number = self.given.nodes or whole_number(flag.value)
         if not number:
             return False
@@ -220,15 +288,18 @@ class _ArenaJob:
         self.ledger.mapped(flag.line, flag.text, "resources.nodes")
         return True
 
-    def _env(self, flag: _Flag) -> bool:
+    def _env(self, flag: ArenaFlag) -> bool:
         name, equals, value = flag.value.partition("=")
+        if name.startswith(_SYNC):
+            self.ledger.dropped(flag.line, flag.text, DROPPED["sync-mode"])
+            return True
         if not equals or value.startswith("$"):
             return False
         field, note = take_variable(self.draft, name, value, flag.line)
         self.ledger.taken(flag.line, flag.text, field, note)
         return True
 
-    def _pair(self, flag: _Flag, field: str) -> bool:
+    def _pair(self, flag: ArenaFlag, field: str) -> bool:
         name, equals, value = flag.value.partition("=")
         if not equals or is_reserved(name):
             return False
@@ -236,15 +307,15 @@ class _ArenaJob:
         self.ledger.mapped(flag.line, flag.text, f"{field}.{name}")
         return True
 
-    def _data(self, flag: _Flag) -> bool:
+    def _data(self, flag: ArenaFlag) -> bool:
         claim, colon, path = flag.value.partition(":")
-        if not colon or not path.startswith("/"):
+        if not colon or not path.startswith("/") or ":" in path:
             return False
         self.draft.append("storage.workdirs", {"path": path, "pvc": {"claim": claim}}, flag.line)
         self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
         return True
 
-    def _data_dir(self, flag: _Flag) -> bool:
+    def _data_dir(self, flag: ArenaFlag) -> bool:
         path, _, target = flag.value.partition(":")
         if not path.startswith("/"):
             return False
@@ -253,7 +324,7 @@ class _ArenaJob:
         self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
         return True
 
-    def _temporary(self, flag: _Flag) -> bool:
+    def _temporary(self, flag: ArenaFlag) -> bool:
         _, colon, path = flag.value.partition(":")
         if not colon or not path.startswith("/"):
             return False
@@ -261,50 +332,30 @@ class _ArenaJob:
         self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
         return True
 
-    def _deadline(self, flag: _Flag) -> bool:
+    def _deadline(self, flag: ArenaFlag) -> bool:
         seconds = whole_number(flag.value)
         return self._set(flag, "job.max_runtime", short_duration(seconds) if seconds else flag.value)
 
-    def _priority(self, flag: _Flag) -> bool:
+    def _priority(self, flag: ArenaFlag) -> bool:
         return flag.value in DEFAULT_PRIORITIES and self._set(flag, "job.priority", flag.value)
 
-    def _selector(self, flag: _Flag) -> bool:
-        if self.given.pool is None:
-            return False
-        self.ledger.changed(flag.line, flag.text, "resources.pool", "--pool selects the nodes")
-        return True
+    def _selector(self, flag: ArenaFlag) -> bool:
+        name, equals, value = flag.value.partition("=")
+        if self.given.pool is not None:
+            self.ledger.changed(flag.line, flag.text, "resources.pool", "--pool selects the nodes")
+        elif equals and name:
+            self.draft.set_item("podPatch.nodeSelector", name, value, flag.line)
+            self.ledger.changed(flag.line, flag.text, "podPatch.nodeSelector", PATCHED)
+        return self.given.pool is not None or bool(equals and name)
 
-    def _program(self, rest: Sequence[tuple[str, int]]) -> None:
+    def _program(self, rest: Sequence[ArenaWord]) -> None:
         """Set the command, which Arena gives to a shell as one text."""
-        text = " ".join(word for word, _ in rest)
+        text = " ".join(word.text for word in rest)
         if not text:
             return
-        line, last = rest[0][1], rest[-1][1]
-        found = arena_program(text, "sh", self.nodes, self.gpus, is_pytorch=self.type in _PYTORCH)
+        line, last = rest[0].line, rest[-1].last
+        found = arena_program(text, self.shell, self.nodes, self.gpus, self.type)
         if found.port is not None:
             self.draft.set("job.master_port", found.port, line)
-        self.draft.set("environment.command", found.words, line)
+        self.draft.set("environment.command", found.words, line, last=last)
         self.ledger.taken(line, text, "environment.command", found.note, last=last)
-
-
-def _split(words: Sequence[tuple[str, int]]) -> tuple[list[_Flag], list[tuple[str, int]]]:
-    """Return the flags, and the words of the program."""
-    flags: list[_Flag] = []
-    at = 0
-    while at < len(words):
-        word, line = words[at]
-        match = re.match(r"--?([A-Za-z][\w-]*)(?:=(.*))?\Z", word, re.DOTALL)
-        if match is None:
-            break
-        name = LETTERS.get(match[1], match[1])
-        at += 1
-        if match[2] is not None:
-            flags.append(_Flag(name, match[2], word, line))
-        elif name in SWITCHES:
-            flags.append(_Flag(name, "true", word, line))
-        elif at < len(words):
-            flags.append(_Flag(name, words[at][0], f"{word} {words[at][0]}", line))
-            at += 1
-        else:
-            flags.append(_Flag(name, "", word, line))
-    return flags, list(words[at + (at < len(words) and words[at][0] == "--") :])

@@ -11,7 +11,7 @@ from typing import Any
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.arena_options import DROPPED
-from gpuctl.importing.arena_programs import arena_program
+from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
@@ -20,22 +20,28 @@ from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
+from gpuctl.importing.pod_patches import PATCHED, PodPatch
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields
-from gpuctl.importing.torchrun_programs import BY_TORCHRUN
+from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.language.names import is_env_name
 
 TOOL = "Arena"
+_PATCHED_FILE = "podPatch.volumes"
 _DURATION = r"(?:\d+[dhms])+\Z"
 _ROLE = "programs that differ are `roles`"
 _LAUNCHER = "every pod runs the program: no launcher starts it on the others"
 _DATA = "data comes from `storage.workdirs`, or an `init` container copies it"
-_ONE_KEY = "`environment.envFrom` takes all keys of a ConfigMap, `podPatch` one"
+_ROLES = {_ROLE: ("chief", "ps", "evaluator"), _LAUNCHER: ("launcher",)}
+_TOLERATION = {
+    **{name: name for name in ("key", "operator", "value", "effect")},
+    "toleration_seconds": "tolerationSeconds",
+}
+"""Field of Arena's tolerations -> Kubernetes' name."""
+_SOURCES = {"secret": "secret", "configmap": "configMap"}
 _NOTES = {
-    r"^(master|chief|ps|evaluator)": _ROLE,
-    r"^launcher": _LAUNCHER,
+    r"^master": _ROLE,
     r"^init": "write an `init` container",
     r"^scheduling\.gang": DROPPED["gang"],
     r"^scheduling\.queue": DROPPED["queue"],
@@ -44,6 +50,7 @@ _NOTES = {
     r"^scheduling\.affinity": "nodes are selected by `resources.pool`; `resources.topology` keeps them close",
     r"^scheduling": DROPPED["scheduler"],
     r"^lifecycle\.clean": DROPPED["clean-task-policy"],
+    r"^lifecycle\.suspend": DROPPED["suspend"],
     r"^lifecycle\.success": "`primary` names the roles whose end is the end of the training",
     r"^logging": DROPPED["tensorboard"],
     r"^framework\.options\.nproc": DROPPED["nproc-per-node"],
@@ -81,7 +88,7 @@ class _ArenaJobFile:
         self.draft = Draft("training", source, TOOL)
         self.task = TaskFields(self.tree, self.draft, given)
         self.framework = self.tree.text(("framework", "name")) or ""
-        self.is_pytorch = self.framework == "pytorch"
+        self.is_pytorch = FRAMEWORKS.get(self.framework) == PYTORCH
         # Only a pod that is the job's whole group has its values in the job.
         self.group = "worker" if self.tree.node(("worker",)) is not None else "master"
 
@@ -98,7 +105,8 @@ class _ArenaJobFile:
         self._program()
         self.tree.drop_rest(_NOTES)
         line = self.tree.line((self.group,))
-        return set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=self.task.gpus > 0)
+        missing = set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=self.task.gpus > 0)
+        return [*open_nodes(self.tree, [(self.group, "replicas")], self.given), *missing]
 
     def _set(self, path: Path, field: str, value: Any, note: str | None = None) -> None:
         self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
@@ -146,11 +154,25 @@ class _ArenaJobFile:
             tree.changed(("worker", "replicas"), "resources.nodes", "the master is a node, too")
         tree.mapped(path, "resources.nodes")
         tree.mapped(("master", "replicas"), "resources.nodes")
-        if has_workers and self.is_pytorch:
-            for name in ("resources", "envs"):
-                for part in is_same(tree, ("worker", name), ("master", name)):
-                    tree.dropped(part, f"the workers have another value: {_ROLE}")
+        if has_workers and self.is_pytorch and tree.node(("master",)) is not None:
+            self._master()
         self._resources((self.group, "resources"))
+        for role, note in ((role, note) for note, roles in _ROLES.items() for role in roles):
+            tree.dropped((role,), note)
+
+    def _master(self) -> None:
+        """Compare the master with the workers: Arena gives it nothing of theirs."""
+        tree = self.tree
+        lost = []
+        for name in ("resources", "envs"):
+            for part in is_same(tree, ("worker", name), ("master", name)):
+                tree.dropped(part, f"the workers have another value: {_ROLE}")
+            if tree.get(("worker", name)) and not tree.get(("master", name)):
+                lost.append(name)
+        if lost:
+            tree.changed(("master",), None, f"it gets what the workers have: {', '.join(lost)}")
+        elif not tree.get(("master",)):
+            tree.mapped(("master",), "resources.nodes")
 
     def _resources(self, base: Path) -> None:
         tree = self.tree
@@ -177,11 +199,11 @@ class _ArenaJobFile:
             for name in self.tree.keys(base):
                 path = (*base, name)
                 value = self.tree.get(path)
-                if isinstance(value, dict) and set(value) == {"secret", "key"}:
-                    value = {"secret": value["secret"], "key": value["key"]}
-                elif isinstance(value, dict):
-                    self.tree.dropped(path, _ONE_KEY)
-                    continue
+                if isinstance(value, dict):
+                    kind = next((kind for kind in _SOURCES if set(value) == {kind, "key"}), None)
+                    if kind is None:
+                        continue
+                    value = {_SOURCES[kind]: value[kind], "key": value["key"]}
                 if isinstance(value, (str, dict)) and is_env_name(name):
                     field, note = take_variable(self.draft, name, value, self.tree.line(path))
                     self.tree.taken(path, field, note)
@@ -195,7 +217,7 @@ class _ArenaJobFile:
                 continue
             field = self._storage(values, path)
             if field is not None:
-                tree.taken(path, field, "the directory has this file alone" if "key" in values else None)
+                tree.taken(path, field, PATCHED if field == _PATCHED_FILE else None)
 
     def _storage(self, values: dict[str, str], path: Path) -> str | None:
         """Add a storage. Return its field; None if the language has none."""
@@ -230,11 +252,13 @@ class _ArenaJobFile:
         return "storage.workdirs"
 
     def _files(self, values: dict[str, str], kind: str, target: str, line: int) -> str:
-        entry: dict[str, Any] = {"path": target, "configMap" if kind == "configmap" else "secret": values[kind]}
         if "key" in values:
-            directory, _, name = target.rpartition("/")
-            entry["path"] = directory or "/"
-            entry["items"] = [{"key": values["key"], "path": name}]
+            is_map = kind == "configmap"
+            source = {"name": values[kind]} if is_map else {"secretName": values[kind]}
+            volume = {"name": values.get("name", kind), ("configMap" if is_map else kind): source}
+            PodPatch(self.tree, self.draft).mounted(volume, {"mountPath": target, "subPath": values["key"]})
+            return _PATCHED_FILE
+        entry = {"path": target, "configMap" if kind == "configmap" else "secret": values[kind]}
         self.draft.append("storage.mounts", entry, line)
         return "storage.mounts"
 
@@ -247,8 +271,7 @@ class _ArenaJobFile:
             self._set(("image_pull_secrets",), "environment.imagePullSecret", value)
         account = tree.text(("service_account",))
         if account is not None:
-            note = "`podPatch` carries it as it is; the platform may refuse it"
-            self._set(("service_account",), "podPatch.serviceAccountName", account, note)
+            self._set(("service_account",), "podPatch.serviceAccountName", account, PATCHED)
         for key, field in (
             ("host_network", "resources.network.hostNetwork"),
             ("host_ipc", "podPatch.hostIPC"),
@@ -258,8 +281,12 @@ class _ArenaJobFile:
                 self._set((key,), field, True)
             elif tree.text((key,)) == "false":
                 tree.mapped((key,), field)
+        selector: Path = ("scheduling", "node_selector")
         if self.given.pool is not None:
-            tree.changed(("scheduling", "node_selector"), "resources.pool", "--pool selects the nodes")
+            tree.changed(selector, "resources.pool", "--pool selects the nodes")
+        elif (labels := tree.get(selector)) is not None:
+            self._set(selector, "podPatch.nodeSelector", labels, PATCHED)
+        self._tolerations()
         for path in (("scheduling", "gang", "enabled"), ("logging", "tensorboard", "enabled")):
             if tree.text(path) == "false":
                 tree.mapped(path[:-1], None, "it is not enabled")
@@ -268,8 +295,19 @@ class _ArenaJobFile:
         if tree.text(("scheduling", "affinity", "policy")) == "none":
             tree.mapped(("scheduling", "affinity"), None, "it is Kubernetes' default")
 
+    def _tolerations(self) -> None:
+        path: Path = ("scheduling", "tolerations")
+        values = self.tree.typed(path)
+        if isinstance(values, list) and all(
+            isinstance(item, dict) and set(item) <= set(_TOLERATION) for item in values
+        ):
+            new = [{_TOLERATION[key]: value for key, value in item.items()} for item in values]
+            self._set(path, "podPatch.tolerations", new, PATCHED)
+
     def _lifecycle(self) -> None:
         tree = self.tree
+        if tree.text(("lifecycle", "clean_pod_policy")) == "None":
+            tree.mapped(("lifecycle", "clean_pod_policy"), None, DROPPED["clean-task-policy"])
         deadline = ("lifecycle", "active_deadline")
         if re.match(_DURATION, tree.text(deadline) or ""):
             note = "it counts while the pods of an attempt run"
@@ -301,19 +339,28 @@ class _ArenaJobFile:
             tree.changed((*path, "mounts"), "storage.workdirs", "it has the mounts of the program")
 
     def _program(self) -> None:
+        """Take the program: a role's own replaces that of the job."""
         tree = self.tree
-        text = tree.text(("run",))
         processes: Path = ("framework", "options", "nproc_per_node")
-        if tree.text(processes) in (str(self.task.gpus), "gpu", "auto"):
+        if self.task.gpus and tree.text(processes) in (str(self.task.gpus), "gpu", "auto"):
             tree.mapped(processes, None, "torchrun starts a process for each GPU")
+        own: Path = (self.group, "run")
+        path = own if tree.text(own) else ("run",)
+        text = tree.text(path)
         if text is None:
             return
         shell = tree.text(("shell",)) or "sh"
-        found = arena_program(text.strip(), shell, self.task.node_count, self.task.gpus, is_pytorch=self.is_pytorch)
+        found = arena_program(text.strip(), shell, self.task.node_count, self.task.gpus, self.framework)
         if found.port is not None:
-            self.draft.set("job.master_port", found.port, tree.line(("run",)))
-        note = found.note
-        if note is None and found.needs_shell and self.task.node_count > 1 and not re.search(r"\btorchrun\b", text):
-            note = BY_TORCHRUN
-        self._set(("run",), "environment.command", found.words, note)
+            self.draft.set("job.master_port", found.port, tree.line(path))
+        self._set(path, "environment.command", found.words, found.note)
         tree.mapped(("shell",), "environment.command")
+        of_master = tree.text(("master", "run")) if self.group == "worker" else None
+        if of_master == text:
+            tree.mapped(("master", "run"), "environment.command")
+        if path == own and self.is_pytorch and self.group == "worker" and of_master is None:
+            is_used = tree.node(("master",)) is not None
+            note = f"the master runs it, and the workers `{self.group}.run`: {_ROLE}"
+            tree.dropped(("run",), note if is_used else "no pod runs it: `worker.run` replaces it")
+        elif path == own:
+            tree.mapped(("run",), None, f"`{self.group}.run` replaces it")

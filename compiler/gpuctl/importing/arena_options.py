@@ -9,6 +9,10 @@ LETTERS = {
     "l": "label",
     "n": "namespace",
     "p": "priority",
+    "image-pull-secrets": "image-pull-secret",
+    "restfulPort": "restful-port",
+    "tensorboard-logdir": "logdir",
+    "versionPolicy": "version-policy",
     "workingDir": "working-dir",
     "dataDir": "data-dir",
     "servingName": "name",
@@ -36,7 +40,6 @@ LETTERS = {
     "cleanTaskPolicy": "clean-task-policy",
     "tensorboardImage": "tensorboard-image",
     "syncImage": "sync-image",
-    "restfulPort": "restful-port",
     "modelName": "model-name",
     "modelPath": "model-path",
 }
@@ -50,8 +53,10 @@ SWITCHES = frozenset(
         "enable-prometheus",
         "evaluator",
         "expose-service",
+        "dry-run",
         "gang",
         "gputopology",
+        "helm-binary",
         "hostIPC",
         "hostNetwork",
         "hostPID",
@@ -70,7 +75,6 @@ FLAGS = {
     "cpu": "resources.cpu",
     "gpus": "resources.gpu",
     "image": "environment.image",
-    "image-pull-secret": "environment.imagePullSecret",
     "job-backoff-limit": "job.retries",
     "memory": "resources.memory",
     "namespace": "job.namespace",
@@ -82,7 +86,6 @@ FLAGS = {
 }
 SERVICE_FLAGS = {
     "model-name": "model.name",
-    "port": "service.port",
     "replicas": "service.replicas",
     "version": "model.version",
 }
@@ -101,6 +104,8 @@ _PROBE = "use `service.health_check` and `service.liveness`"
 _SUBPATH = "a directory of a claim is `storage.workdirs: [{path: /data, pvc: {claim: NAME, subPath: DIR}}]`"
 _SELECTOR = "nodes are selected by `resources.pool`: add --pool"
 _ISTIO = "use `service.route`"
+CLIENT = frozenset({"arena-namespace", "config", "dry-run", "helm-binary", "loglevel", "pprof", "trace"})
+"""Options of the client, which do not change the job."""
 DROPPED = {
     **dict.fromkeys(("tensorboard", "tensorboard-image", "logdir"), _BOARD),
     **dict.fromkeys(("sync-mode", "sync-source", "sync-image"), _CODE),
@@ -132,8 +137,6 @@ DROPPED = {
     "nproc-per-node": "torchrun starts a process for each GPU: add its option `--nproc-per-node`",
     "priority": "`job.priority` is high, medium or low",
     "queue": "`resources.queue` is the name of a Kueue queue",
-    "restful-port": "further ports are `service.ports`",
-    "metrics-port": "further ports are `service.ports`",
     "selector": _SELECTOR,
     "shell": "the shell is a part of `environment.command`",
 }
@@ -141,6 +144,9 @@ DROPPED_PATTERNS = {
     r"(?:ps|chief|evaluator|launcher|worker|leader|head)-.*selector\Z": _SELECTOR,
     r"(?:liveness|readiness|startup)-probe": _PROBE,
     r"(?:ps|chief|evaluator|launcher|leader|head|worker)-": _ROLES,
+    r"model-|version-policy|batch-size|storage-uri|load-model|.*config-file": "it is an option of the server: "
+    "write it into `environment.command`",
+    r"slots-per-worker|mounts-on-launcher": "every pod runs the program: no launcher starts it on the others",
     r"autoscaler-": "the number of nodes is fixed",
     r"canary-|max-surge|max-unavailable": "a rollout replaces pods one by one",
     r"": "it has no equal in a document",

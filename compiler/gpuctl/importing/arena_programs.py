@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from gpuctl.frontend.shell import read_command
-from gpuctl.importing.torchrun_programs import as_torchrun
+from gpuctl.importing.torchrun_programs import BY_TORCHRUN, TorchrunProgram, as_torchrun
+
+PYTORCH = "pytorch"
+FRAMEWORKS = {
+    **dict.fromkeys(("pytorchjob", "pytorch", "py"), PYTORCH),
+    **dict.fromkeys(("tfjob", "tf", "tensorflow"), "tensorflow"),
+    **dict.fromkeys(("mpijob", "mpi", "etjob", "et", "horovodjob", "horovod", "deepspeedjob", "deepspeed"), "mpi"),
+}
+"""Type of a job, or name of a framework -> how it starts its processes."""
+_NOTES = {
+    "mpi": "each node runs it: in Arena the launcher alone does, and starts the processes on the workers",
+    "tensorflow": "gpuctl does not set TF_CONFIG",
+}
 
 
 class ArenaProgram(NamedTuple):
@@ -14,16 +27,22 @@ class ArenaProgram(NamedTuple):
     words: list[str]
     note: str | None
     port: int | None
-    needs_shell: bool
 
 
-def arena_program(text: str, shell: str, nodes: int, gpus: int, *, is_pytorch: bool) -> ArenaProgram:
+def arena_program(text: str, shell: str, nodes: int, gpus: int, kind: str) -> ArenaProgram:
     """Return the command of a text.
 
     :param shell: the shell that runs it, if it needs one.
+    :param kind: the type of the job, or the name of its framework.
     """
+    framework = FRAMEWORKS.get(kind)
     command = read_command(text)
     words = [word.text for word in command.words or ()]
     if command.needs_shell or not words:
-        return ArenaProgram([shell, "-c", text], None, None, needs_shell=True)
-    return ArenaProgram(*as_torchrun(words, nodes, gpus, is_pytorch=is_pytorch), needs_shell=False)
+        is_started = nodes == 1 or re.search(r"\btorchrun\b|\btorch\.distributed\b", text) is not None
+        found = TorchrunProgram([shell, "-c", text], None if is_started else BY_TORCHRUN)
+    else:
+        found = as_torchrun(words, nodes, gpus, is_pytorch=framework == PYTORCH)
+    if framework == "mpi" or (nodes > 1 and framework != PYTORCH and found.note == BY_TORCHRUN):
+        return ArenaProgram(found.words, _NOTES.get(framework or ""), found.port)
+    return ArenaProgram(*found)

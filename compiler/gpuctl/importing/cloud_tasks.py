@@ -10,10 +10,12 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
+from gpuctl.importing.manifest_metadata import take_annotations, take_labels
 from gpuctl.importing.node_script import convert_node_script
+from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
-from gpuctl.importing.source_tree import SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields, is_tpu
+from gpuctl.importing.source_tree import Path, SourceTree, read_documents
+from gpuctl.importing.task_fields import TaskFields, is_no_gpu
 
 TOOL = "SkyPilot"
 _IPS = r"[ \t]*echo[ \t]+(?:-e[ \t]+)?\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*"
@@ -26,8 +28,9 @@ _VARIABLES = {
     r"\bSKYPILOT_NUM_NODES\b": "NNODES",
     r"\bSKYPILOT_NODE_RANK\b": "NODE_RANK",
     r"\bSKYPILOT_NUM_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
-    r"\$\{?SKYPILOT_(?!NUM_|NODE_RANK)\w+\}?": "",
+    r"\$\{?\bSKYPILOT_(?!NUM_|NODE_RANK)\w+\}?|\bSKYPILOT_(?!NUM_|NODE_RANK)\w+": "",
 }
+_ANY = "SkyPilot takes any of these types; the document prefers the first one"
 _SECRETS = "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`"
 _NOTES = {
     r"^setup": "software is a part of `environment.image`; what remains is an `init` container",
@@ -39,7 +42,7 @@ _NOTES = {
     r"^resources\.image_id": "the image of a machine is not one of a container: --image names one",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^resources\.network_tier": "fast networks are `resources.network`",
-    r"^resources\.ports": "pods of a training need no open ports",
+    r"^resources\.ports": "pods of a training need no open ports: a program that serves is an `inference`",
     r"^service\.replica_policy": "write `autoscaling`",
     r"^(job|job_group|name_prefix|pool|config)": "it has no equal in a document",
 }
@@ -100,8 +103,19 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
             str(run.value), tree.block_line(("run",)), (task.node_count, task.gpus), variables, draft, ledger
         )
         tree.widen(("run",))
+    for key in tree.keys(("file_mounts",)):
+        tree.dropped_entry(("file_mounts", key), "files come from the image, `code` or `storage.workdirs`")
+    _pod(tree, draft, given)
     tree.drop_rest(_NOTES)
     return task.missing_values()
+
+
+def _pod(tree: SourceTree, draft: Draft, given: Given) -> None:
+    """Take the part of a pod that Kubernetes clusters add to a task."""
+    config: Path = ("config", "kubernetes", "pod_config")
+    take_labels(tree, (*config, "metadata", "labels"), draft)
+    take_annotations(tree, (*config, "metadata", "annotations"), draft)
+    PodFields(tree, config, draft, given).carry((*config, "spec"))
 
 
 def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
@@ -114,20 +128,20 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     if node is not None and node.kind == MAPPING:
         # `{A100:8, H100:8}` is a set, whose keys have no values.
         texts = [str(key.value) if value.is_null else f"{key.value}:{value.value}" for key, value in node.value]
-        note = "SkyPilot takes any of these types; the document prefers the first one" if len(texts) > 1 else None
+        note = _ANY if len(texts) > 1 else None
     elif node is not None and node.kind == SEQUENCE:
         texts = [str(item.value) for item in node.value]
     gpus = [gpus_of(item) for item in texts]
     numbers = {item.number for item in gpus if item is not None}
     types = [item.type for item in gpus if item is not None and item.type is not None]
-    if types and all(map(is_tpu, types)):
+    if types and all(map(is_no_gpu, types)):
         task.no_gpus(path)
     elif None not in gpus and len(numbers) == 1 and len(types) == len(gpus):
         task.set_gpus(path, numbers.pop(), types[0] if len(types) == 1 else types, note)
     elif node is not None:
         task.ask_for_gpus(path)
     else:
-        _ask_for_hidden_gpus(tree, task)
+        _alternatives(tree, task)
     for name, unit in (("cpus", ""), ("memory", "Gi")):
         task.amount((*base, name), "cpu" if name == "cpus" else name, unit)
     image = tree.text((*base, "image_id"))
@@ -148,14 +162,25 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
         tree.mapped((*base, "ports"), "service.port")
 
 
-def _ask_for_hidden_gpus(tree: SourceTree, task: TaskFields) -> None:
-    """Ask for GPUs that alternatives name, or that a type of machines may have."""
+def _alternatives(tree: SourceTree, task: TaskFields) -> None:
+    """Take GPUs that alternatives name, if all have one number; ask for those that a type of machines may have."""
     for key in ("any_of", "ordered"):
-        for index in range(tree.items(("resources", key))):
-            path = ("resources", key, index, "accelerators")
-            if tree.node(path) is not None:
-                task.ask_for_gpus(path)
-                return
+        base: Path = ("resources", key)
+        paths: list[Path] = [(*base, index, "accelerators") for index in range(tree.items(base))]
+        named = [path for path in paths if tree.node(path) is not None]
+        if not named:
+            continue
+        gpus = [gpus_of(tree.text(path) or "") for path in paths]
+        types = [item.type for item in gpus if item is not None and item.type is not None]
+        numbers = {item.number for item in gpus if item is not None}
+        if None in gpus or len(numbers) != 1 or len(types) != len(gpus) or any(map(is_no_gpu, types)):
+            task.ask_for_gpus(named[0])
+            return
+        types = list(dict.fromkeys(types))
+        for path in named:
+            note = _ANY if len(types) > 1 else None
+            task.set_gpus(path, numbers.copy().pop(), types if len(types) > 1 else types[0], note)
+        return
     if tree.text(("resources", "instance_type")) is not None:
         task.ask_for_gpus(("resources", "instance_type"))
 
@@ -173,6 +198,8 @@ def _service(tree: SourceTree, draft: Draft) -> None:
         tree.mapped((*probe, "initial_delay_seconds"), "service.startup_timeout")
     for replicas in (("service", "replicas"), ("service", "replica_policy", "min_replicas")):
         number = whole_number(tree.text(replicas))
-        if number is not None and draft.get("service.replicas") is None:
+        if number == 0 and len(replicas) > 2:
+            tree.changed(replicas, "service.replicas", "one pod runs: without `autoscaling` no request starts one")
+        elif number is not None and draft.get("service.replicas") is None:
             draft.set("service.replicas", number, tree.line(replicas))
             tree.mapped(replicas, "service.replicas")

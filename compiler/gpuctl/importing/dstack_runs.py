@@ -11,9 +11,10 @@ from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.node_script import convert_node_script
+from gpuctl.importing.pod_patches import PodPatch
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields, is_tpu
+from gpuctl.importing.task_fields import TaskFields, is_no_gpu
 
 TOOL = "dstack"
 KINDS = {"task": "training", "service": "inference"}
@@ -23,12 +24,21 @@ _VARIABLES = {
     r"\bDSTACK_MASTER_NODE_IP\b": "MASTER_ADDR",
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"\$\{\{[^{}\n]*\}\}": "",
-    r"\$\{?DSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+\}?": "",
+    r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+\}?"
+    r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+": "",
 }
 _RANGE = "the number of GPUs is fixed: the smallest of the range"
 _COUNT = r"(\d+)(\.\.\d*)?\Z"
 _MEMORY = r"(?i)(?:\d+(?:\.\d+)?[KMGT]B)?(?:\.\.)?(?:\d+(?:\.\d+)?[KMGT]B)?\Z"
 _VENDORS = frozenset({"nvidia", "amd"})
+_OTHER_VENDORS = frozenset({"google", "intel", "tenstorrent"})
+_HINTS = {
+    "dev-environment": "`gpuctl new notebook` starts a document for a development environment",
+    "fleet": "nodes are a `pool` here: `gpuctl new pool` starts one",
+    "volume": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",
+    "gateway": "an address outside the cluster is `service.route`",
+}
+"""Type of a configuration that is no job -> what to do."""
 _LIST = r"&&|\|\|"
 _COMMAND = "environment.command"
 _HEALTH = "service.health_check"
@@ -38,15 +48,21 @@ _NOTES = {
     r"^(backends|regions|instance_types|availability_zones|fleets)": "nodes are selected by `resources.pool`",
     r"^ports": "pods of a training need no open ports",
     r"^retry": "`job.retries` is a number of further attempts",
-    r"^(model|scaling|rate_limits|gateway|https|auth)": "an address outside the cluster is `service.route`, scaling "
-    "`autoscaling`",
+    r"^(model|gateway|https|auth|strip_prefix|domain)": "clients call the Service; an address outside the cluster is "
+    "`service.route`",
+    r"^scaling": "write `autoscaling`",
+    r"^rate_limits": "`service.request_limit` is requests per second",
+    r"^groups": "each group is a role: write `roles`",
+    r"^replicas": "each group of replicas is a document of its own",
+    r"^startup_order": "all nodes start together",
+    r"^stop_criteria": "a training ends when the programs of all nodes have ended",
+    r"^entrypoint": "write it as the begin of `environment.command`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^volumes": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",
     r"^probes": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
-    r"^registry_auth": "make a Secret with the login, and name it: `environment.imagePullSecret`",
     r"^stop_duration": "the time between the signal and the end is `job.grace`",
     r"^schedule": "times to run at are `schedule`",
-    r"^privileged": "write `podPatch`",
+    r"^(privileged|user)": "write `podPatch`",
     r"^utilization_policy": "`gpuctl usage idle` lists jobs whose GPUs are idle",
     r"^spot_policy": "nodes that may be taken away are `resources.spot`",
     r"^priority": "`job.priority` is high, medium or low",
@@ -66,8 +82,9 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     tree = SourceTree(raw, ledger)
     kind = KINDS.get(tree.text(("type",)) or "")
     if kind is None:
-        hint = "import tasks and services; `gpuctl new notebook` starts a document for a development environment"
-        raise Unreadable(tree.line(("type",)), f"the type `{tree.text(('type',))}` is not imported", hint)
+        written = tree.text(("type",)) or ""
+        hint = f"import tasks and services; {_HINTS.get(written, 'name the type of the configuration')}"
+        raise Unreadable(tree.line(("type",)), f"the type `{written}` is not imported", hint)
     draft = Draft(kind, source.name, TOOL)
     task = TaskFields(tree, draft, given)
     tree.mapped(("type",), "kind")
@@ -134,7 +151,7 @@ def _gpu_text(text: str, draft: Draft, task: TaskFields) -> None:
             notes.append(f"the memory of a card is that of its type ({part}): `resources.gpu-type`")
         elif part in _VENDORS:
             _vendor(part, draft, task.tree.line(path))
-        elif is_tpu(part):
+        elif is_no_gpu(part) or part in _OTHER_VENDORS:
             task.no_gpus(path)
             return
         elif re.match(r"[A-Za-z][\w-]*\Z", part):
@@ -158,17 +175,31 @@ def _volumes(tree: SourceTree, draft: Draft) -> None:
 
 
 def _probes(tree: SourceTree, draft: Draft) -> None:
-    """Take the path of the first probe, which asks over HTTP."""
+    """Take the path of the first probe, if it asks over HTTP as the kubelet does."""
     url = tree.text(("probes", 0, "url"))
-    if url is not None and url.startswith("/") and draft.kind == "inference":
+    method = tree.text(("probes", 0, "method")) or "get"
+    is_plain = method.lower() == "get" and not {"headers", "body"} & set(tree.keys(("probes", 0)))
+    if url is not None and url.startswith("/") and draft.kind == "inference" and is_plain:
         draft.set(_HEALTH, url, tree.line(("probes", 0, "url")))
-        tree.mapped(("probes", 0, "type"), _HEALTH)
+        for name in ("type", "method"):
+            tree.mapped(("probes", 0, name), _HEALTH)
         tree.changed(("probes", 0, "url"), _HEALTH, "it becomes a startup, a readiness and a liveness probe")
 
 
 def _others(tree: SourceTree, draft: Draft) -> None:
     _volumes(tree, draft)
     _probes(tree, draft)
+    login = "make a Secret with the login, and name it: `environment.imagePullSecret`"
+    tree.dropped_secret(("registry_auth",), "registry_auth", login)
+    for key in ("groups", "replicas"):
+        for index in range(tree.items((key,))):
+            tree.dropped((key, index), _NOTES[f"^{key}"])
+    cron = tree.text(("schedule", "cron"))
+    if cron is not None and draft.kind == "training":
+        draft.set("schedule.cron", cron, tree.line(("schedule", "cron")))
+        tree.mapped(("schedule", "cron"), "schedule.cron")
+    if tree.text(("privileged",)) == "true":
+        PodPatch(tree, draft).of_container(("privileged",), "securityContext", {"privileged": True})
     duration = tree.text(("max_duration",))
     if duration is not None and re.match(r"(\d+[dhms])+\Z", duration):
         draft.set("job.max_runtime", duration, tree.line(("max_duration",)))
@@ -194,6 +225,8 @@ def _others(tree: SourceTree, draft: Draft) -> None:
 
 
 def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedger) -> None:
+    if tree.text(("shell",)) == "bash":
+        tree.mapped(("shell",), _COMMAND)
     items = tree.items(("commands",))
     if not items:
         return

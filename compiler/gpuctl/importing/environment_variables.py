@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.language.names import is_pod_field
 
 _PORT = "MASTER_PORT"
 
@@ -28,3 +30,13 @@ def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariab
         draft.set("job.master_port", port, line)
         return TakenVariable("job.master_port")
     return TakenVariable(None, f"gpuctl sets `{name}`, and documents cannot: this value is not used")
+
+
+def source_of_variable(tree: SourceTree, path: Path) -> dict[str, str] | None:
+    """Return the source of a variable of a manifest, as a document has it; None if the language has none like it."""
+    for kind, field in (("secret", "secretKeyRef"), ("configMap", "configMapKeyRef")):
+        reference = tree.get((*path, field))
+        if isinstance(reference, dict) and set(reference) == {"name", "key"}:
+            return {kind: reference["name"], "key": reference["key"]}
+    field_path = tree.text((*path, "fieldRef", "fieldPath"))
+    return {"fieldRef": field_path} if field_path is not None and is_pod_field(field_path) else None

@@ -36,6 +36,11 @@ class LedgerEntry(NamedTuple):
     field: str | None = None
     note: str | None = None
 
+    @property
+    def place(self) -> str:
+        """The lines as text: ``line 3`` or ``lines 3-5``."""
+        return f"line {self.line}" if self.last_line == self.line else f"lines {self.line}-{self.last_line}"
+
 
 class LineLedger:
     """Collects the entries of one source, in any order."""

@@ -10,7 +10,10 @@ from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
 _WRITTEN_BY_SERVER = frozenset(
-    {"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid", "ownerReferences"}
+    {
+        *("clusterName", "creationTimestamp", "generation", "managedFields"),
+        *("resourceVersion", "selfLink", "uid", "ownerReferences"),
+    }
 )
 
 
@@ -29,16 +32,24 @@ def take_metadata(tree: SourceTree, draft: Draft) -> None:
         draft.set("job.namespace", namespace, tree.line((*base, "namespace")))
         tree.mapped((*base, "namespace"), "job.namespace")
     take_labels(tree, (*base, "labels"), draft)
-    for key in tree.keys((*base, "annotations")):
-        path = (*base, "annotations", key)
-        if key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/")):
-            tree.mapped(path, None, "Kubernetes wrote it")
-        elif not is_reserved(key):
-            draft.set_item("job.annotations", key, tree.text(path) or "", tree.line(path))
-            tree.mapped(path, f"job.annotations.{key}")
+    take_annotations(tree, (*base, "annotations"), draft)
     for key in _WRITTEN_BY_SERVER:
         tree.mapped((*base, key), None, "the API server wrote it")
     tree.mapped(("status",), None, "the API server wrote it")
+
+
+def take_annotations(tree: SourceTree, base: Path, draft: Draft) -> None:
+    """Add the annotations at a path, of a job or of its pods, which have the same ones."""
+    for key in tree.keys(base):
+        path, value = (*base, key), tree.text((*base, key)) or ""
+        known = (draft.get("job.annotations") or {}).get(key, value)
+        if key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/")):
+            tree.mapped(path, None, "Kubernetes wrote it")
+        elif known != value:
+            tree.dropped(path, f"a job and its pods have the same annotations: `{known}` stays")
+        elif not is_reserved(key):
+            draft.set_item("job.annotations", key, value, tree.line(path))
+            tree.mapped(path, f"job.annotations.{key}")
 
 
 def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:

@@ -2,42 +2,134 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.pod_patches import PodPatch
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_SHM = "resources.shm"
+_HOST_TYPES = ("Directory", "DirectoryOrCreate", "File", "FileOrCreate")
 
 
-def take_mounts(tree: SourceTree, spec: Path, container: Path, draft: Draft) -> None:
-    """Take the mounts of a container, with their volumes."""
-    volumes = {tree.text((*spec, "volumes", index, "name")): index for index in range(tree.items((*spec, "volumes")))}
-    base = (*container, "volumeMounts")
-    for index in range(tree.items(base)):
-        mount = {key: tree.text((*base, index, key)) or "" for key in tree.keys((*base, index))}
-        place = volumes.get(mount.get("name"))
-        if place is None or set(mount) - _MOUNT_KEYS or not mount.get("mountPath", "").startswith("/"):
-            continue
-        volume: Path = (*spec, "volumes", place)
-        if mount["mountPath"] == _SHARED_MEMORY == tree.text((*volume, "hostPath", "path")):
-            for path in (volume, (*base, index)):
-                tree.changed(path, "resources.shm", "a pod has its own shared memory: `resources.shm` is its size")
-            continue
-        if mount["mountPath"] == _SHARED_MEMORY and tree.node((*volume, "emptyDir")) is not None:
-            size = tree.text((*volume, "emptyDir", "sizeLimit"))
-            if size is not None:
-                draft.set("resources.shm", size, tree.line((*volume, "emptyDir", "sizeLimit")))
-            note = None if size is not None else "its size is that of `resources.shm`: by default half of the memory"
-            tree.taken(volume, "resources.shm", note)
-            tree.mapped((*base, index), "resources.shm")
-            continue
-        field = _mount(tree, draft, mount, volume, tree.line((*base, index)))
-        if field is not None:
-            tree.mapped((*base, index), field)
-            tree.mapped(volume, field)
+class PodVolumes:
+    """The volumes of a pod, and the mounts of its containers.
+
+    A volume without a field in the language, or with mounts that have none, is carried in `podPatch`.
+
+    :param program: the path of the container with the program.
+    :param others: the paths of the other containers.
+    """
+
+    def __init__(self, tree: SourceTree, spec: Path, program: Path, others: Sequence[Path], draft: Draft) -> None:
+        self.tree = tree
+        self.draft = draft
+        self.program = program
+        self.patch = PodPatch(tree, draft)
+        volumes: Path = (*spec, "volumes")
+        paths: list[Path] = [(*volumes, index) for index in range(tree.items(volumes))]
+        self.volumes = {tree.text((*path, "name")): path for path in paths}
+        self.used = [mount for container in (program, *others) for mount in self._mounts(container)]
+
+    def take(self) -> None:
+        """Take the mounts of the program, with their volumes."""
+        for path in self._mounts(self.program):
+            volume = self.volumes.get(self.tree.text((*path, "name")))
+            if volume is None:
+                continue
+            field = self._shared_memory(path, volume) or self._field(path, volume)
+            if field is not None:
+                self.tree.mapped(path, field)
+                self.tree.mapped(volume, field)
+            elif self.tree.node(path) is not None:
+                self.carry(path, volume, "main")
+
+    def take_further(self, container: Path, name: str) -> None:
+        """Take the mounts of another container, which gpuctl gives those of the program."""
+        tree = self.tree
+        for path in self._mounts(container):
+            volume = self.volumes.get(tree.text((*path, "name")))
+            if volume is None:
+                continue
+            of_program = self._same_mount(path)
+            if tree.text((*path, "mountPath")) == _SHARED_MEMORY:
+                tree.dropped(path, "the program alone has the memory of `resources.shm`")
+            elif of_program is None or self._is_carried(volume):
+                self.carry(path, volume, name)
+            else:
+                is_wider = tree.get(path) != tree.get(of_program)
+                note = "it has the mounts of the program, which can write here" if is_wider else None
+                tree.taken(path, "storage", note)
+
+    def _same_mount(self, path: Path) -> Path | None:
+        """Return the program's mount of a volume at the same path, if it allows as much; None if there is none."""
+        tree = self.tree
+        mount = tree.get(path)
+        for other in self._mounts(self.program):
+            found = tree.get(other)
+            if not isinstance(mount, dict) or not isinstance(found, dict):
+                continue
+            if {**found, "readOnly": ""} == {**mount, "readOnly": ""}:
+                is_narrower = tree.text((*other, "readOnly")) == "true" != tree.text((*path, "readOnly"))
+                return None if is_narrower else other
+        return None
+
+    def take_unused(self) -> None:
+        """Take the volumes that no container mounts."""
+        names = {self.tree.text((*path, "name")) for path in self.used}
+        for name, path in self.volumes.items():
+            if name not in names:
+                self.tree.mapped(path, None, "no container mounts it")
+
+    def carry(self, mount: Path, volume: Path, name: str) -> None:
+        """Carry a mount of a container, and its volume."""
+        self.patch.volume(volume)
+        self.patch.of_container(mount, "volumeMounts", [self.tree.typed(mount)], name)
+
+    def _mounts(self, container: Path) -> list[Path]:
+        base: Path = (*container, "volumeMounts")
+        return [(*base, index) for index in range(self.tree.items(base))]
+
+    def _is_carried(self, volume: Path) -> bool:
+        return self.tree.typed(volume) in (self.draft.get("podPatch.volumes") or [])
+
+    def _shared_memory(self, path: Path, volume: Path) -> str | None:
+        """Take a mount of shared memory. Return its field; None if it is another mount."""
+        tree = self.tree
+        if tree.text((*path, "mountPath")) != _SHARED_MEMORY:
+            return None
+        if tree.text((*volume, "hostPath", "path")) == _SHARED_MEMORY:
+            for part in (volume, path):
+                tree.changed(part, _SHM, "a pod has its own shared memory: `resources.shm` is its size")
+            return _SHM
+        if tree.node((*volume, "emptyDir")) is None:
+            return None
+        size = tree.text((*volume, "emptyDir", "sizeLimit"))
+        if size is not None:
+            self.draft.set(_SHM, size, tree.line((*volume, "emptyDir", "sizeLimit")))
+        note = None if size is not None else "its size is that of `resources.shm`: by default half of the memory"
+        tree.taken(volume, _SHM, note)
+        return _SHM
+
+    def _field(self, path: Path, volume: Path) -> str | None:
+        """Add a mount to the document. Return its field; None if the language has none."""
+        tree = self.tree
+        mount = {key: tree.text((*path, key)) or "" for key in tree.keys(path)}
+        if set(mount) - _MOUNT_KEYS or not mount.get("mountPath", "").startswith("/"):
+            return None
+        if tree.node((*volume, "emptyDir")) is not None and not self._is_one_directory(mount["name"]):
+            return None
+        return _mount(tree, self.draft, mount, volume, tree.line(path))
+
+    def _is_one_directory(self, name: str) -> bool:
+        """Return True if all containers mount a volume at one path: in documents each path is another directory."""
+        mounts = [path for path in self.used if self.tree.text((*path, "name")) == name]
+        places = {self.tree.text((*path, "mountPath")) for path in mounts}
+        return len(places) == 1 and all(set(self.tree.keys(path)) <= {"name", "mountPath"} for path in mounts)
 
 
 def _mount(tree: SourceTree, draft: Draft, mount: dict[str, str], volume: Path, line: int) -> str | None:
@@ -53,13 +145,13 @@ def _mount(tree: SourceTree, draft: Draft, mount: dict[str, str], volume: Path, 
         entry = {"path": target, "pvc": {"claim": claim, **({"subPath": sub} if sub else {})}, **extra}
     elif sub is not None:
         return None
-    elif isinstance(host, dict) and str(host.get("path", "")).strip("/"):
+    elif isinstance(host, dict) and str(host.get("path", "")).strip("/") and host.get("type", "") in ("", *_HOST_TYPES):
         entry = {"path": host["path"], **({"mountPath": target} if target != host["path"] else {}), **extra}
-        if host.get("type") in ("Directory", "DirectoryOrCreate", "File", "FileOrCreate"):
+        if host.get("type"):
             entry["type"] = host["type"]
     elif isinstance(nfs, dict) and {"server", "path"} <= set(nfs):
         entry = {"path": target, "nfs": {"server": nfs["server"], "path": nfs["path"]}, **extra}
-    elif isinstance(scratch, dict):
+    elif isinstance(scratch, dict) and scratch.get("medium", "") in ("", "Memory"):
         size = {"size": scratch["sizeLimit"]} if "sizeLimit" in scratch else {}
         medium = {"medium": "Memory"} if scratch.get("medium") == "Memory" else {}
         entry = {"path": target, "emptyDir": {**size, **medium}}

@@ -21,7 +21,18 @@ _OPTIONS = {
     "PyTorchJob": "pytorchjob",
     "TrainJob": "trainjob",
 }
+_SCALER = "HorizontalPodAutoscaler"
 _NO_IMPORT = "gpuctl imports no such object: keep its manifest, or describe it in the document"
+_KEPT = {
+    **dict.fromkeys(("ConfigMap", "Secret", "PersistentVolumeClaim"), "keep its manifest: documents name it"),
+    "PersistentVolume": "keep its manifest: a claim of the document is bound to it",
+    "Namespace": "keep its manifest, or make the namespace before",
+    "Ingress": "keep its manifest, with the Service `svc-NAME`, or write `service.route`",
+    "Service": "keep its manifest: it selects no pods of these jobs",
+    _SCALER: "it scales none of these jobs: keep its manifest, or write `autoscaling`",
+    "PodDisruptionBudget": "write `service.disruption`",
+}
+"""Kind of an object that no importer reads -> what to do."""
 
 
 def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
@@ -42,9 +53,10 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
         selectors = _Selectors(raws) if kind == _DEPLOYMENT else None
         for raw in wanted:
             services = selectors.services_of(raw) if selectors is not None else []
-            taken.update(map(id, [raw, *services]))
+            scaler = _scaler_of(raw, raws) if kind == _DEPLOYMENT else None
+            taken.update(map(id, [raw, *services, *([] if scaler is None else [scaler])]))
             if kind == _DEPLOYMENT:
-                results.append(import_deployment(raw, services, source.name, given))
+                results.append(import_deployment(raw, services, scaler, source.name, given))
             else:
                 read = import_pytorch_job if kind == "PyTorchJob" else import_train_job
                 results.append(read(raw, source.name, given))
@@ -74,6 +86,18 @@ def _objects(raws: Iterable[RawDocument], ledger: LineLedger) -> Iterator[RawDoc
                 tree.take_apart(("items", index))
                 yield from _objects([raw._replace(root=node)], ledger)
         tree.drop_rest({})
+
+
+def _scaler_of(workload: RawDocument, raws: Iterable[RawDocument]) -> RawDocument | None:
+    """Return the autoscaler of a workload."""
+    tree = SourceTree(workload, LineLedger())
+    target = [tree.text(path) for path in (("kind",), ("metadata", "name"))]
+    for raw in raws:
+        other = SourceTree(raw, LineLedger())
+        named = [other.text(("spec", "scaleTargetRef", name)) for name in ("kind", "name")]
+        if other.text(("kind",)) == _SCALER and named == target:
+            return raw
+    return None
 
 
 class _Selectors:
@@ -106,9 +130,14 @@ def _joined(tool: str, results: Sequence[Imported], others: Sequence[RawDocument
     :param ledger: that of the lists.
     """
     for raw in others:
-        own = _OPTIONS.get(_kind(raw) or "")
-        note = f"another import reads it: `--from {own}`" if own is not None else _NO_IMPORT
-        SourceTree(raw, ledger).dropped((), note)
+        kind = _kind(raw) or ""
+        own = _OPTIONS.get(kind)
+        note = f"another import reads it: `--from {own}`" if own is not None else _KEPT.get(kind, _NO_IMPORT)
+        tree = SourceTree(raw, ledger)
+        if kind == "Secret":
+            tree.dropped_secret((), f"Secret {tree.text(('metadata', 'name')) or ''}", note)
+        else:
+            tree.dropped((), note)
     entries = [entry for result in results for entry in result.entries] + ledger.entries()
     missing: list[Missing] = [item for result in results for item in result.missing]
     return Imported(tool, [draft for result in results for draft in result.drafts], in_source_order(entries), missing)

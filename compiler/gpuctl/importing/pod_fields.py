@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.environment_variables import take_variable
+from gpuctl.importing.environment_variables import source_of_variable, take_variable
+from gpuctl.importing.further_containers import take_further_containers
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_metadata import is_reserved
-from gpuctl.importing.manifest_volumes import take_mounts
+from gpuctl.importing.manifest_volumes import PodVolumes
+from gpuctl.importing.pod_patches import PATCHED, PodPatch
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
-from gpuctl.language.names import is_pod_field
 from gpuctl.objects.pod_specs import default_pull_policy
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
+_RDMA = r"(?i:rdma|hca|efa|roce|infiniband)"
+_SHARE = r"(?i:gpu-?mem|gpu-?core|vgpu|\.shared)"
+_RDMA_NOTE = "RDMA devices are `resources.network.rdma`: the platform's `network.rdma` names their resource"
 DEVICES = {
-    r"resources\b.*(?i:rdma|hca|efa|roce|infiniband)": "RDMA devices are `resources.network.rdma`: the platform's "
-    "`network.rdma` names their resource",
-    r"resources\b.*(?i:gpu-?mem|gpu-?core|vgpu|\.shared)": "a part of a card is `resources.gpu-share`",
+    rf"resources\b.*{_RDMA}": _RDMA_NOTE,
+    rf"resources\b.*{_SHARE}": "a part of a card is `resources.gpu-share`",
     r"resources\b": "no field requests this; GPUs are a whole number in `resources.gpu`",
 }
 """Pattern of a resource that no importer takes -> what to do."""
 _NOT_CARRIED = frozenset(["containers", "initContainers", "volumes", "restartPolicy"])
-_PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
+_QUANTITY = r"\d+(?:\.\d+)?[A-Za-z]{0,2}\Z"
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
 _DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
 _POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
@@ -49,6 +53,7 @@ class PodFields:
         self.main = names.index(main) if main is not None and main in names else 0
         self.container: Path = (*containers, self.main)
         self.resources: Path = (*self.container, "resources")
+        self.patch = PodPatch(tree, draft)
         self.gpus = 0
         self.missing: list[Missing] = []
 
@@ -66,8 +71,16 @@ class PodFields:
             return
         self._program()
         self._resources()
-        take_mounts(self.tree, self.spec, self.container, self.draft)
-        self._others()
+        others: list[Path] = [
+            (*self.spec, group, index)
+            for group, main in (("initContainers", -1), ("containers", self.main))
+            for index in range(tree.items((*self.spec, group)))
+            if index != main
+        ]
+        volumes = PodVolumes(tree, self.spec, self.container, others, self.draft)
+        volumes.take()
+        take_further_containers(tree, self.spec, self.main, volumes, self.draft)
+        volumes.take_unused()
         self._pod()
 
     def _set(self, path: Path, field: str, value: Any) -> None:
@@ -88,7 +101,7 @@ class PodFields:
         workdir = tree.text((*main, "workingDir"))
         if workdir is not None:
             self._set((*main, "workingDir"), "environment.workdir", workdir)
-        self._variables()
+        self._variables(main)
 
     def take_program(self, note: str | None = None) -> None:
         """Take the command and its arguments, after the importer has adapted them.
@@ -102,21 +115,21 @@ class PodFields:
             else:
                 self.tree.taken(path, f"environment.{name}", note)
 
-    def _variables(self) -> None:
-        tree, base = self.tree, (*self.container, "env")
+    def _variables(self, container: Path) -> None:
+        tree, base = self.tree, (*container, "env")
         for index in range(tree.items(base)):
             path = (*base, index)
             name, value = tree.text((*path, "name")), tree.get((*path, "value"))
             if name is None:
                 continue
-            if found := self._source((*path, "valueFrom")):
+            if found := source_of_variable(tree, (*path, "valueFrom")):
                 value = found
             elif tree.node((*path, "valueFrom")) is not None:
-                self.patch(path, "env", [{"name": name, "valueFrom": tree.typed((*path, "valueFrom"))}])
+                self.patch.of_container(path, "env", [tree.typed(path)])
                 continue
             field, note = take_variable(self.draft, name, "" if value is None else value, tree.line(path))
             tree.taken(path, field, note)
-        base = (*self.container, "envFrom")
+        base = (*container, "envFrom")
         for index in range(tree.items(base)):
             for kind, field in (("secretRef", "secret"), ("configMapRef", "configMap")):
                 source = tree.text((*base, index, kind, "name"))
@@ -125,15 +138,8 @@ class PodFields:
                     prefix = tree.text((*base, index, "prefix"))
                     self.draft.append("environment.envFrom", {**entry, **({"prefix": prefix} if prefix else {})})
                     tree.mapped((*base, index), "environment.envFrom")
-
-    def _source(self, path: Path) -> dict[str, str] | None:
-        """Return the source of a variable, as a document has it; None if the language has none like it."""
-        for kind, field in (("secret", "secretKeyRef"), ("configMap", "configMapKeyRef")):
-            reference = self.tree.get((*path, field))
-            if isinstance(reference, dict) and set(reference) == {"name", "key"}:
-                return {kind: reference["name"], "key": reference["key"]}
-        field_path = self.tree.text((*path, "fieldRef", "fieldPath"))
-        return {"fieldRef": field_path} if field_path is not None and is_pod_field(field_path) else None
+                elif source is not None:
+                    self.patch.of_container((*base, index), "envFrom", [tree.typed((*base, index))])
 
     def _resources(self) -> None:
         tree = self.tree
@@ -156,6 +162,17 @@ class PodFields:
             self.draft.set("resources.gpu", self.gpus)
         for name in ("cpu", "memory"):
             self._amount(name, (*limits, name), (*requests, name))
+        for group in ("requests", "limits"):
+            for name in tree.keys((*self.resources, group)):
+                self._device((*self.resources, group, name), group, name)
+
+    def _device(self, path: Path, group: str, name: str) -> None:
+        """Carry a request that no field has, but for cards and parts of them."""
+        is_field = name in (*GPU_RESOURCES, "cpu", "memory", self.given.rdma) or re.match(_SLICE, name) is not None
+        if is_field or re.search(_SHARE, name) or re.match(_QUANTITY, self.tree.text(path) or "") is None:
+            return
+        note = f"`podPatch` carries it; {_RDMA_NOTE}" if re.search(_RDMA, name) else PATCHED
+        self.patch.resource(path, group, name, note)
 
     def _slices(self) -> None:
         """Take MIG slices."""
@@ -208,47 +225,6 @@ class PodFields:
             differs = tree.text(item) not in (None, value)
             tree.taken(item, field, f"request and limit are one: `{value}`" if differs else None)
 
-    def _others(self) -> None:
-        """Take further containers."""
-        tree = self.tree
-        groups = (((*self.spec, "initContainers"), "init", -1), ((*self.spec, "containers"), "sidecars", self.main))
-        for base, field, main in groups:
-            for index in range(tree.items(base)):
-                if index == main:
-                    continue
-                data = {key: tree.get((*base, index, key)) for key in tree.keys((*base, index))}
-                entry: dict[str, Any] = {key: data[key] for key in ("name", "image", "command", "args") if key in data}
-                variables = data["env"] if isinstance(data.get("env"), list) else []
-                env = {
-                    item["name"]: item.get("value", "")
-                    for item in variables
-                    if isinstance(item, dict) and "name" in item and "valueFrom" not in item
-                }
-                if env:
-                    entry["env"] = env
-                asked, limited = (
-                    {key: tree.text((*path, key)) for key in tree.keys(path)}
-                    for path in ((*base, index, "resources", group) for group in ("requests", "limits"))
-                )
-                amounts: dict[str, Any] = {**asked, **limited}
-                differs = any(asked[key] != limited[key] for key in asked.keys() & limited.keys())
-                kept = {key: amounts[key] for key in ("cpu", "memory") if key in amounts}
-                if kept:
-                    entry["resources"] = kept
-                self.draft.append(field, entry, tree.line((*base, index)))
-                for key in data:
-                    path = (*base, index, key)
-                    if key in ("name", "image", "command", "args"):
-                        tree.mapped(path, f"{field}[].{key}")
-                    elif key == "resources" and set(amounts) <= {"cpu", "memory"}:
-                        tree.taken(
-                            path, f"{field}[].{key}", "requests and limits are one: the limits" if differs else None
-                        )
-                    elif key == "env" and len(env) == len(variables):
-                        tree.mapped(path, f"{field}[].env")
-                    elif key == "volumeMounts":
-                        tree.changed(path, "storage.workdirs", "it has the mounts of the program")
-
     def _pod(self) -> None:
         """Take fields of the pod; those without a field of the language go into `podPatch`."""
         tree = self.tree
@@ -260,34 +236,52 @@ class PodFields:
                 tree.changed(path, None, "gpuctl sets it by the image's tag")
             elif name in _DEFAULTS:
                 tree.mapped(path, None, "gpuctl sets it")
-            elif name in ("securityContext", "lifecycle"):
-                self.patch(path, name, tree.typed(path))
+            elif name in ("securityContext", "lifecycle") and tree.typed(path) != {}:
+                self.patch.of_container(path, name, tree.typed(path))
         for name in tree.keys(self.spec):
-            path = (*self.spec, name)
-            value = tree.get(path)
-            if name == "imagePullSecrets" and isinstance(value, list):
-                names = [item["name"] for item in value if isinstance(item, dict) and "name" in item]
-                self._set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
-            elif name == "hostNetwork" and value == "true":
-                self._set(path, "resources.network.hostNetwork", True)
-            elif name == "terminationGracePeriodSeconds" and whole_number(tree.text(path)):
-                self._set(path, "job.grace", short_duration(int(value)))
-            elif name in _POD_DEFAULTS and value == _POD_DEFAULTS[name]:
-                tree.mapped(path, None, "it is Kubernetes' default")
-            elif name in ("nodeSelector", "affinity") and self.given.pool is not None:
-                tree.changed(path, "resources.pool", "--pool selects the nodes")
-            elif name == "priorityClassName":
-                tree.dropped(path, "`job.priority` is high, medium or low")
-            elif name == "schedulerName":
-                tree.dropped(path, "gpuctl uses the cluster's scheduler; gangs wait in a queue: `resources.queue`")
-            elif name not in _NOT_CARRIED:
-                self._carry(path, name)
+            self._pod_field((*self.spec, name), name)
 
-    def carry(self, spec: Path) -> None:
-        """Carry fields of another pod in `podPatch`, but for its containers and volumes."""
-        for name in self.tree.keys(spec):
-            if name not in _NOT_CARRIED and self.draft.get(f"podPatch.{name}") is None:
-                self._carry((*spec, name), name)
+    def _pod_field(self, path: Path, name: str) -> None:
+        tree, value = self.tree, self.tree.get(path)
+        if name == "imagePullSecrets" and isinstance(value, list) and value:
+            names = [item["name"] for item in value if isinstance(item, dict) and "name" in item]
+            self._set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
+        elif name == "hostNetwork" and value == "true":
+            self._set(path, "resources.network.hostNetwork", True)
+        elif name == "terminationGracePeriodSeconds" and whole_number(tree.text(path)):
+            self._set(path, "job.grace", short_duration(int(value)))
+        elif name in _POD_DEFAULTS and value == _POD_DEFAULTS[name]:
+            tree.mapped(path, None, "it is Kubernetes' default")
+        elif name in ("nodeSelector", "affinity") and self.given.pool is not None:
+            tree.changed(path, "resources.pool", "--pool selects the nodes")
+        elif name == "priorityClassName":
+            tree.dropped(path, "`job.priority` is high, medium or low")
+        elif name == "schedulerName":
+            tree.dropped(path, "gpuctl uses the cluster's scheduler; gangs wait in a queue: `resources.queue`")
+        elif name not in _NOT_CARRIED:
+            self._carry(path, name)
+
+    def carry(self, spec: Path, main: Sequence[str] = (), without: Collection[str] = ()) -> None:
+        """Take the pod of a patch: its volumes and variables, and other fields in `podPatch`.
+
+        :param main: names of the container with the program. Default: the first one.
+        :param without: fields that are not those of a pod.
+        """
+        tree, containers = self.tree, (*spec, "containers")
+        for index in range(tree.items(containers)):
+            path: Path = (*containers, index)
+            if (index and not main) or (main and tree.text((*path, "name")) not in main):
+                continue
+            tree.mapped((*path, "name"), None, "the container is called `main`")
+            volumes = PodVolumes(tree, spec, path, [], self.draft)
+            volumes.take()
+            self._variables(path)
+            for name in ("securityContext", "lifecycle"):
+                if tree.node((*path, name)) is not None:
+                    self.patch.of_container((*path, name), name, tree.typed((*path, name)))
+        for name in tree.keys(spec):
+            if name not in without and self.draft.get(f"podPatch.{name}") is None:
+                self._pod_field((*spec, name), name)
 
     def _carry(self, path: Path, name: str) -> None:
         for key, values in selected_labels(self.tree.get(path)):
@@ -296,28 +290,27 @@ class PodFields:
                     path, f"it selects pods by the label `{key}`, which gpuctl sets to the name of the job"
                 )
                 return
-        self.draft.set(f"podPatch.{name}", self.tree.typed(path), self.tree.line(path))
-        self.tree.changed(path, f"podPatch.{name}", _PATCHED)
-
-    def patch(self, path: Path, name: str, value: Any) -> None:
-        """Carry a field of the container in `podPatch`."""
-        containers = self.draft.get("podPatch.containers")
-        if containers is None:
-            containers = [{"name": "main"}]
-            self.draft.set("podPatch.containers", containers)
-        main = containers[0]
-        main[name] = [*main.get(name, []), *value] if isinstance(value, list) else value
-        self.tree.changed(path, f"podPatch.containers[].{name}", _PATCHED)
+        if self.tree.typed(path) not in (None, {}, []):
+            self.patch.field(path, name)
 
 
-def is_same(tree: SourceTree, first: Path, second: Path) -> list[Path]:
-    """Return the paths below ``second`` whose values differ from those below ``first``; the others are mapped."""
+def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str] = ()) -> list[Path]:
+    """Return the paths below ``second`` whose values differ from those below ``first``; the others are mapped.
+
+    Keys that ``first`` alone has are entries of the ledger at ``second``.
+
+    :param without: keys without a meaning for pods that reach each other at every port.
+    """
     one, two = tree.get(first), tree.get(second)
     if one == two:
         tree.mapped(second, None, f"it equals {shown_path(first)}")
         return []
     if isinstance(one, dict) and isinstance(two, dict):
-        return [path for key in two for path in is_same(tree, (*first, key), (*second, key))]
+        lost = [key for key, value in one.items() if key not in two and key not in without and value]
+        differing = [path for key in two for path in is_same(tree, (*first, key), (*second, key), without)]
+        if lost:
+            tree.changed(second, None, f"it gets what {shown_path(first)} has: {', '.join(lost)}")
+        return differing
     if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
-        return [path for index in range(len(two)) for path in is_same(tree, (*first, index), (*second, index))]
+        return [path for index in range(len(two)) for path in is_same(tree, (*first, index), (*second, index), without)]
     return [second]

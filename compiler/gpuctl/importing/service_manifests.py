@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.importing.autoscalers import take_autoscaler
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, PodFields
 from gpuctl.importing.service_ports import ServicePorts, take_probes
@@ -19,6 +20,7 @@ from gpuctl.importing.source_tree import Path, SourceTree
 
 TOOL = "Deployment"
 _SERVICE_TYPES = ("NodePort", "ClusterIP", "LoadBalancer")
+_DEFAULT = "it is Kubernetes' default"
 _NOTES = {
     r"volumeClaimTemplates": "each pod has a claim of its own, and those of a document have the same ones",
     r"Probe": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
@@ -26,17 +28,20 @@ _NOTES = {
     r"strategy": "`service.strategy` is replace or rolling",
     **DEVICES,
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
-    r"revisionHistoryLimit|progressDeadlineSeconds|minReadySeconds": "gpuctl leaves it at Kubernetes' default",
+    r"revisionHistoryLimit|minReadySeconds": "gpuctl leaves it at Kubernetes' default",
     r"serviceName|podManagementPolicy|updateStrategy|persistentVolumeClaimRetention": "pods of a Deployment are alike",
     r"clusterIP": "a Service without an address is not made: each pod has a name only in a training",
     r"sessionAffinity|TrafficPolicy|loadBalancer|externalIPs": "gpuctl leaves it at Kubernetes' default",
 }
 
 
-def import_deployment(raw: RawDocument, services: Sequence[RawDocument], source: str, given: Given) -> Imported:
+def import_deployment(
+    raw: RawDocument, services: Sequence[RawDocument], scaler: RawDocument | None, source: str, given: Given
+) -> Imported:
     """Return the inference of a Deployment or StatefulSet.
 
     :param services: the Services of the file that select its pods.
+    :param scaler: the HorizontalPodAutoscaler of the file that scales it, if any.
     """
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
@@ -47,18 +52,23 @@ def import_deployment(raw: RawDocument, services: Sequence[RawDocument], source:
     take_metadata(tree, draft)
     base: Path = ("spec", "template")
     take_labels(tree, (*base, "metadata", "labels"), draft)
+    take_annotations(tree, (*base, "metadata", "annotations"), draft)
     pod = PodFields(tree, base, draft, given)
     pod.take()
     pod.take_program()
     take_claims(tree, pod.container, draft)
     if not services:
-        draft.head.append("The file has no Service; gpuctl makes one, of the type `service.type`.")
+        draft.head.append("The file has no Service; gpuctl makes one, inside of the cluster.")
+        draft.set("service.type", "ClusterIP")
     replicas = whole_number(tree.text(("spec", "replicas")))
     if replicas is not None:
         draft.set("service.replicas", replicas, tree.line(("spec", "replicas")))
         tree.mapped(("spec", "replicas"), "service.replicas")
     tree.mapped(("spec", "selector"), None, "gpuctl sets the labels that select the pods")
-    tree.mapped((*pod.spec, "restartPolicy"), None, "it is Kubernetes' default")
+    tree.mapped((*pod.spec, "restartPolicy"), None, _DEFAULT)
+    if tree.text(("spec", "revisionHistoryLimit")) == "10":
+        tree.mapped(("spec", "revisionHistoryLimit"), None, _DEFAULT)
+    tree.changed(("spec", "progressDeadlineSeconds"), "service.startup_timeout", "gpuctl sets it by this field")
     if tree.text(("spec", "strategy", "type")) in ("Recreate", "RollingUpdate"):
         value = "replace" if tree.text(("spec", "strategy", "type")) == "Recreate" else "rolling"
         draft.set("service.strategy", value, tree.line(("spec", "strategy", "type")))
@@ -75,6 +85,8 @@ def import_deployment(raw: RawDocument, services: Sequence[RawDocument], source:
             _service(service, draft)
         else:
             service.dropped((), "gpuctl makes one Service for a job: keep this manifest, or add its ports to the other")
+    if scaler is not None:
+        take_autoscaler(SourceTree(scaler, ledger), draft)
     missing = set_given_values(draft, given, ledger, tree.line(pod.container), has_gpus=pod.gpus > 0)
     return Imported(TOOL, [draft], ledger.entries(), [*pod.missing, *missing])
 

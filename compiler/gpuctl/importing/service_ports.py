@@ -11,6 +11,7 @@ from gpuctl.importing.source_tree import Path, SourceTree
 
 _PROTOCOLS = ("TCP", "UDP")
 _HEALTH = "service.health_check"
+_STARTUP = "service.startup_timeout"
 _MAIN = "main"
 
 
@@ -133,7 +134,8 @@ def take_probes(tree: SourceTree, pod: PodFields, ports: ServicePorts, draft: Dr
     has_all = len(names) == 3
     for name in names:
         base: Path = (*pod.container, name)
-        path = tree.text((*base, "httpGet", "path"))
+        written = tree.text((*base, "httpGet", "path"))
+        path = None if written is None else f"/{written.removeprefix('/')}"
         known = draft.get(_HEALTH)
         if not _is_health_check(tree, base, ports) or (name == "startupProbe" and known not in (None, path)):
             value = tree.typed(base)
@@ -142,7 +144,7 @@ def take_probes(tree: SourceTree, pod: PodFields, ports: ServicePorts, draft: Dr
                 # The ports of the document have other names.
                 if number is not None:
                     value[kind]["port"] = number
-            pod.patch(base, name, value)
+            pod.patch.of_container(base, name, value)
             continue
         field = _HEALTH if known in (None, path) else "service.liveness"
         draft.set(field, path, tree.line((*base, "httpGet", "path")))
@@ -153,7 +155,7 @@ def take_probes(tree: SourceTree, pod: PodFields, ports: ServicePorts, draft: Dr
             tree.mapped((*base, "httpGet", "path"), field)
         tree.mapped((*base, "httpGet", "port"), "service.port")
         tree.mapped((*base, "httpGet", "scheme"), field)
-        _startup_timeout(tree, base, name, draft)
+        _startup_timeout(tree, base, name, draft, has_startup="startupProbe" in names)
 
 
 def _is_health_check(tree: SourceTree, base: Path, ports: ServicePorts) -> bool:
@@ -166,10 +168,17 @@ def _is_health_check(tree: SourceTree, base: Path, ports: ServicePorts) -> bool:
     return path is not None and port is not None and is_main and keys <= {"path", "port", "scheme"} and scheme == "HTTP"
 
 
-def _startup_timeout(tree: SourceTree, base: Path, name: str, draft: Draft) -> None:
+def _startup_timeout(tree: SourceTree, base: Path, name: str, draft: Draft, *, has_startup: bool) -> None:
     failures = whole_number(tree.text((*base, "failureThreshold"))) or 0
     period = whole_number(tree.text((*base, "periodSeconds"))) or 10
+    delay = whole_number(tree.text((*base, "initialDelaySeconds"))) or 0
+    if tree.text((*base, "successThreshold")) == "1":
+        tree.mapped((*base, "successThreshold"), None, "it is Kubernetes' default")
+    if name == "livenessProbe" and delay and not has_startup:
+        draft.set(_STARTUP, short_duration(delay + period * (failures or 3)), tree.line(base))
+        note = "a pod that has not answered after this time and the failures is restarted"
+        tree.changed((*base, "initialDelaySeconds"), _STARTUP, note)
     if name == "startupProbe" and failures:
-        draft.set("service.startup_timeout", short_duration(failures * period), tree.line(base))
-        tree.mapped((*base, "failureThreshold"), "service.startup_timeout")
-        tree.mapped((*base, "periodSeconds"), "service.startup_timeout")
+        draft.set(_STARTUP, short_duration(failures * period), tree.line(base))
+        tree.mapped((*base, "failureThreshold"), _STARTUP)
+        tree.mapped((*base, "periodSeconds"), _STARTUP)

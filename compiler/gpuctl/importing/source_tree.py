@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
@@ -85,6 +85,11 @@ class SourceTree:
         node = self.node(path)
         return str(node.value) if node is not None and node.kind == SCALAR else None
 
+    def written(self, path: Path) -> str:
+        """Return the text of a value in the source; "" if it does not exist."""
+        node = self.node(path)
+        return "" if node is None else self._raw.chunk.written(node).strip()
+
     def items(self, path: Path) -> int:
         """Return the number of items of a list; 0 if it does not exist."""
         node = self.node(path)
@@ -137,6 +142,24 @@ class SourceTree:
         """Take a value that is not in the document."""
         self._take(path, Outcome.DROPPED, None, note)
 
+    def dropped_secret(self, path: Path, text: str, note: str) -> None:
+        """Drop a value that holds credentials: the ledger has a text in its place."""
+        if self.node(path) is not None:
+            self._taken.add(path)
+            self.ledger.dropped(self.line(path), text, note, last=self.last_line(path))
+
+    def dropped_entry(self, path: Path, note: str) -> None:
+        """Drop an entry of a mapping, with the line of its key."""
+        parent = self.node(path[:-1])
+        pair = None if parent is None else child(parent, path[-1])
+        if pair is None or pair[0] is None or path in self._taken:
+            return
+        self._taken.add(path)
+        chunk = self._raw.chunk
+        first = chunk.span(pair[0]).line
+        last = first if pair[1].is_null else self.last_line(path)
+        self.ledger.dropped(first, f"{shown_path(path)}: {chunk.written(pair[1]).strip()}", note, last=last)
+
     def dropped_null(self, path: Path, note: str) -> None:
         """Drop a key without a value."""
         node = self._find(path)
@@ -166,27 +189,48 @@ class SourceTree:
             self.ledger.dropped(self.line(path), text, note or "", last=self.last_line(path))
 
     def drop_rest(self, notes: Mapping[str, str]) -> None:
-        """Drop the values that are left.
+        """Drop the values that are left. A subtree of which nothing is taken is one entry, if one note is about it.
 
         :param notes: pattern of a path as :func:`shown_path` writes it -> what to do.
         """
-        for path in list(self._leaves((), self._raw.root)):
-            shown = shown_path(path)
-            found = next((note for pattern, note in notes.items() if re.search(pattern, shown)), _NO_EQUAL)
-            self.dropped(path, found)
+        for path, note in self._rest((), self._raw.root, notes)[0]:
+            if note is None:
+                self._empty(path)
+            else:
+                self.dropped(path, note)
 
-    def _leaves(self, path: Path, node: YamlNode) -> Iterator[Path]:
-        """Yield the paths of scalars that are not taken, and of empty collections."""
+    def _rest(self, path: Path, node: YamlNode, notes: Mapping[str, str]) -> tuple[list[tuple[Path, str | None]], bool]:
+        """Return the values that are left with their notes, None for an empty one, and True if nothing is taken."""
         if path in self._taken:
-            return
-        if node.kind == MAPPING and node.value:
-            for key, value in node.value:
-                yield from self._leaves((*path, str(key.value)), value)
-        elif node.kind == SEQUENCE and node.value:
-            for index, value in enumerate(node.value):
-                yield from self._leaves((*path, index), value)
-        elif not node.is_null:
-            yield path
+            return [], False
+        items: list[tuple[str | int, YamlNode]] = []
+        if node.kind == MAPPING:
+            items = [(str(key.value), value) for key, value in node.value]
+        elif node.kind == SEQUENCE:
+            items = list(enumerate(node.value))
+        if not items:
+            is_empty = node.is_null or node.kind != SCALAR
+            return [(path, None if is_empty else _note_of(path, notes))], True
+        left: list[tuple[Path, str | None]] = []
+        is_whole = True
+        for step, value in items:
+            rest, is_left = self._rest((*path, step), value, notes)
+            left += rest
+            is_whole = is_whole and is_left
+        found = {note for _, note in left if note is not None}
+        is_one = is_whole and bool(path) and len(left) > 1 and len(found) == 1
+        return [(path, found.pop())] if is_one else left, is_whole
+
+    def _empty(self, path: Path) -> None:
+        node = self._find(path)
+        if node is not None:
+            self._taken.add(path)
+            self.ledger.mapped(self._raw.chunk.span(node).line, shown_path(path), None, "it is empty")
+
+
+def _note_of(path: Path, notes: Mapping[str, str]) -> str:
+    shown = shown_path(path)
+    return next((note for pattern, note in notes.items() if re.search(pattern, shown)), _NO_EQUAL)
 
 
 def shown_path(path: Path) -> str:

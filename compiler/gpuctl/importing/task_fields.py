@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import MAPPING
 from gpuctl.importing.draft import Draft
@@ -10,13 +11,14 @@ from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.slurm.slurm_values import whole_number
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.language.names import is_env_name, nearest_dns_label
 
 _AMOUNT = r"(\d+)(?:\.0)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
 _AMD = r"(?i)MI\d{2,3}[A-Z]?\Z"
 """Types of GPUs of AMD. Those of other vendors are not known by their names alone."""
-_TPU = r"(?i)(?:tpu[\w-]*|v\d+[a-z]*(?:pod)?-\d+)\Z"
+_NO_GPU = r"(?i)(?:tpu[\w-]*|v\d+[a-z]*(?:pod)?-\d+|gaudi\w*|inferentia\w*|trainium\w*|tt-[\w-]+|[np][13]00[abd]?)\Z"
+"""Types of accelerators of vendors whose cards gpuctl does not count."""
 _INTERPOLATED = "${{"
 """Begin of a value that dstack inserts, such as ``${{ secrets.token }}``."""
 _NO_VALUE = "its value is not in the file: write it into `environment.env`, or name a Secret there"
@@ -32,6 +34,7 @@ class TaskFields:
         self.node_count = 1
         self.gpus = 0
         self._asked: list[Missing] = []
+        self._open: list[Missing] = []
 
     def name(self, path: Path) -> None:
         """Take the name of the task."""
@@ -45,6 +48,7 @@ class TaskFields:
     def nodes(self, path: Path) -> None:
         """Take the number of nodes."""
         number = whole_number(self.tree.text(path))
+        self._open = open_nodes(self.tree, [path], self.given)
         self.node_count = self.given.nodes or number or 1
         if self.node_count > 1:
             self.draft.set("resources.nodes", self.node_count, None if self.given.nodes else self.tree.line(path))
@@ -125,12 +129,21 @@ class TaskFields:
         line = self.tree.line(("resources",))
         has_gpus = self.gpus > 0 or bool(self._asked)
         missing = set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=has_gpus)
-        return [*self._asked, *missing]
+        return [*self._open, *self._asked, *missing]
 
 
-def is_tpu(name: str) -> bool:
-    """Return True for a type of TPUs, such as ``tpu-v5e-8`` or ``v5litepod-8``."""
-    return re.match(_TPU, name) is not None
+def open_nodes(tree: SourceTree, paths: Sequence[Path], given: Given) -> list[Missing]:
+    """Return what is missing if a number of nodes is not a number, as in templates."""
+    for path in paths:
+        if given.nodes is None and tree.node(path) is not None and whole_number(tree.text(path)) is None:
+            reason = f"`{shown_path(path[-1:])}: {tree.written(path)}` is not a number of nodes"
+            return [Missing("--nodes", "N", tree.line(path), reason)]
+    return []
+
+
+def is_no_gpu(name: str) -> bool:
+    """Return True for a type of other accelerators, such as ``tpu-v5e-8``, ``v5litepod-8`` or ``gaudi2``."""
+    return re.match(_NO_GPU, name) is not None
 
 
 def amount_of(text: str, unit: str) -> tuple[str, bool] | None:

@@ -26,6 +26,8 @@ class Importer(NamedTuple):
 
 _INDENTED = r"\A\s*\{|(?m:^[\"']?kind[\"']?:[ \t]*[\"']?\w*List\b)"
 
+_ARENA = r"(?m)^[ \t]*(?:\S*/)?arena[ \t]+(?:-.*[ \t])?(?:submit|serve)\b"
+
 
 def _is_batch_script(text: str) -> bool:
     return re.search(r"(?m)^#SBATCH[ \t]", text) is not None
@@ -43,7 +45,7 @@ def _has_kind(kind: str) -> Callable[[str], bool]:
 
 
 def _is_arena_job(text: str) -> bool:
-    return re.search(r"(?m)^[ \t]*(?:\S*/)?arena[ \t]+(?:submit|serve)\b", text) is not None or is_arena_job(text)
+    return re.search(_ARENA, text) is not None or is_arena_job(text)
 
 
 def _import_arena(source: Source, given: Given) -> Imported:

@@ -9,6 +9,8 @@ from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_g
 
 BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
 
+BY_SETTINGS = "gpuctl sets the options of torchrun for the rendezvous as variables"
+
 
 class TorchrunProgram(NamedTuple):
     """A command. ``note``: what differs, :data:`BY_TORCHRUN` if the user has to change the command. ``port``: the
@@ -27,7 +29,7 @@ def as_torchrun(words: list[str], nodes: int, gpus: int, *, is_pytorch: bool = T
     """
     if (ours := set_by_gpuctl(words, nodes, gpus)) is not None:
         kept = [word for place, word in enumerate(words) if place not in ours.places]
-        return TorchrunProgram(kept, "gpuctl sets the options of torchrun for the rendezvous as variables", ours.port)
+        return TorchrunProgram(kept, BY_SETTINGS, ours.port)
     if nodes == 1 or launcher_arguments(words) is not None:
         return TorchrunProgram(words)
     if (found := python_script(words)) is not None and gpus <= 1 and is_pytorch:

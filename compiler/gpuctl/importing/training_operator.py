@@ -11,21 +11,27 @@ from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields, is_same
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
-from gpuctl.importing.task_fields import TaskFields
-from gpuctl.importing.torchrun_programs import BY_TORCHRUN, as_torchrun
+from gpuctl.importing.task_fields import TaskFields, open_nodes
+from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torchrun
 
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
 _POLICY: Path = ("spec", "runPolicy")
 _PATCHES: Path = ("spec", "runtimePatches")
-_OVERRIDES: Path = ("spec", "podTemplateOverrides")
+_OVERRIDES: tuple[Path, ...] = (("spec", "podTemplateOverrides"), ("spec", "podSpecOverrides"))
+_RENDEZVOUS = "pytorchjob-port"
+"""The name of the port that the operator gives to the program as MASTER_PORT."""
+_PORTS = r"ports"
+_RUNTIME = "the runtime is not read: its image, nodes, resources and variables are not in the document"
 _NODE = "node"
 """The name of the Job with the nodes in the runtimes of Trainer."""
+_TRAINERS = (_NODE, "trainer")
+"""Names of the container with the program in these runtimes."""
 _RENAMED = {"RANK": "NODE_RANK", "WORLD_SIZE": "NNODES"}
 _SHELL = r"(?:\S*/)?(?:ba|da|z)?sh\Z"
 _IN_SHELL = r"'[^']*'|\$(?P<open>\{?)(?P<name>RANK|WORLD_SIZE)\b"
@@ -33,14 +39,15 @@ _OF_OPERATOR = r"\$\{?(PET_(?:RDZV_\w+|MAX_RESTARTS|STANDALONE))\b"
 _NOTES = {
     r"elasticPolicy": "the number of nodes is fixed: write `resources.nodes: {min, max}` for an elastic training",
     r"schedulingPolicy": "a queue starts all pods together: `resources.queue`",
-    r"cleanPodPolicy": "pods of a finished job stay until `job.ttl`",
+    "cleanPodPolicy": "pods of a finished job stay until `job.ttl`",
     r"initializer": "data comes from `storage.workdirs`, `storage.models` or an `init` container",
     r"odTemplateOverrides|runtimePatches": "write `podPatch`",
     r"template\.metadata": "write it into `job.labels` or `job.annotations`",
     r"suspend": "`gpuctl pause NAME` holds a job",
+    r"generateName": "--name names the job",
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
     **DEVICES,
-    r"ports": "pods of a training reach each other at every port",
+    _PORTS: "pods of a training reach each other at every port",
 }
 
 
@@ -55,6 +62,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     names = [name for name in ("Master", "Worker") if tree.node((*_REPLICAS, name)) is not None]
     numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas"))) for name in names]
     nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
+    unknown = open_nodes(tree, [(*_REPLICAS, name, "replicas") for name in names], given)
     if nodes > 1:
         line = tree.line((*_REPLICAS, names[0], "replicas")) if names and given.nodes is None else None
         draft.set("resources.nodes", nodes, line)
@@ -67,20 +75,36 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     if names:
         base: Path = (*_REPLICAS, names[0], "template")
         take_labels(tree, (*base, "metadata", "labels"), draft)
+        take_annotations(tree, (*base, "metadata", "annotations"), draft)
         # The operator sets its variables in the container of this name.
         pod = PodFields(tree, base, draft, given, main="pytorch")
         pod.take()
         missing = pod.missing
         asking = tree.line(pod.container)
         _program(tree, pod, draft, nodes)
+        _ports(tree, (*pod.container, "ports"), draft)
         for name in names[1:]:
-            for path in is_same(tree, base, (*_REPLICAS, name, "template")):
+            other: Path = (*_REPLICAS, name, "template")
+            for path in is_same(tree, base, other, without=("ports",)):
                 tree.dropped(path, f"the {names[0]} has another value: programs that differ are `roles`")
     _policy(tree, draft, names)
     _defaults(tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"})
     tree.drop_rest(_NOTES)
     missing += set_given_values(draft, given, ledger, asking, has_gpus=bool(draft.get("resources.gpu")))
-    return Imported(TOOL, [draft], ledger.entries(), missing)
+    return Imported(TOOL, [draft], ledger.entries(), [*unknown, *missing])
+
+
+def _ports(tree: SourceTree, base: Path, draft: Draft) -> None:
+    """Take the ports of the program: the operator gives one of them to torchrun, the others change nothing."""
+    for index in range(tree.items(base)):
+        path: Path = (*base, index)
+        number = whole_number(tree.text((*path, "containerPort")))
+        is_rendezvous = tree.text((*path, "name")) == _RENDEZVOUS and number is not None
+        if not set(tree.keys(path)) <= {"name", "containerPort", "protocol"}:
+            continue
+        if is_rendezvous:
+            draft.set("job.master_port", number, tree.line(path))
+        tree.mapped(path, "job.master_port" if is_rendezvous else None, None if is_rendezvous else _NOTES[_PORTS])
 
 
 def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
@@ -89,23 +113,26 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, "TrainJob")
     take_metadata(tree, draft)
-    tree.changed(("spec", "runtimeRef"), None, "the runtime is not read: image and command are those of the document")
+    tree.changed(("spec", "runtimeRef"), None, _RUNTIME)
     take_labels(tree, ("spec", "labels"), draft)
-    tree.dropped(("spec", "annotations"), "write them into `job.annotations`")
+    take_annotations(tree, ("spec", "annotations"), draft)
     base: Path = ("spec", "trainer")
     task = TaskFields(tree, draft, given)
     task.nodes((*base, "numNodes"))
     pod = PodFields(tree, base, draft, given)
     pod.take_trainer()
-    _program(tree, pod, draft, task.node_count, ("spec", "trainer", "numProcPerNode"))
+    _program(tree, pod, draft, task.node_count, ("spec", "trainer", "numProcPerNode"), is_operator=False)
     for index in range(tree.items(_PATCHES)):
         _patch(tree, (*_PATCHES, index), draft, pod)
-    for index in range(tree.items(_OVERRIDES)):
-        _override(tree, (*_OVERRIDES, index), draft, pod)
+    for overrides in _OVERRIDES:
+        for index in range(tree.items(overrides)):
+            _override(tree, (*overrides, index), draft, pod)
+    _limits(tree, ("spec",), draft)
     _defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
     tree.drop_rest(_NOTES)
     missing = set_given_values(draft, given, ledger, tree.line(base), has_gpus=pod.gpus > 0)
-    return Imported("TrainJob", [draft], ledger.entries(), [*pod.missing, *missing])
+    unknown = open_nodes(tree, [(*base, "numNodes")], given)
+    return Imported("TrainJob", [draft], ledger.entries(), [*unknown, *pod.missing, *missing])
 
 
 def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
@@ -124,13 +151,19 @@ def _override(tree: SourceTree, override: Path, draft: Draft, pod: PodFields) ->
         return
     tree.mapped(jobs, None, "the pods of a document are the nodes")
     take_labels(tree, (*override, "metadata", "labels"), draft)
-    pod.carry((*override, "spec"))
+    take_annotations(tree, (*override, "metadata", "annotations"), draft)
+    if tree.node((*override, "spec")) is not None:
+        pod.carry((*override, "spec"), _TRAINERS)
+    else:
+        # The overrides of Trainer 2.0 are themselves the pod.
+        pod.carry(override, _TRAINERS, without=("targetJobs", "metadata"))
 
 
 def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:
     """Take the labels and the pod of a patch of the runtime, if it is about the nodes of the training."""
     template: Path = (*patch, "trainingRuntimeSpec", "template")
-    tree.mapped((*patch, "manager"), None, "one document has all fields")
+    for key in ("manager", "time"):
+        tree.mapped((*patch, key), None, "one document has all fields")
     take_labels(tree, (*template, "metadata", "labels"), draft)
     jobs: Path = (*template, "spec", "replicatedJobs")
     for index in range(tree.items(jobs)):
@@ -138,25 +171,39 @@ def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:
             continue
         tree.mapped((*jobs, index, "name"), None, "the pods of a document are the nodes")
         of_pod: Path = (*jobs, index, "template", "spec", "template")
+        take_labels(tree, (*jobs, index, "template", "metadata", "labels"), draft)
         take_labels(tree, (*of_pod, "metadata", "labels"), draft)
-        pod.carry((*of_pod, "spec"))
+        take_annotations(tree, (*of_pod, "metadata", "annotations"), draft)
+        pod.carry((*of_pod, "spec"), _TRAINERS)
 
 
 def _program(
-    tree: SourceTree, pod: PodFields, draft: Draft, nodes: int, processes_path: Path = ("spec", "nprocPerNode")
+    tree: SourceTree,
+    pod: PodFields,
+    draft: Draft,
+    nodes: int,
+    processes_path: Path = ("spec", "nprocPerNode"),
+    *,
+    is_operator: bool = True,
 ) -> None:
-    """Adapt the command: the operator sets RANK and WORLD_SIZE of pods, gpuctl leaves them to torchrun."""
+    """Adapt the command: the operator sets RANK and WORLD_SIZE of pods, gpuctl leaves them to torchrun.
+
+    :param is_operator: False for Trainer, which sets the variables of torchrun alone, as gpuctl does.
+    """
     path = (*pod.container, "command")
     processes = tree.text(processes_path)
     if processes in (str(pod.gpus), "gpu", "auto"):
         tree.mapped(processes_path, None, "torchrun starts a process for each GPU")
     tree.dropped(processes_path, "torchrun starts a process for each GPU: add `--nproc-per-node`")
-    notes = _rename(tree, pod, draft, processes)
+    notes = [*_rename(tree, pod, draft, processes), *_host_names(tree, draft)] if is_operator else []
     command, args = draft.get("environment.command"), draft.get("environment.args")
     if not command:
-        pod.take_program(_joined([*notes, *([BY_TORCHRUN] if nodes > 1 else [])]))
+        pod.take_program(_joined([*notes, *([BY_TORCHRUN] if nodes > 1 and is_operator else [])]))
         return
     program = as_torchrun(command, nodes, pod.gpus)
+    if not is_operator and program.note != BY_SETTINGS:
+        pod.take_program(None)
+        return
     if program.words is not command:
         draft.set("environment.command", program.words, tree.line(path), last=tree.last_line(path))
     if program.port is not None:
@@ -164,6 +211,16 @@ def _program(
     if program.note is not None and not (program.note == BY_TORCHRUN and _starts_torchrun(command, args)):
         notes.append(program.note)
     pod.take_program(_joined(notes))
+
+
+def _host_names(tree: SourceTree, draft: Draft) -> list[str]:
+    """Return notes about names of the operator's pods in the command."""
+    name = tree.text(("metadata", "name")) or ""
+    text = " ".join([*(draft.get("environment.command") or []), *(draft.get("environment.args") or [])])
+    found = re.findall(rf"(?<![\w-]){re.escape(name)}-(?:master|worker)-\d+\b", text) if name else []
+    notes = [f"no pod is called `{pod}`: the address of the first node is `MASTER_ADDR`" for pod in found]
+    is_named = re.search(r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b", text) is not None
+    return [*notes, *(["pods have other host names: the number of a node is `NODE_RANK`"] if is_named else [])]
 
 
 def _joined(notes: list[str]) -> str | None:
@@ -215,17 +272,25 @@ def _keeps(text: str) -> bool:
 
 
 def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:
-    ttl = whole_number(tree.text((*_POLICY, "ttlSecondsAfterFinished")))
-    if ttl is not None:
-        draft.set("job.ttl", short_duration(ttl) or "0s", tree.line((*_POLICY, "ttlSecondsAfterFinished")))
-        tree.mapped((*_POLICY, "ttlSecondsAfterFinished"), "job.ttl")
-    deadline = whole_number(tree.text((*_POLICY, "activeDeadlineSeconds")))
-    if deadline:
-        draft.set("job.max_runtime", short_duration(deadline), tree.line((*_POLICY, "activeDeadlineSeconds")))
-        note = "it counts while the pods of an attempt run"
-        tree.changed((*_POLICY, "activeDeadlineSeconds"), "job.max_runtime", note)
+    _limits(tree, _POLICY, draft)
+    for path in ((*_POLICY, "cleanPodPolicy"), ("spec", "cleanPodPolicy")):
+        if tree.text(path) == "None":
+            tree.mapped(path, None, _NOTES["cleanPodPolicy"])
     queue = tree.text((*_POLICY, "schedulingPolicy", "queue"))
     if queue is not None:
         tree.dropped((*_POLICY, "schedulingPolicy", "queue"), "it is a queue of Volcano; Kueue's is `resources.queue`")
     if names:
         take_restarts(tree, draft, [(*_REPLICAS, name, "restartPolicy") for name in names], (*_POLICY, "backoffLimit"))
+
+
+def _limits(tree: SourceTree, base: Path, draft: Draft) -> None:
+    """Take the limits of a job's time."""
+    ttl = whole_number(tree.text((*base, "ttlSecondsAfterFinished")))
+    if ttl is not None:
+        draft.set("job.ttl", short_duration(ttl) or "0s", tree.line((*base, "ttlSecondsAfterFinished")))
+        tree.mapped((*base, "ttlSecondsAfterFinished"), "job.ttl")
+    deadline = whole_number(tree.text((*base, "activeDeadlineSeconds")))
+    if deadline:
+        draft.set("job.max_runtime", short_duration(deadline), tree.line((*base, "activeDeadlineSeconds")))
+        note = "it counts while the pods of an attempt run"
+        tree.changed((*base, "activeDeadlineSeconds"), "job.max_runtime", note)

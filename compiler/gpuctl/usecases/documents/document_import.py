@@ -63,7 +63,7 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
         return ImportedFile(source.name, imported.tool, [], imported.entries, imported.missing)
     dropped = [entry for entry in imported.entries if entry.outcome is Outcome.DROPPED]
     if imported.drafts:
-        imported.drafts[0].head += [f"Dropped, line {entry.line}: {entry.text}: {entry.note}" for entry in dropped]
+        imported.drafts[0].head += [f"Dropped, {entry.place}: {entry.text}: {entry.note}" for entry in dropped]
     documents = [draft.text() for draft in imported.drafts]
     name = "the imported document" if len(documents) == 1 else "the imported documents"
     result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)

@@ -1,0 +1,88 @@
+"""The init containers and sidecars of a pod as `init` and `sidecars` of a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.environment_variables import source_of_variable
+from gpuctl.importing.manifest_volumes import PodVolumes
+from gpuctl.importing.pod_patches import PodPatch
+from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.objects.pod_specs import default_pull_policy
+
+_PLAIN = ("name", "image", "command", "args")
+_AMOUNTS = {"cpu", "memory"}
+_DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
+
+
+def take_further_containers(tree: SourceTree, spec: Path, main: int, volumes: PodVolumes, draft: Draft) -> None:
+    """Take the containers beside the program.
+
+    :param main: the place of the container with the program.
+    """
+    for base, is_first in (((*spec, "initContainers"), True), ((*spec, "containers"), False)):
+        for index in range(tree.items(base)):
+            path: Path = (*base, index)
+            if is_first or index != main:
+                is_init = is_first and tree.text((*path, "restartPolicy")) != "Always"
+                _container(tree, path, "init" if is_init else "sidecars", volumes, draft)
+
+
+def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, draft: Draft) -> None:
+    entry: dict[str, Any] = {}
+    for key in _PLAIN:
+        value = tree.get((*path, key))
+        if value is not None:
+            entry[key] = value
+            tree.mapped((*path, key), f"{field}[].{key}")
+    draft.append(field, entry, tree.line(path))
+    name = str(entry.get("name", ""))
+    patch = PodPatch(tree, draft)
+    _variables(tree, path, field, entry, patch)
+    _amounts(tree, path, field, entry)
+    volumes.take_further(path, name)
+    for key in tree.keys(path):
+        part = (*path, key)
+        if key == "restartPolicy" and field == "sidecars":
+            tree.mapped(part, field)
+        elif key == "imagePullPolicy" and tree.text(part) != default_pull_policy(str(entry.get("image", ""))):
+            tree.changed(part, None, "gpuctl sets it by the image's tag")
+        elif key in _DEFAULTS:
+            tree.mapped(part, None, "gpuctl sets it")
+        elif key not in (*_PLAIN, "env", "resources", "volumeMounts") and tree.typed(part) not in (None, {}, []):
+            patch.of_container(part, key, tree.typed(part), name)
+
+
+def _variables(tree: SourceTree, path: Path, field: str, entry: dict[str, Any], patch: PodPatch) -> None:
+    for index in range(tree.items((*path, "env"))):
+        variable: Path = (*path, "env", index)
+        name = tree.text((*variable, "name"))
+        source = source_of_variable(tree, (*variable, "valueFrom"))
+        if name is None:
+            continue
+        if source is None and tree.node((*variable, "valueFrom")) is not None:
+            patch.of_container(variable, "env", [tree.typed(variable)], str(entry.get("name", "")))
+            continue
+        entry.setdefault("env", {})[name] = source or tree.get((*variable, "value")) or ""
+        tree.mapped(variable, f"{field}[].env")
+
+
+def _amounts(tree: SourceTree, path: Path, field: str, entry: dict[str, Any]) -> None:
+    asked, limited = (
+        {key: tree.text((*path, "resources", group, key)) for key in tree.keys((*path, "resources", group))}
+        for group in ("requests", "limits")
+    )
+    amounts: dict[str, Any] = {**asked, **limited}
+    differs = any(asked[key] != limited[key] for key in asked.keys() & limited.keys())
+    kept = {key: amounts[key] for key in ("cpu", "memory") if key in amounts}
+    if kept:
+        entry["resources"] = kept
+    base: Path = (*path, "resources")
+    note = "requests and limits are one: the limits" if differs else None
+    if set(amounts) <= _AMOUNTS:
+        tree.taken(base, f"{field}[].resources", note)
+        return
+    for group in ("requests", "limits"):
+        for key in sorted(_AMOUNTS & set(tree.keys((*base, group)))):
+            tree.taken((*base, group, key), f"{field}[].resources", note)

@@ -1,0 +1,63 @@
+"""Parts of a pod that the language has no field for, carried in `podPatch`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.importing.draft import Draft
+from gpuctl.importing.source_tree import Path, SourceTree
+
+PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
+
+
+class PodPatch:
+    """Adds parts of a pod to the `podPatch` of a document, each with its entry in the ledger."""
+
+    def __init__(self, tree: SourceTree, draft: Draft) -> None:
+        self.tree = tree
+        self.draft = draft
+
+    def field(self, path: Path, name: str) -> None:
+        """Carry a field of the pod."""
+        self.draft.set(f"podPatch.{name}", self.tree.typed(path), self.tree.line(path))
+        self.tree.changed(path, f"podPatch.{name}", PATCHED)
+
+    def of_container(self, path: Path, field: str, value: Any, name: str = "main") -> None:
+        """Carry a field of a container; items of a list are added to those that are there.
+
+        :param name: the container's; init containers and sidecars are `initContainers`.
+        """
+        group = "containers" if name == "main" else "initContainers"
+        entry = self._entry(group, name)
+        entry[field] = [*entry.get(field, []), *value] if isinstance(value, list) else value
+        self.tree.changed(path, f"podPatch.{group}[].{field}", PATCHED)
+
+    def resource(self, path: Path, group: str, name: str, note: str = PATCHED) -> None:
+        """Carry an amount that the program requests.
+
+        :param group: ``requests`` or ``limits``.
+        """
+        entry = self._entry("containers", "main")
+        entry.setdefault("resources", {}).setdefault(group, {})[name] = self.tree.text(path)
+        self.tree.changed(path, "podPatch.containers[].resources", note)
+
+    def volume(self, path: Path) -> None:
+        """Carry a volume, once."""
+        value = self.tree.typed(path)
+        if value not in (self.draft.get("podPatch.volumes") or []):
+            self.draft.append("podPatch.volumes", value)
+        self.tree.changed(path, "podPatch.volumes", PATCHED)
+
+    def mounted(self, volume: dict[str, Any], mount: dict[str, Any]) -> None:
+        """Add a volume that the program mounts; the caller adds its entry to the ledger."""
+        self.draft.append("podPatch.volumes", volume)
+        entry = self._entry("containers", "main")
+        entry["volumeMounts"] = [*entry.get("volumeMounts", []), {"name": volume["name"], **mount}]
+
+    def _entry(self, group: str, name: str) -> dict[str, Any]:
+        entries: list[dict[str, Any]] = self.draft.get(f"podPatch.{group}") or []
+        found = next((entry for entry in entries if entry["name"] == name), None)
+        if found is None:
+            found = {"name": name}
+            self.draft.append(f"podPatch.{group}", found)
+        return found
