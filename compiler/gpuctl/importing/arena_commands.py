@@ -39,7 +39,14 @@ _ABOUT_SERVICES = frozenset(
     ["attach", "delete", "get", "list", "logs", "traffic-router-split", "traffic-split", "update", "--help", "-h"]
 )
 _ANY_TEXT = frozenset({"annotation", "env", "label"})
-_PORTS = {"port": "grpc", "restful-port": "http", "metrics-port": "metrics"}
+_PORTS = {
+    "port": "grpc",
+    "restful-port": "http",
+    "http-port": "http",
+    "grpc-port": "grpc",
+    "metrics-port": "metrics",
+    "metric-port": "metrics",
+}
 """Flag of a port -> the name of a further port. The first one of a command is `service.port`."""
 _SYNC = "GIT_SYNC_"
 """Begin of the names of variables that Arena gives to the container that fetches the code."""

@@ -170,9 +170,9 @@ class _ArenaJobFile:
             if tree.get(("worker", name)) and not tree.get(("master", name)):
                 lost.append(name)
         if lost:
-            tree.changed(("master",), None, f"it gets what the workers have: {', '.join(lost)}")
+            tree.note(("master",), f"it gets what the workers have: {', '.join(lost)}")
         elif not tree.get(("master",)):
-            tree.mapped(("master",), "resources.nodes")
+            tree.mapped(("master",), None, "it is a node, too")
 
     def _resources(self, base: Path) -> None:
         tree = self.tree

@@ -25,8 +25,9 @@ def take_autoscaler(tree: SourceTree, draft: Draft) -> None:
         return
     path, fields = found
     draft.set("autoscaling.enabled", True, tree.line(("kind",)))
-    for name, value in (("minReplicas", least or "1"), ("maxReplicas", most)):
-        draft.set(f"autoscaling.{name}", whole_number(value), tree.line(("spec", name)) if value else None)
+    for name, value in (("minReplicas", least), ("maxReplicas", most)):
+        line = None if value is None else tree.line(("spec", name))
+        draft.set(f"autoscaling.{name}", whole_number(value or "1"), line)
         tree.mapped(("spec", name), f"autoscaling.{name}")
     for name, value in fields.items():
         draft.set(f"autoscaling.{name}", value, tree.line(path))

@@ -30,6 +30,7 @@ _VARIABLES = {
     r"\bSKYPILOT_NUM_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"\$\{?\bSKYPILOT_(?!NUM_|NODE_RANK)\w+\}?|\bSKYPILOT_(?!NUM_|NODE_RANK)\w+": "",
 }
+_OF_PIPELINE = frozenset({"name", "execution", "primary_tasks", "termination_delay"})
 _ANY = "SkyPilot takes any of these types; the document prefers the first one"
 _SECRETS = "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`"
 _NOTES = {
@@ -40,6 +41,9 @@ _NOTES = {
     r"^resources\.labels": "write them into `job.labels`",
     r"^config\.kubernetes\.pod_config": "write `podPatch`",
     r"^resources\.image_id": "the image of a machine is not one of a container: --image names one",
+    r"^resources\.autostop": "a job gives its nodes back when it ends",
+    r"^resources\.(job|spot)_recovery": "`job.retries` is a number of further attempts",
+    r"^(primary_tasks|termination_delay)": "`primary` names the roles whose end is the end of a training",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^resources\.network_tier": "fast networks are `resources.network`",
     r"^resources\.ports": "pods of a training need no open ports: a program that serves is an `inference`",
@@ -59,10 +63,13 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
     is_pipeline = False
     for raw in read_documents(source):
         tree = SourceTree(raw, ledger)
-        if set(tree.keys(())) <= {"name", "execution"}:
+        if {"name"} <= set(tree.keys(())) <= _OF_PIPELINE:
             is_pipeline = tree.text(("execution",)) != "parallel"
-            tree.changed(("name",), "job.after", "each task is a document; it starts after the one before it")
-            tree.mapped(("execution",), "job.after")
+            field = "job.after" if is_pipeline else None
+            order = "it starts after the one before it" if is_pipeline else "all start side by side"
+            tree.changed(("name",), field, f"each task is a document; {order}")
+            tree.mapped(("execution",), field)
+            tree.drop_rest(_NOTES)
             continue
         missing += _task(raw, source.name, given, ledger, drafts)
         if is_pipeline and len(drafts) > 1 and drafts[-2].get("job.name") is not None:

@@ -65,19 +65,25 @@ class Missing(NamedTuple):
 
 
 class ImportFailure(NamedTuple):
-    """The reason why a source cannot be imported: the line, what is wrong, and what to do."""
+    """The reason why a source cannot be imported: the place, what is wrong, and what to do."""
 
     line: int
     message: str
     hint: str
+    column: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The line, and the column if it is known."""
+        return f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
 
 
 class Unreadable(Exception):
     """The source cannot be imported at all."""
 
-    def __init__(self, line: int, message: str, hint: str) -> None:
+    def __init__(self, line: int, message: str, hint: str, column: int | None = None) -> None:
         super().__init__(message)
-        self.problem = ImportFailure(line, message, hint)
+        self.problem = ImportFailure(line, message, hint, column)
 
 
 def completed(given: Given, missing: Missing, answer: str) -> Given:

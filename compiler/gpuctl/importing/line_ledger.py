@@ -37,9 +37,9 @@ class LedgerEntry(NamedTuple):
     note: str | None = None
 
     @property
-    def place(self) -> str:
-        """The lines as text: ``line 3`` or ``lines 3-5``."""
-        return f"line {self.line}" if self.last_line == self.line else f"lines {self.line}-{self.last_line}"
+    def lines(self) -> str:
+        """The lines as text: ``3`` or ``3-5``."""
+        return f"{self.line}" if self.last_line == self.line else f"{self.line}-{self.last_line}"
 
 
 class LineLedger:

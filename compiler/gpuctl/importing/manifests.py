@@ -50,10 +50,11 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
             raise Unreadable(1, f"the file has no {kind}", "name another file, or another tool with --from")
         taken: set[int] = set()
         results: list[Imported] = []
+        scalers = _scalers(raws) if kind == _DEPLOYMENT else {}
         selectors = _Selectors(raws) if kind == _DEPLOYMENT else None
         for raw in wanted:
             services = selectors.services_of(raw) if selectors is not None else []
-            scaler = _scaler_of(raw, raws) if kind == _DEPLOYMENT else None
+            scaler = scalers.get((_kind(raw), SourceTree(raw, LineLedger()).text(("metadata", "name"))))
             taken.update(map(id, [raw, *services, *([] if scaler is None else [scaler])]))
             if kind == _DEPLOYMENT:
                 results.append(import_deployment(raw, services, scaler, source.name, given))
@@ -88,16 +89,14 @@ def _objects(raws: Iterable[RawDocument], ledger: LineLedger) -> Iterator[RawDoc
         tree.drop_rest({})
 
 
-def _scaler_of(workload: RawDocument, raws: Iterable[RawDocument]) -> RawDocument | None:
-    """Return the autoscaler of a workload."""
-    tree = SourceTree(workload, LineLedger())
-    target = [tree.text(path) for path in (("kind",), ("metadata", "name"))]
+def _scalers(raws: Iterable[RawDocument]) -> dict[tuple[str | None, ...], RawDocument]:
+    """Return the autoscalers of a file by the kind and the name of what they scale."""
+    found: dict[tuple[str | None, ...], RawDocument] = {}
     for raw in raws:
-        other = SourceTree(raw, LineLedger())
-        named = [other.text(("spec", "scaleTargetRef", name)) for name in ("kind", "name")]
-        if other.text(("kind",)) == _SCALER and named == target:
-            return raw
-    return None
+        tree = SourceTree(raw, LineLedger())
+        if tree.text(("kind",)) == _SCALER:
+            found.setdefault(tuple(tree.text(("spec", "scaleTargetRef", name)) for name in ("kind", "name")), raw)
+    return found
 
 
 class _Selectors:

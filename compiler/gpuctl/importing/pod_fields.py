@@ -276,6 +276,9 @@ class PodFields:
             volumes = PodVolumes(tree, spec, path, [], self.draft)
             volumes.take()
             self._variables(path)
+            for group in ("requests", "limits"):
+                for name in tree.keys((*path, "resources", group)):
+                    self._device((*path, "resources", group, name), group, name)
             for name in ("securityContext", "lifecycle"):
                 if tree.node((*path, name)) is not None:
                     self.patch.of_container((*path, name), name, tree.typed((*path, name)))
@@ -309,7 +312,7 @@ def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str
         lost = [key for key, value in one.items() if key not in two and key not in without and value]
         differing = [path for key in two for path in is_same(tree, (*first, key), (*second, key), without)]
         if lost:
-            tree.changed(second, None, f"it gets what {shown_path(first)} has: {', '.join(lost)}")
+            tree.note(second, f"it gets what {shown_path(first)} has: {', '.join(lost)}")
         return differing
     if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
         return [path for index in range(len(two)) for path in is_same(tree, (*first, index), (*second, index), without)]

@@ -30,8 +30,8 @@ def read_documents(source: Source) -> list[RawDocument]:
     raws = list(read(source, diagnostics))
     for item in diagnostics:
         if item.severity is Severity.ERROR:
-            line = item.span.line if item.span is not None else 1
-            raise Unreadable(line, item.message, item.hint or "mend the YAML of the file")
+            line, column = (item.span.line, item.span.column) if item.span is not None else (1, 1)
+            raise Unreadable(line, item.message, item.hint or "mend the YAML of the file", column)
     return raws
 
 
@@ -142,6 +142,10 @@ class SourceTree:
         """Take a value that is not in the document."""
         self._take(path, Outcome.DROPPED, None, note)
 
+    def note(self, path: Path, note: str) -> None:
+        """Note what differs at the first line of a value, of which the parts have entries of their own."""
+        self.ledger.changed(self.line(path), self._text(path, self.written(path).split("\n", 1)[0]), None, note)
+
     def dropped_secret(self, path: Path, text: str, note: str) -> None:
         """Drop a value that holds credentials: the ledger has a text in its place."""
         if self.node(path) is not None:
@@ -158,7 +162,7 @@ class SourceTree:
         chunk = self._raw.chunk
         first = chunk.span(pair[0]).line
         last = first if pair[1].is_null else self.last_line(path)
-        self.ledger.dropped(first, f"{shown_path(path)}: {chunk.written(pair[1]).strip()}", note, last=last)
+        self.ledger.dropped(first, self._text(path, chunk.written(pair[1]).strip()), note, last=last)
 
     def dropped_null(self, path: Path, note: str) -> None:
         """Drop a key without a value."""
@@ -176,17 +180,21 @@ class SourceTree:
         if node is None or path in self._taken:
             return
         self._taken.add(path)
-        shown = shown_path(path)
-        if len(shown) > _LONGEST_PATH:
-            # The ledger cuts long texts at their end, where the field and its value are.
-            shown = f"...{shown[-_SHOWN:]}"
-        text = f"{shown}: {self._raw.chunk.written(node)}".removeprefix(": ")
+        text = self._text(path, self._raw.chunk.written(node))
         if outcome is Outcome.MAPPED:
             self.ledger.mapped(self.line(path), text, field, note, last=self.last_line(path))
         elif outcome is Outcome.CHANGED:
             self.ledger.changed(self.line(path), text, field, note or "", last=self.last_line(path))
         else:
             self.ledger.dropped(self.line(path), text, note or "", last=self.last_line(path))
+
+    @staticmethod
+    def _text(path: Path, written: str) -> str:
+        shown = shown_path(path)
+        if len(shown) > _LONGEST_PATH:
+            # The ledger cuts long texts at their end, where the field and its value are.
+            shown = f"...{shown[-_SHOWN:]}"
+        return f"{shown}: {written}".removeprefix(": ")
 
     def drop_rest(self, notes: Mapping[str, str]) -> None:
         """Drop the values that are left. A subtree of which nothing is taken is one entry, if one note is about it.

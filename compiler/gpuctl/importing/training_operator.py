@@ -27,6 +27,8 @@ _OVERRIDES: tuple[Path, ...] = (("spec", "podTemplateOverrides"), ("spec", "podS
 _RENDEZVOUS = "pytorchjob-port"
 """The name of the port that the operator gives to the program as MASTER_PORT."""
 _PORTS = r"ports"
+_LAUNCHERS = r"(?:\S*/)?(?:mpirun|mpiexec|horovodrun)\Z"
+_BY_LAUNCHER = "each node runs it: with a runtime of MPI the launcher alone does"
 _RUNTIME = "the runtime is not read: its image, nodes, resources and variables are not in the document"
 _NODE = "node"
 """The name of the Job with the nodes in the runtimes of Trainer."""
@@ -47,6 +49,7 @@ _NOTES = {
     r"generateName": "--name names the job",
     r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
     **DEVICES,
+    r"hostPort": "`resources.network.hostNetwork` takes the ports of a node",
     _PORTS: "pods of a training reach each other at every port",
 }
 
@@ -202,7 +205,8 @@ def _program(
         return
     program = as_torchrun(command, nodes, pod.gpus)
     if not is_operator and program.note != BY_SETTINGS:
-        pod.take_program(None)
+        is_launched = nodes > 1 and re.match(_LAUNCHERS, command[0]) is not None
+        pod.take_program(_BY_LAUNCHER if is_launched else None)
         return
     if program.words is not command:
         draft.set("environment.command", program.words, tree.line(path), last=tree.last_line(path))

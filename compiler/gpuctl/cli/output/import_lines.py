@@ -52,13 +52,9 @@ def print_remarks(files: Sequence[ImportedFile], *, allow_dropped: bool) -> None
 
 def _lines(file: ImportedFile) -> Iterator[str]:
     if file.problem is not None:
-        yield f"error: {file.file}:{file.problem.line}: {file.problem.message}: {file.problem.hint}"
+        yield f"error: {file.file}:{file.problem.place}: {file.problem.message}: {file.problem.hint}"
     for entry in file.entries:
         if entry.outcome is not Outcome.MAPPED:
-            yield f"{entry.outcome.value}: {file.file}:{_lines_of(entry)}: `{entry.text}`: {entry.note}"
+            yield f"{entry.outcome.value}: {file.file}:{entry.lines}: `{entry.text}`: {entry.note}"
     for item in file.missing:
         yield f"error: {file.file}:{item.line}: {item.reason}: add `{item.option} {item.value}`"
-
-
-def _lines_of(entry: LedgerEntry) -> str:
-    return str(entry.line) if entry.last_line == entry.line else f"{entry.line}-{entry.last_line}"

@@ -63,7 +63,7 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
         return ImportedFile(source.name, imported.tool, [], imported.entries, imported.missing)
     dropped = [entry for entry in imported.entries if entry.outcome is Outcome.DROPPED]
     if imported.drafts:
-        imported.drafts[0].head += [f"Dropped, {entry.place}: {entry.text}: {entry.note}" for entry in dropped]
+        imported.drafts[0].head += [_dropped_line(entry) for entry in dropped]
     documents = [draft.text() for draft in imported.drafts]
     name = "the imported document" if len(documents) == 1 else "the imported documents"
     result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)
@@ -72,6 +72,11 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     # Notes are about output for a cluster.
     diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]
     return ImportedFile(source.name, imported.tool, documents, imported.entries, (), diagnostics, result.sources)
+
+
+def _dropped_line(entry: LedgerEntry) -> str:
+    places = "line" if entry.line == entry.last_line else "lines"
+    return f"Dropped, {places} {entry.lines}: {entry.text}: {entry.note}"
 
 
 def _rdma_resource(platform: str | None, directory: Path | None) -> str | None:
