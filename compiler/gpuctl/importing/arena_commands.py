@@ -182,6 +182,9 @@ class _ArenaJob:
                 rest = [ArenaWord(flag.value, flag.line, flag.last)]
             else:
                 self._flag(flag)
+        for flag in flags:
+            if flag.last > flag.line:
+                self.ledger.widen(flag.line, flag.last)
         self._program(rest)
         return set_given_values(self.draft, self.given, self.ledger, self.line, has_gpus=self.gpus > 0)
 

@@ -161,7 +161,7 @@ class _ArenaJobFile:
             tree.dropped((role,), note)
 
     def _master(self) -> None:
-        """Compare the master with the workers: Arena gives it nothing of theirs."""
+        """Compare the master with the workers: in Arena it has its own values alone."""
         tree = self.tree
         lost = []
         for name in ("resources", "envs"):
@@ -358,9 +358,8 @@ class _ArenaJobFile:
         of_master = tree.text(("master", "run")) if self.group == "worker" else None
         if of_master == text:
             tree.mapped(("master", "run"), "environment.command")
-        if path == own and self.is_pytorch and self.group == "worker" and of_master is None:
-            is_used = tree.node(("master",)) is not None
-            note = f"the master runs it, and the workers `{self.group}.run`: {_ROLE}"
-            tree.dropped(("run",), note if is_used else "no pod runs it: `worker.run` replaces it")
+        has_master = self.group == "worker" and tree.node(("master",)) is not None
+        if path == own and self.is_pytorch and has_master and of_master is None:
+            tree.dropped(("run",), f"the master runs it, and the workers `worker.run`: {_ROLE}")
         elif path == own:
-            tree.mapped(("run",), None, f"`{self.group}.run` replaces it")
+            tree.mapped(("run",), None, f"no pod runs it: `{self.group}.run` replaces it")

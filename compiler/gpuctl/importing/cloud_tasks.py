@@ -47,6 +47,7 @@ _NOTES = {
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^resources\.network_tier": "fast networks are `resources.network`",
     r"^resources\.ports": "pods of a training need no open ports: a program that serves is an `inference`",
+    r"^service\.readiness_probe": "`service.health_check` asks a path by GET: many servers have `/health`",
     r"^service\.replica_policy": "write `autoscaling`",
     r"^(job|job_group|name_prefix|pool|config)": "it has no equal in a document",
 }
@@ -184,9 +185,9 @@ def _alternatives(tree: SourceTree, task: TaskFields) -> None:
             task.ask_for_gpus(named[0])
             return
         types = list(dict.fromkeys(types))
+        [number] = numbers
         for path in named:
-            note = _ANY if len(types) > 1 else None
-            task.set_gpus(path, numbers.copy().pop(), types if len(types) > 1 else types[0], note)
+            task.set_gpus(path, number, types if types[1:] else types[0], _ANY if types[1:] else None)
         return
     if tree.text(("resources", "instance_type")) is not None:
         task.ask_for_gpus(("resources", "instance_type"))
@@ -196,11 +197,12 @@ def _service(tree: SourceTree, draft: Draft) -> None:
     probe = ("service", "readiness_probe")
     path = probe if tree.text(probe) is not None else (*probe, "path")
     value = tree.text(path)
-    if value is not None:
+    is_plain = not {"post_data", "headers"} & set(tree.keys(probe))
+    if value is not None and is_plain:
         draft.set("service.health_check", value, tree.line(path))
         tree.mapped(path, "service.health_check")
     seconds = whole_number(re.sub(r"s\Z", "", tree.text((*probe, "initial_delay_seconds")) or ""))
-    if seconds:
+    if seconds and is_plain:
         draft.set("service.startup_timeout", f"{seconds}s", tree.line((*probe, "initial_delay_seconds")))
         tree.mapped((*probe, "initial_delay_seconds"), "service.startup_timeout")
     for replicas in (("service", "replicas"), ("service", "replica_policy", "min_replicas")):

@@ -9,6 +9,8 @@ from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
+_OURS = {"app": None, "app.kubernetes.io/name": None, "app.kubernetes.io/managed-by": "gpuctl"}
+"""Label that gpuctl sets -> its value, None for the name of the job."""
 _WRITTEN_BY_SERVER = frozenset(
     {
         *("clusterName", "creationTimestamp", "generation", "managedFields"),
@@ -62,12 +64,23 @@ def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:
         elif key == _PRIORITY:
             tree.dropped(path, "`job.priority` is high, medium or low")
         elif is_reserved(key):
-            tree.mapped(path, None, "gpuctl sets the labels that select the pods")
+            _reserved_label(tree, path, key, str(draft.get("job.name") or ""))
         elif (draft.get("job.labels") or {}).get(key, value) != value:
             tree.dropped(path, f"a job and its pods have the same labels: `{draft.get('job.labels')[key]}` stays")
         else:
             draft.set_item("job.labels", key, value, tree.line(path))
             tree.mapped(path, f"job.labels.{key}")
+
+
+def _reserved_label(tree: SourceTree, path: Path, key: str, name: str) -> None:
+    """Take a label that documents cannot set."""
+    if key in RESERVED_LABELS - {"app"}:
+        tree.mapped(path, None, "Kubernetes wrote it")
+    elif key in _OURS:
+        ours = _OURS[key] or name
+        tree.taken(path, None, None if tree.text(path) == ours else f"gpuctl sets it to `{ours}`")
+    else:
+        tree.dropped(path, "documents cannot set this label")
 
 
 def is_reserved(key: str) -> bool:

@@ -66,7 +66,7 @@ class PodVolumes:
                 tree.taken(path, "storage", note)
 
     def _same_mount(self, path: Path) -> Path | None:
-        """Return the program's mount of a volume at the same path, if it allows as much; None if there is none."""
+        """Return the program's mount of the same volume at the same path. None: it has none, or cannot write there."""
         tree = self.tree
         mount = tree.get(path)
         for other in self._mounts(self.program):
