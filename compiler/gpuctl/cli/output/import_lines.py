@@ -10,7 +10,7 @@ import click
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.import_answers import ImportAnswer, ImportLine, ImportMissing, ImportProblem
 from gpuctl.cli.output import text
-from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
+from gpuctl.importing.line_ledger import Outcome, count_of
 from gpuctl.usecases.documents.document_import import ImportedFile
 
 
