@@ -17,6 +17,7 @@ from gpuctl.importing.arena_options import (
 )
 from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.arena_words import ArenaFlag, ArenaWord, split_flags, verb_place
+from gpuctl.importing.carried_fields import PATCHED
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
@@ -25,7 +26,6 @@ from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import GPU_RESOURCES
-from gpuctl.importing.pod_patches import PATCHED
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number

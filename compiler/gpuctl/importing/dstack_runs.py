@@ -6,12 +6,12 @@ import re
 
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import SCALAR
+from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.node_script import convert_node_script
-from gpuctl.importing.pod_patches import PodPatch
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields, is_no_gpu

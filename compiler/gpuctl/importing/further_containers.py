@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import source_of_variable
 from gpuctl.importing.manifest_volumes import PodVolumes
-from gpuctl.importing.pod_patches import PodPatch
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.objects.pod_specs import default_pull_policy
 

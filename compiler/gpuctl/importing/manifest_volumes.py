@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.pod_patches import PodPatch
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 

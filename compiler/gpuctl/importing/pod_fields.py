@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from gpuctl.importing.carried_fields import PATCHED, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import source_of_variable, take_variable
 from gpuctl.importing.further_containers import take_further_containers
@@ -13,7 +14,6 @@ from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.manifest_volumes import PodVolumes
-from gpuctl.importing.pod_patches import PATCHED, PodPatch
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.objects.pod_specs import default_pull_policy

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import RawDocument
-from gpuctl.importing.autoscalers import take_autoscaler
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given
@@ -14,6 +13,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, PodFields
+from gpuctl.importing.scaler_manifests import take_autoscaler
 from gpuctl.importing.service_ports import ServicePorts, take_probes
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
