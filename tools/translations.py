@@ -34,6 +34,19 @@ SOURCES = (ROOT / "compiler" / "gpuctl", ROOT / "server")
 HINTS = ROOT / "compiler" / "gpuctl" / "hints.py"
 PHRASES = ("Phrase", "_takeover")
 """Functions of hints that make a text for each surface."""
+REFUSING = (
+    *(ROOT / "compiler" / "gpuctl" / name for name in ("acts", "apply", "capacity", "reading")),
+    *(ROOT / "server" / name for name in ("gpuctl_server", "gpuctl_usage/answers")),
+)
+"""Packages whose errors are answers of the service."""
+INTERNAL_ERRORS = frozenset(
+    {
+        *("AssertionError", "TypeError", "UnknownMatch", "ValueError"),
+        *("DamagedSecret", "DamagedSnapshot", "DamagedTokens", "InvalidEntry"),
+        *("CannotListen", "CannotStart", "ChannelCommandError", "InvalidCertificate", "NoAddress", "TokenCommandError"),
+    }
+)
+"""Errors that no answer has: of gpuctl itself, of stored data, and of programs of administrators."""
 SUFFIX = ".zh-CN.md"
 
 CODE = re.compile(r"`[^`]+`")
@@ -90,6 +103,20 @@ def sentence_templates(directories: Iterable[Path]) -> Iterator[tuple[str, str |
                     yield path.name, None
 
 
+def unsaid_refusals(directories: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each raised error of the service whose message or hint is a text without `say`."""
+    for path in (file for directory in directories for file in sorted(directory.rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            call = node.exc if isinstance(node, ast.Raise) else None
+            if not isinstance(call, ast.Call) or ast.unparse(call.func) in INTERNAL_ERRORS:
+                continue
+            for given in (*call.args, *(word.value for word in call.keywords)):
+                parts = given.values if isinstance(given, ast.JoinedStr) else [given]
+                text = "x".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+                if re.search(r"[a-z]{2,} [a-z]+.* [a-z]{2,}", text):
+                    yield f"{path.name}:{given.lineno}: {text!r} is not made by `say`"
+
+
 def values_in(template: str) -> set[str]:
     """Return the names of the values in a template."""
     return {name for _, name, _, _ in Formatter().parse(template) if name}
@@ -99,6 +126,7 @@ def sentence_problems() -> Iterator[str]:
     """Yield a sentence for each missing, unused or wrong translation of a template of sentences."""
     known, made = translation_files.chinese_sentences(), [*sentence_templates(SOURCES)]
     yield from (f"{name}: a template of `say` is not a constant" for name, template in made if template is None)
+    yield from unsaid_refusals(REFUSING)
     templates = {template for _, template in made if template is not None}
     for template in sorted(templates - known.keys()):
         # A template of values alone, such as a list, and a command are the same in every language.

@@ -21,10 +21,10 @@ from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import count_text
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota_document import QuotaDocument
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.changes.applying import apply_request
@@ -35,7 +35,14 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.plan_responses import NOTHING, VALIDATED, plan_answer, pool_created, require_all_done
+from gpuctl_server.plan_responses import (
+    VALIDATED,
+    done_message,
+    dry_run_message,
+    plan_answer,
+    pool_created,
+    require_all_done,
+)
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.request_bodies import document_text, validated
 from gpuctl_server.service_context import Service
@@ -158,7 +165,7 @@ def create_pool(change: ChangeRequest, body: AdminBody) -> Administered:
     """
     with change.session() as session:
         name, plan = _apply_pool(change, session, body, None)
-    said = f"pool/{name} would be created" if change.dry_run else pool_created(name)
+    said = done_message(f"pool/{name}", "created") if change.dry_run else pool_created(name)
     return _administered(change, name, "created", said, plan)
 
 
@@ -172,11 +179,11 @@ def change_pool(change: ChangeRequest, name: str, body: AdminBody) -> ChangedPoo
         _, plan = _apply_pool(change, session, body, name)
     done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
     status = "unchanged" if done == "unchanged" else "updated"
-    said = f"pool/{name} {_is(change)} {status}"
+    said = done_message(f"pool/{name}", status)
     return ChangedPool(
         name=name,
         status=VALIDATED if change.dry_run else status,
-        message=f"{said}; {NOTHING}" if change.dry_run else said,
+        message=dry_run_message(said) if change.dry_run else said,
         notes=_notes(plan),
         plan=plan_answer(plan),
     )
@@ -190,8 +197,12 @@ def delete_pool(change: ChangeRequest, name: str) -> Administered:
     """
     plan = _delete(change, "pools", name)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
-    left = f"{count_text(nodes, 'node')} {'would leave' if change.dry_run else 'left'} it"
-    return _administered(change, name, "deleted", f"pool/{name} {_is(change)} deleted; {left}", plan)
+    said = (
+        say("pool/{name} is deleted; {nodes:node} would leave it", name=name, nodes=nodes)
+        if change.dry_run
+        else say("pool/{name} is deleted; {nodes:node} left it", name=name, nodes=nodes)
+    )
+    return _administered(change, name, "deleted", said, plan)
 
 
 def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
@@ -207,7 +218,7 @@ def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
     model = submission.documents[0].model
     assert isinstance(model, QuotaDocument)
     name, users = model.header.name, list(model.entries)
-    said = f"quota/{name} {_is(change)} created for {', '.join(users)}"
+    said = say("quota/{name} is created for {users}", name=name, users=users)
     found = _administered(change, name, "created", said, plan)
     return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
 
@@ -219,7 +230,7 @@ def delete_quota(change: ChangeRequest, name: str) -> Administered:
     :raises Problem: 403, 409.
     """
     plan = _delete(change, "quotas", name)
-    return _administered(change, name, "deleted", f"quota/{name} {_is(change)} deleted", plan)
+    return _administered(change, name, "deleted", done_message(f"quota/{name}", "deleted"), plan)
 
 
 def delete_named(
@@ -258,19 +269,15 @@ def _deletion(
     return lambda session, callbacks: delete(session, names, change.service.platform, run, callbacks)
 
 
-def _is(change: ChangeRequest) -> str:
-    return "would be" if change.dry_run else "is"
-
-
 def _administered(change: ChangeRequest, name: str, status: str, said: str, plan: Plan) -> Administered:
     """Return the answer.
 
-    :param said: what was done; in a dry run, what would be done.
+    :param said: what was done, or would be.
     """
     if not change.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
-    return Administered(name=name, status=VALIDATED, message=f"{said}; {NOTHING}", notes=_notes(plan), plan=value)
+    return Administered(name=name, status=VALIDATED, message=dry_run_message(said), notes=_notes(plan), plan=value)
 
 
 def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: str | None) -> tuple[str, Plan]:
@@ -281,9 +288,15 @@ def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: 
     submission = _compiled(change, session, text or "", "pool", planning)
     found = name_of(submission.documents[0])
     if name is not None and found != name:
-        raise Problem(400, f"the document must describe pool/{name}, not pool/{found}", error="AnotherPool")
+        raise Problem(
+            400,
+            say("the document must describe pool/{name}, not pool/{found}", name=name, found=found),
+            error="AnotherPool",
+        )
     if found == DEFAULT_POOL:
-        raise Problem(400, f"the pool {DEFAULT_POOL} cannot be defined: it has the nodes that are in no other pool")
+        raise Problem(
+            400, say("the pool {pool} cannot be defined: it has the nodes that are in no other pool", pool=DEFAULT_POOL)
+        )
     require_document_access(change.caller, "create" if name is None else "update", submission.documents)
     if name is not None:
         _require_existing_pool(service, session, name)
@@ -301,7 +314,9 @@ def _compiled(change: ChangeRequest, session: Session, text: str, kind: str, pla
     change.touched.extend(submission.titles)
     kinds = [document.kind for document in submission.documents]
     if kinds != [kind]:
-        raise Problem(400, f"expected one document of kind {kind}, got {', '.join(kinds)}", error="WrongKind")
+        raise Problem(
+            400, say("expected one document of kind {kind}, got {kinds}", kind=kind, kinds=[*kinds]), error="WrongKind"
+        )
     return submission
 
 
@@ -310,7 +325,12 @@ def _applied(change: ChangeRequest, session: Session, submission: Submission) ->
         plan = apply_request(session, submission.wanted, change.run_options(), PlanRun(change).callbacks)
     except AlreadyExists as error:
         named = ", ".join(submission.titles)
-        raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
+        raise Problem(
+            409,
+            say("{names} exists already: {error}", names=named, error=error.message),
+            error="AlreadyExists",
+            hint=error.hint,
+        ) from None
     _require_done(change, session, plan)
     return plan
 
@@ -339,9 +359,9 @@ def _await_seen(service: Service, session: Session, plan: Plan) -> None:
 def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:
     """Return the pool document that is equivalent to the fields of the API."""
     if body.name is None and name is None:
-        raise Problem(400, "name: is required", error="InvalidRequest")
+        raise Problem(400, say("name: is required"), error="InvalidRequest")
     if len(set(body.nodes)) != len(body.nodes):
-        raise Problem(400, "nodes: a node is listed twice", error="InvalidRequest")
+        raise Problem(400, say("nodes: a node is listed twice"), error="InvalidRequest")
     types = _types(service, session, body)
     document = {
         "kind": "pool",
@@ -367,10 +387,12 @@ def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]
             continue
         labelled = gpus.type_of(node) if node is not None else None
         if labelled is not None and labelled.casefold() not in known:
-            raise Problem(409, f"node {name} has GPUs of type {labelled}, which is not in gpuType")
+            raise Problem(
+                409, say("node {name} has GPUs of type {type}, which is not in gpuType", name=name, type=labelled)
+            )
         if labelled is None and len(body.gpuType) > 1:
-            hint = "label the node with its GPU type, or send a pool document with the type of each node"
-            raise Problem(400, f"the GPU type of node {name} is unknown", error="UnknownType", hint=hint)
+            hint = say("label the node with its GPU type, or send a pool document with the type of each node")
+            raise Problem(400, say("the GPU type of node {name} is unknown", name=name), error="UnknownType", hint=hint)
         found[name] = labelled or body.gpuType[0]
     return found
 

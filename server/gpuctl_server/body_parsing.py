@@ -15,6 +15,8 @@ import yaml
 from yaml.composer import Composer
 from yaml.nodes import MappingNode, Node
 
+from gpuctl.language.sentences import say
+
 DEEPEST = 64
 """Maximum depth of lists and maps; that of documents."""
 MOST_VALUES = 50_000
@@ -33,16 +35,16 @@ def read_json(body: bytes) -> Any:
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except InvalidBody as error:
-        raise InvalidBody(f"the body is not valid JSON: {error}") from None
+        raise InvalidBody(say("the body is not valid JSON: {error}", error=error)) from None
     except RecursionError:
-        raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
+        raise InvalidBody(say("the body is nested deeper than {most} levels", most=DEEPEST)) from None
     except UnicodeDecodeError:
-        raise InvalidBody("the body is not UTF-8 text") from None
+        raise InvalidBody(say("the body is not UTF-8 text")) from None
     except json.JSONDecodeError as error:
-        raise InvalidBody(f"the body is not valid JSON: {error}") from None
+        raise InvalidBody(say("the body is not valid JSON: {error}", error=error)) from None
     except ValueError:
         # Python's message would mention a Python function.
-        raise InvalidBody("the body has a number with too many digits") from None
+        raise InvalidBody(say("the body has a number with too many digits")) from None
     return _checked(value)
 
 
@@ -58,14 +60,16 @@ def read_yaml(body: bytes) -> Any:
         finally:
             loader.dispose()
     except UnicodeDecodeError:
-        raise InvalidBody("the body is not UTF-8 text") from None
+        raise InvalidBody(say("the body is not UTF-8 text")) from None
     except InvalidBody:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # libyaml reads ahead after a bracket; newer versions have their own depth limit (1000 levels).
         if "maximum nesting depth" in str(error):
-            raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels") from None
-        raise InvalidBody(f"the body is not valid YAML: {' '.join(str(error).split())[:300]}") from None
+            raise InvalidBody(say("the body is nested deeper than {most} levels", most=DEEPEST)) from None
+        raise InvalidBody(
+            say("the body is not valid YAML: {error}", error=" ".join(str(error).split())[:300])
+        ) from None
     return _checked(value)
 
 
@@ -79,12 +83,12 @@ class _CarefulLoader(Composer, yaml.CSafeLoader):
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise InvalidBody("the body has an alias (`*name`): write the value out")
+            raise InvalidBody(say("the body has an alias (`*name`): write the value out"))
         self._nodes += 1
         if self._nodes > MOST_VALUES:
-            raise InvalidBody(f"the body has more than {MOST_VALUES} values")
+            raise InvalidBody(say("the body has more than {most} values", most=MOST_VALUES))
         if self._depth == DEEPEST:
-            raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels")
+            raise InvalidBody(say("the body is nested deeper than {most} levels", most=DEEPEST))
         self._depth += 1
         node: Node | None = super().compose_node(parent, index)
         self._depth -= 1
@@ -107,11 +111,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _twice(keys: list[str]) -> str:
     key = Counter(keys).most_common(1)[0][0]
-    return f"the key {json.dumps(key)[:80]} is given twice"
+    return say("the key {key} is given twice", key=json.dumps(key)[:80])
 
 
 def _no_number(text: str) -> Any:
-    raise InvalidBody(f"{text} is not a number")
+    raise InvalidBody(say("{text} is not a number", text=text))
 
 
 def _checked(value: Any) -> Any:
@@ -125,23 +129,25 @@ def _checked(value: Any) -> Any:
         item, depth = waiting.pop()
         count += 1
         if count > MOST_VALUES:
-            raise InvalidBody(f"the body has more than {MOST_VALUES} values")
+            raise InvalidBody(say("the body has more than {most} values", most=MOST_VALUES))
         if isinstance(item, str):
             _require_text(item)
         elif isinstance(item, float):
             if not math.isfinite(item):
-                raise InvalidBody("the body has a number that is infinite or NaN")
+                raise InvalidBody(say("the body has a number that is infinite or NaN"))
         elif isinstance(item, dict | list):
             if depth == DEEPEST:
-                raise InvalidBody(f"the body is nested deeper than {DEEPEST} levels")
+                raise InvalidBody(say("the body is nested deeper than {most} levels", most=DEEPEST))
             if isinstance(item, dict):
                 for key in item:
                     if not isinstance(key, str):
-                        raise InvalidBody(f"the key {json.dumps(key, default=str)[:80]} is not a string: quote it")
+                        raise InvalidBody(
+                            say("the key {key} is not a string: quote it", key=json.dumps(key, default=str)[:80])
+                        )
                     waiting.append((key, depth))
             waiting += ((part, depth + 1) for part in (item.values() if isinstance(item, dict) else item))
         elif item is not None and not isinstance(item, bool | int):
-            raise InvalidBody("the body has values that JSON does not have, such as times: quote them")
+            raise InvalidBody(say("the body has values that JSON does not have, such as times: quote them"))
     return value
 
 
@@ -150,5 +156,5 @@ def _require_text(text: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidBody(
-            "the body has half of a surrogate pair (`\\ud800` to `\\udfff`), which is not a character"
+            say("the body has half of a surrogate pair (`\\ud800` to `\\udfff`), which is not a character")
         ) from None

@@ -68,8 +68,12 @@ class ChangeRequest:
         try:
             slots.begin(self.caller.name)
         except NoFreeSlot as full:
-            text = "too many changes of this token are running" if full.is_own else "too many changes are running"
-            raise Problem(429, f"{text}; nothing was changed, try again in a moment") from None
+            text = (
+                say("too many changes of this token are running")
+                if full.is_own
+                else say("too many changes are running")
+            )
+            raise Problem(429, say("{text}; nothing was changed, try again in a moment", text=text)) from None
         try:
             with self.service.live_session(self.caller, max_age, dry_run=self.dry_run) as session:
                 yield session

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import anyio.to_thread
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from gpuctl.backend.emitter import emit_object
@@ -31,7 +31,7 @@ def wants_yaml(request: Request) -> bool:
     return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
 
 
-def wants_chinese(request: Request) -> bool:
+def wants_chinese(request: HTTPConnection) -> bool:
     """Return True if a client prefers Chinese to English, by ``Accept-Language``."""
     header = request.headers.get("accept-language")
     if header is None:

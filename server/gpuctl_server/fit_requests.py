@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.job_rows import JobFilter
 from gpuctl.usecases.fit.fit_documents import FitDocuments, FitResult, fit_waiting_seen
 from gpuctl_server.access.caller import Caller
@@ -40,11 +41,13 @@ def fit_documents(
     if number > MOST_SUGGESTED:
         raise Problem(
             400,
-            f"a search for changes takes at most {MOST_SUGGESTED} documents, got {number}",
+            say(
+                "a search for changes takes at most {most} documents, got {number}", most=MOST_SUGGESTED, number=number
+            ),
             error="TooManyDocuments",
         )
     if not _SUGGESTING.acquire(timeout=_PATIENCE):
-        raise Problem(429, "another search for changes is running; try again in a moment")
+        raise Problem(429, say("another search for changes is running; try again in a moment"))
     try:
         return _by_cluster(service, caller, found, MaxListAge(READ_ONLY_AGE, before=list_age), suggest=True)
     finally:

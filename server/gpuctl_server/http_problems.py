@@ -21,12 +21,11 @@ from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
-from gpuctl.language.sentences import Translation, set_request_translation
-from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.language.sentences import Template, say
 from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.content_negotiation import as_yaml, wants_chinese, wants_yaml
+from gpuctl_server.content_negotiation import as_yaml, wants_yaml
 from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
@@ -90,7 +89,7 @@ class UnknownPath(Problem):
     """404 for a path that the service does not have. A header distinguishes it from a 404 for a missing object."""
 
     def __init__(self, hint: str | None = None) -> None:
-        super().__init__(404, "this path does not exist", hint=hint)
+        super().__init__(404, say("this path does not exist"), hint=hint)
 
 
 def forbidden(message: str) -> Problem:
@@ -136,7 +135,7 @@ def usage_form(problem: Problem) -> dict[str, Any]:
 def problem_of(error: BaseException) -> Problem | None:
     """Return the problem for an error of gpuctl; None for any other error."""
     if isinstance(error, AuditFailed):
-        return Problem(503, f"nothing is changed: the audit cannot be written: {error}")
+        return Problem(503, say("nothing is changed: the audit cannot be written: {error}", error=error))
     meaning = meaning_of(error)
     if meaning is None:
         return None
@@ -160,7 +159,9 @@ def problem_for(error: Exception, path: str) -> Problem:
 def unexpected(error: BaseException, path: str) -> Problem:
     """Log an unexpected error, and return a 500 that names the request id in the log."""
     LOG.error("internal error", exc_info=error, extra={"path": path})
-    text = f"internal error; its cause is in the log of the service, under the request id {request_id()}"
+    text = say(
+        "internal error; its cause is in the log of the service, under the request id {request}", request=request_id()
+    )
     return Problem(500, text, error="InternalError")
 
 
@@ -171,7 +172,7 @@ def _stakes(error: BaseException) -> list[dict[str, str]]:
 
 
 class Route(APIRoute):
-    """A route that turns every error into an answer, in the language and format that the client prefers."""
+    """A route that turns every error into an answer, in the format that the client prefers."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -179,11 +180,7 @@ class Route(APIRoute):
         async def careful(request: Request) -> Response:
             is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
             set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
-            translation = Translation(chinese_sentences()) if wants_chinese(request) else None
-            set_request_translation(translation)
             response = await answered(request)
-            if translation is not None and translation.is_used:
-                response.headers["Content-Language"] = "zh"
             return as_yaml(response) if wants_yaml(request) else response
 
         async def answered(request: Request) -> Response:
@@ -231,7 +228,12 @@ def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
     }
 
 
-_SAID = {"missing": "is required", "extra_forbidden": "is unknown"}
+_FIELDS = {
+    "query": Template("the query parameter {name} {problem}"),
+    "path": Template("the part of the path {name} {problem}"),
+    "body": Template("the field {name} {problem}"),
+}
+_SAID = {"missing": Template("is required"), "extra_forbidden": Template("is unknown")}
 """Replacements for pydantic's messages."""
 
 
@@ -239,18 +241,20 @@ def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
     """Return a 400 with the invalid fields."""
     found = error.errors()
     details = [{"field": _place(item["loc"]), "message": _said(item)} for item in found]
-    first = f"the {_kind(found[0]['loc'])}{details[0]['field']} {details[0]['message']}" if found else ""
-    return Problem(400, first or "the request is invalid", error="InvalidRequest", details=details)
+    first = say(_form(found[0]["loc"]), name=details[0]["field"], problem=details[0]["message"]) if found else ""
+    return Problem(400, first or say("the request is invalid"), error="InvalidRequest", details=details)
 
 
 def _said(item: Mapping[str, Any]) -> str:
+    if item["type"] in _SAID:
+        return say(_SAID[item["type"]])
     text: str = item["msg"]
-    return _SAID.get(item["type"], f"is invalid: {text[:1].lower()}{text[1:]}")
+    return say("is invalid: {error}", error=f"{text[:1].lower()}{text[1:]}")
 
 
-def _kind(location: Sequence[Any]) -> str:
+def _form(location: Sequence[Any]) -> str:
     where = location[0] if len(location) > 1 else None
-    return {"query": "query parameter ", "path": "part of the path ", "body": "field "}.get(str(where), "")
+    return _FIELDS.get(str(where), Template("the {name} {problem}"))
 
 
 def _place(location: Sequence[Any]) -> str:

@@ -13,7 +13,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
@@ -47,7 +47,7 @@ from gpuctl_server.submissions import (
     title_of,
 )
 
-_NAME_ONE = "name one of your namespaces with `?namespace=`"
+_NAME_ONE = Template("name one of your namespaces with `?namespace=`")
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
@@ -263,7 +263,9 @@ def _require_same_job(submission: Submission, item: ListedJob) -> None:
     wanted = title_of_job(item)
     if len(documents) != 1 or title_of(documents[0]) != wanted:
         found = ", ".join(submission.titles)
-        raise Problem(400, f"the document must describe {wanted}, not {found}", error="AnotherJob")
+        raise Problem(
+            400, say("the document must describe {wanted}, not {found}", wanted=wanted, found=found), error="AnotherJob"
+        )
 
 
 def _changed(
@@ -300,7 +302,7 @@ def find_unfinished(service: Service, caller: Caller, session: Session, namespac
     places = {journal.namespace for journal in found.outlook.journals}
     places |= {problem.namespace for problem in found.outlook.problems}
     if not all(map(caller.sees, places)):
-        raise forbidden(_NAME_ONE)
+        raise forbidden(say(_NAME_ONE))
     return found
 
 
@@ -312,7 +314,7 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
     if namespace is not None or caller.namespaces is None:
         return namespace
     if len(caller.namespaces) != 1:
-        raise forbidden(_NAME_ONE)
+        raise forbidden(say(_NAME_ONE))
     return next(iter(caller.namespaces))
 
 

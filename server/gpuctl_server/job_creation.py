@@ -148,7 +148,7 @@ def _is_created(service: Service, caller: Caller, session: Session, submission: 
     if any(text.partition(".")[0] == given and text != mark for text in known):
         raise Problem(
             409,
-            "other documents were sent with this Idempotency-Key; use a new key for each request",
+            say("other documents were sent with this Idempotency-Key; use a new key for each request"),
             error="IdempotencyKeyReused",
         )
     return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
@@ -177,14 +177,13 @@ def _is_others(obj: Object | None, name: str, mark: str) -> bool:
 
 
 def _exists(keys: list[Key]) -> Problem:
-    named = ", ".join(map(str, keys))
     details = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in keys]
     return Problem(
         409,
-        f"{named} {'exists' if len(keys) == 1 else 'exist'} already",
+        say("{objects} {number:exists/exist} already", objects=[*keys], number=len(keys)),
         error="AlreadyExists",
         details=details,
-        hint="PUT /jobs/{jobId} changes what exists; nothing was changed by this request",
+        hint=say("PUT /jobs/{{jobId}} changes what exists; nothing was changed by this request"),
     )
 
 
@@ -209,7 +208,7 @@ def _answers(
             yield _answer(document, None, None, "created", said)
         elif obj is None:
             # The job was deleted between its creation and this read.
-            raise Problem(409, f"{key} was deleted during this request")
+            raise Problem(409, say("{object} was deleted during this request", object=key))
         else:
             said = submitted(f"{document.kind}/{name_of(document)}", _pool(document), waits.get(key))
             created = str(obj["metadata"]["creationTimestamp"])

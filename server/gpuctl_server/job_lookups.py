@@ -89,8 +89,11 @@ async def require_visible_namespace(service: Service, caller: Caller) -> None:
     names = service.mirror.names("Namespace")
     if len(names) <= MOST_REVIEWED and not await check_rights(caller, lambda: any(map(caller.sees, names))):
         raise forbidden(
-            f"{caller.name} may not see jobs in any namespace: RBAC does not allow to list pods; ask an "
-            "administrator for a role binding, see docs/operations.md"
+            say(
+                "{name} may not see jobs in any namespace: RBAC does not allow to list pods; ask an administrator "
+                "for a role binding, see docs/operations.md",
+                name=caller.name,
+            )
         )
 
 
@@ -116,7 +119,7 @@ def ambiguous_job(text: str, found: Sequence[ListedJob]) -> Problem:
         {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind} for item in found
     ]
     where = ", ".join(f"{item['jobId']} in {item['namespace']}" for item in listed)
-    said = f"{text} matches several jobs: {where}; name one by its jobId"
+    said = say("{text} matches several jobs: {jobs}; name one by its jobId", text=text, jobs=where)
     return Problem(409, said, error="SeveralFound", details=listed)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from gpuctl.api.job_detail_answers import JobMetrics
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
@@ -52,12 +53,14 @@ def metrics_over_time(
     queries = metric_queries(service)
     known = [name for name in queries if name not in NO_SERIES]
     if unknown := [name for name in names if name not in known]:
-        raise _invalid(f"metric: `{unknown[0][:80]}` is unknown; known are {', '.join(sorted(known))}")
+        raise _invalid(say("metric: `{name}` is unknown; known are {known}", name=unknown[0][:80], known=sorted(known)))
     wanted = names or [name for name in known if queries[name].query]
     first, last = _range(item, start, end)
     prometheus = service.prometheus
     if prometheus is None:
-        raise Problem(503, "metrics come from Prometheus: set `prometheus` (GPUCTL_SERVER_PROMETHEUS) to its address")
+        raise Problem(
+            503, say("metrics come from Prometheus: set `prometheus` (GPUCTL_SERVER_PROMETHEUS) to its address")
+        )
     step = max(_SHORTEST_STEP, math.ceil((last - first) / (MOST_POINTS - 1)))
     deadline = time.monotonic() + _PATIENCE
     values = _names(item)
@@ -105,7 +108,13 @@ def _range(item: ListedJob, start: datetime | None, end: datetime | None) -> tup
     first = int(start.timestamp()) if start is not None else int(parse_time(begun).timestamp()) if begun else last
     if first > last:
         if start is not None:
-            raise _invalid(f"startTime {format_timestamp(first)} is after endTime {format_timestamp(last)}")
+            raise _invalid(
+                say(
+                    "startTime {first} is after endTime {last}",
+                    first=format_timestamp(first),
+                    last=format_timestamp(last),
+                )
+            )
         # The end of the range is before the start of the job.
         first = last
     # There are no values of the future.
@@ -123,7 +132,9 @@ def _over_time(
         return []
     found = prometheus.query_range(query.filled(values), *times, max(0.1, deadline - time.monotonic()))
     if len(found) > 1:
-        raise PrometheusProblem(f"its query returns {len(found)} series; it must return one, as with avg(...)")
+        raise PrometheusProblem(
+            say("its query returns {number} series; it must return one, as with avg(...)", number=len(found))
+        )
     return found
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitedItem, WaitedName, wait_fields
+from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.wait_until import (
     GRACE,
@@ -51,7 +52,7 @@ class _Progress:
         """
         self.text = text
         if self._service.change_slots.is_ending():
-            raise Problem(503, "the service is shutting down")
+            raise Problem(503, say("the service is shutting down"))
         if self._is_enough() or time.monotonic() >= self._end:
             raise _Pause
 
@@ -138,4 +139,10 @@ def _missing(name: WaitedName, condition: str) -> WaitResult:
         return deletion_result(name.job, Identity(name.namespace, name.job, name.kind), condition)
     if condition == "deleted":
         return already_deleted(name.job)
-    return WaitResult(name.job, None, condition, "gone", f"there is no job {name.job}: it will not be {condition}")
+    return WaitResult(
+        name.job,
+        None,
+        condition,
+        "gone",
+        say("there is no job {name}: it will not be {condition}", name=name.job, condition=condition),
+    )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.api.job_answers import log_end, log_event, log_line, log_problem
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.language.sentences import say
 from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.logs.log_parsing import instant
@@ -53,7 +54,10 @@ def since(text: str) -> dict[str, Any]:
     except InvalidTime:
         raise Problem(
             400,
-            f"since: `{text[:80]}` is neither a duration such as 10m or 1h30m nor a time such as 2024-06-01T10:00:00Z",
+            say(
+                "since: `{text}` is neither a duration such as 10m or 1h30m nor a time such as 2024-06-01T10:00:00Z",
+                text=text[:80],
+            ),
             error="InvalidRequest",
         ) from None
 
@@ -127,7 +131,7 @@ def _portions(service: Service, item: ListedJob, log_filter: LogFilter) -> Itera
                 yield "".join(found)
                 found, size = [], 0
         found += [event("problem", log_problem(problem)) for problem in logs.problems]
-        yield "".join([*found, event("end", {"code": HAS_ENDED, "reason": "these are all lines"})])
+        yield "".join([*found, event("end", {"code": HAS_ENDED, "reason": say("these are all lines")})])
 
 
 def event(name: str, value: dict[str, Any]) -> str:
@@ -164,8 +168,10 @@ class _Newest:
     def problems(self) -> list[dict[str, Any]]:
         if not self._lost:
             return []
-        text = (
-            f"the oldest {self._lost} lines are left out: an answer has at most {LARGEST // 2**20} MiB; "
-            "use pod, since, grep or a smaller tail"
+        text = say(
+            "the oldest {lines} lines are left out: an answer has at most {most} MiB; use pod, since, grep or a "
+            "smaller tail",
+            lines=self._lost,
+            most=LARGEST // 2**20,
         )
         return [{"pod": None, "message": text}]

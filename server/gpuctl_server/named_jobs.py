@@ -14,6 +14,7 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import Job
@@ -137,8 +138,8 @@ def _carried_out(
     with change.session() as session:
         namespaces = {job.identity.namespace for job in _resolve_jobs(change, action, names, where)}
         if len(namespaces) > 1:
-            hint = f"name the jobs of one namespace at a time, {IN_NAMESPACE}"
-            raise NotPossible("these jobs are in several namespaces", hint)
+            hint = say("name the jobs of one namespace at a time, {how}", how=IN_NAMESPACE)
+            raise NotPossible(say("these jobs are in several namespaces"), hint)
         (namespace,) = namespaces
         platform = change.service.platform
         return PlanRun(change).execute(

@@ -12,7 +12,6 @@ from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.node_lookups import pool_filter
-from gpuctl_server.plan_responses import NOTHING
 
 _STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}
 
@@ -73,7 +72,9 @@ def set_node_label(
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done
-    said = f"node {name}: {done.text}; {NOTHING} (dry run)" if change.dry_run else label_changed(name, value, done.text)
+    if not change.dry_run:
+        return label_changed(name, value, done.text), report.notes
+    said = say("node {name}: {text}; nothing is changed (dry run)", name=name, text=done.text)
     return said, report.notes
 
 

@@ -9,6 +9,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.source import Source
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl_server.cluster_name import cluster_name
 from gpuctl_server.http_problems import RefusedDocuments
 from gpuctl_server.service_context import Service
@@ -40,8 +41,12 @@ def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None
     ]
     if details:
         named = (f"{item['document']} ({', '.join(item['clusters'])})" for item in details)
-        message = f"this is the service of the cluster {cluster}; these belong to others: {first_few(named, _NAMED)}"
-        hint = "send them to the services of those clusters"
+        message = say(
+            "this is the service of the cluster {cluster}; these belong to others: {objects}",
+            cluster=cluster,
+            objects=first_few(named, _NAMED),
+        )
+        hint = say("send them to the services of those clusters")
         diagnostics = [
             document.diagnostic(Severity.ERROR, "AnotherCluster", message, ("placement",), hint)
             for document in compilation.left_out

@@ -8,19 +8,19 @@ from typing import Any
 from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
-from gpuctl.language.sentences import Sentence, Template, say
+from gpuctl.language.sentences import Sentence, Template, request_translation, say
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.redaction import merge_hidden
 
 VALIDATED = "validated"
 """Status of an object that a dry run has checked."""
-NOTHING = "nothing is changed"
 _WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
 
 
 _DONE = {
     "created": Template("{object} is created"),
+    "deleted": Template("{object} is deleted"),
     "replaced": Template("{object} is replaced"),
     "unchanged": Template("{object} is unchanged"),
     "updated": Template("{object} is updated"),
@@ -37,7 +37,7 @@ def dry_run_message(said: str) -> str:
 
     Only English has another form of the verb: a Chinese message begins with the words for a dry run.
     """
-    return unchanged_message(re.sub(*_WOULD, said, count=1))
+    return unchanged_message(said if request_translation() else re.sub(*_WOULD, said, count=1))
 
 
 def unchanged_message(said: str) -> Sentence:
@@ -71,11 +71,11 @@ def require_all_done(plan: Plan) -> None:
     away = plan.outage or plan.interrupted
     text = "; ".join(redact(step.error) for step in (*wrong, *left) if step.error)
     if plan.interrupted and not wrong:
-        text = text or "the service is shutting down; this was not started"
-    hint = "`POST /recoveries` finishes the interrupted change" if plan.unfinished else None
+        text = text or say("the service is shutting down; this was not started")
+    hint = say("`POST /recoveries` finishes the interrupted change") if plan.unfinished else None
     raise Problem(
         503 if away else 409,
-        text or "not everything was done",
+        text or say("not everything was done"),
         error="ServiceUnavailable" if away else "NotApplied",
         details=plan_answer(plan).as_json()["steps"],
         hint=hint,

@@ -12,6 +12,7 @@ from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.hints import CONFIRM_REQUEST
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.change_request import ChangeRequest
@@ -86,10 +87,9 @@ class PlanRun:
 
     def _confirm(self, plan: Plan) -> bool:
         if not self._change.confirmation.covers(plan):
-            error = ConfirmationMissing(
-                f"this must be confirmed: {'; '.join([*plan.questions, *plan.courtesies])}", plan
-            )
-            error.hint = str(CONFIRM_REQUEST)
+            asked = say("this must be confirmed: {questions:;}", questions=[*plan.questions, *plan.courtesies])
+            error = ConfirmationMissing(asked, plan)
+            error.hint = say("{hint}", hint=CONFIRM_REQUEST)
             raise error
         return True
 

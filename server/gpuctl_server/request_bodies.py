@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody
 from gpuctl.frontend.source import Source
+from gpuctl.language.sentences import say
 from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
 
@@ -128,4 +129,4 @@ def document_text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
-        raise Problem(400, "the body is not UTF-8 text", error="InvalidDocuments") from None
+        raise Problem(400, say("the body is not UTF-8 text"), error="InvalidDocuments") from None

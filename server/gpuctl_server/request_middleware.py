@@ -1,4 +1,4 @@
-"""The middleware of all requests: request id, limits on bodies and concurrency, log line and metrics."""
+"""The middleware of all requests: id, language, limits on bodies and concurrency, log line and metrics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.translation_files import chinese_sentences
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_server.console.sessions import CSRF_HEADER, Session, Sessions
+from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
 from gpuctl_server.http_problems import Problem, answer, unexpected
 from gpuctl_server.request_log import LOG, begin_request
@@ -56,6 +59,8 @@ class RequestMiddleware:
         request = HTTPConnection(scope)
         identity = begin_request(request.headers.get("x-request-id", ""))
         begun, status, taken = time.monotonic(), 0, 0.0
+        translation = Translation(chinese_sentences()) if wants_chinese(request) else None
+        set_request_translation(translation)
 
         async def sending(message: Message) -> None:
             nonlocal status, taken
@@ -66,6 +71,8 @@ class RequestMiddleware:
                     *self._safety,
                     (b"x-request-id", identity.encode()),
                 ]
+                if translation is not None and translation.is_used:
+                    message["headers"].append((b"content-language", b"zh"))
             elif message["type"] == "websocket.close" and not status:
                 # uvicorn answers 403 if no route accepts the WebSocket.
                 status = 403
@@ -73,7 +80,7 @@ class RequestMiddleware:
 
         try:
             if len(request.headers.getlist("authorization")) > 1:
-                raise Problem(400, "the header Authorization is given twice", error="InvalidRequest")
+                raise Problem(400, say("the header Authorization is given twice"), error="InvalidRequest")
             _require_csrf_token(request)
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, sending)
@@ -121,8 +128,8 @@ class RequestMiddleware:
         try:
             await self._slots.acquire(caller)
         except NoFreeSlot as full:
-            text = "too many requests of this token are running" if full.is_own else "the service is busy"
-            raise Problem(429, f"{text}; try again in a moment") from None
+            text = say("too many requests of this token are running") if full.is_own else say("the service is busy")
+            raise Problem(429, say("{text}; try again in a moment", text=text)) from None
         self._metrics.under_way.inc()
         held = True
 
@@ -151,7 +158,7 @@ class RequestMiddleware:
             # Without either header the request has no body (RFC 9112, 6.3).
             return b""
         if length.isdigit() and int(length) > limit:
-            raise Problem(413, f"the body is larger than {limit} bytes")
+            raise Problem(413, say("the body is larger than {limit} bytes", limit=limit))
         found = bytearray()
 
         async def read() -> None:
@@ -159,16 +166,18 @@ class RequestMiddleware:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(400, "the body ended too early")
+                    raise Problem(400, say("the body ended too early"))
                 found.extend(message.get("body", b""))
                 if len(found) > limit:
-                    raise Problem(413, f"the body is larger than {limit} bytes")
+                    raise Problem(413, say("the body is larger than {limit} bytes", limit=limit))
                 more = message.get("more_body", False)
 
         try:
             await asyncio.wait_for(read(), self._settings.body_timeout)
         except asyncio.TimeoutError:
-            raise Problem(408, f"the body did not arrive within {self._settings.body_timeout:g} s") from None
+            raise Problem(
+                408, say("the body did not arrive within {limit} s", limit=f"{self._settings.body_timeout:g}")
+            ) from None
         return bytes(found)
 
 
@@ -182,7 +191,9 @@ def _require_csrf_token(request: HTTPConnection) -> None:
         return
     if not session.permits(request.headers.get(CSRF_HEADER, "")):
         raise Problem(
-            403, f"the header {CSRF_HEADER} is not that of the session; load the page again", error="CsrfFailed"
+            403,
+            say("the header {header} is not that of the session; load the page again", header=CSRF_HEADER),
+            error="CsrfFailed",
         )
 
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
+
+from gpuctl.language.sentences import request_translation
 
 _MOST = 16 * 1024 * 1024
 
 
+class _Kept(NamedTuple):
+    stamp: tuple[object, ...]
+    body: bytes
+    is_translated: bool
+
+
 class ResponseCache:
-    """Bodies by request, at most ``most`` bytes. The least recently used ones are removed first.
+    """Bodies by request and language, at most ``most`` bytes. The least recently used ones are removed first.
 
     ``stamp`` identifies the data of an answer. A body with another stamp is not returned. Used on the event loop only.
     """
@@ -19,24 +27,30 @@ class ResponseCache:
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._size = 0
-        self._bodies: OrderedDict[Hashable, tuple[tuple[object, ...], bytes]] = OrderedDict()
+        self._bodies: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def find(self, question: Hashable, stamp: tuple[object, ...]) -> bytes | None:
         """Return the body for a request; None if it is unknown or outdated."""
-        found = self._bodies.get(question)
-        if found is None or found[0] != stamp:
+        translation = request_translation()
+        key = translation is None, question
+        found = self._bodies.get(key)
+        if found is None or found.stamp != stamp:
             return None
-        self._bodies.move_to_end(question)
-        return found[1]
+        self._bodies.move_to_end(key)
+        if translation is not None and found.is_translated:
+            translation.is_used = True
+        return found.body
 
     def keep(self, question: Hashable, stamp: tuple[object, ...], body: bytes) -> None:
         """Store the body for a request."""
-        before = self._bodies.pop(question, None)
-        self._size += len(body) - (len(before[1]) if before is not None else 0)
-        self._bodies[question] = (stamp, body)
+        translation = request_translation()
+        key = translation is None, question
+        before = self._bodies.pop(key, None)
+        self._size += len(body) - (len(before.body) if before is not None else 0)
+        self._bodies[key] = _Kept(stamp, body, translation is not None and translation.is_used)
         while self._size > self._most:
-            _, (_, oldest) = self._bodies.popitem(last=False)
-            self._size -= len(oldest)
+            _, oldest = self._bodies.popitem(last=False)
+            self._size -= len(oldest.body)
 
 
 def encode(value: Any) -> bytes:

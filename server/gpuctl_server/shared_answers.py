@@ -39,5 +39,13 @@ class SharedAnswers:
         """
         if not max_age or not isinstance(caller, TokenCaller):
             return compute()
-        key = (caller.rights, caller.home, request_translation() is None, question)
-        return self._answers.get(key, compute, max_age)
+        translation = request_translation()
+
+        def made() -> tuple[Any, bool]:
+            return compute(), translation is not None and translation.is_used
+
+        key = (caller.rights, caller.home, translation is None, question)
+        answer, is_translated = self._answers.get(key, made, max_age)
+        if translation is not None and is_translated:
+            translation.is_used = True
+        return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gpuctl.language.sentences import say
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.service_context import Service
 
@@ -19,7 +20,7 @@ def simulation_slot(service: Service) -> Iterator[None]:
     :raises Problem: 429 if no slot became free in time.
     """
     if not service.simulations.acquire(timeout=_PATIENCE):
-        raise Problem(429, "other plans are being computed; try again in a moment")
+        raise Problem(429, say("other plans are being computed; try again in a moment"))
     try:
         yield
     finally:

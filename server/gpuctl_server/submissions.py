@@ -20,6 +20,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.quota_document import QuotaDocument
+from gpuctl.language.sentences import say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
 from gpuctl.objects.ownership_metadata import is_controlled, is_ours
@@ -175,11 +176,13 @@ def _turn(service: Service, caller: Caller) -> Iterator[Callable[[], None]]:
     except CompiledTooLong:
         raise Problem(
             413,
-            f"these documents need more than {limit:g} s of CPU time to compile",
-            hint="send fewer or shorter documents at a time",
+            say("these documents need more than {limit} s of CPU time to compile", limit=f"{limit:g}"),
+            hint=say("send fewer or shorter documents at a time"),
         ) from None
     except StillCompiling:
-        raise Problem(429, "other documents of this token are still being compiled; try again in a moment") from None
+        raise Problem(
+            429, say("other documents of this token are still being compiled; try again in a moment")
+        ) from None
 
 
 def _confine_pods(service: Service, caller: Caller, submission: Submission) -> None:
@@ -198,15 +201,23 @@ def _confine_pods(service: Service, caller: Caller, submission: Submission) -> N
     details = [{"document": title, "message": text} for title, texts in found.items() for text in texts]
     if details:
         first = f"{details[0]['document']}: {details[0]['message']}"
-        more = f", and {len(details) - 1} more" if len(details) > 1 else ""
+        more = say(", and {number} more", number=len(details) - 1) if len(details) > 1 else ""
         raise Problem(
             403,
-            f"{caller.name} may not create such pods: Pod Security {settings.pod_security}, and the allowed "
-            f"service accounts, do not permit {first}{more}",
+            say(
+                "{name} may not create such pods: Pod Security {level}, and the allowed service accounts, do not "
+                "permit {first}{more}",
+                name=caller.name,
+                level=settings.pod_security,
+                first=first,
+                more=more,
+            ),
             error="PodSecurity",
             details=details,
-            hint="use pvc or nfs in `storage.workdirs` instead of host paths; the settings `pod_security`, "
-            "`host_paths` and `service_accounts` of the service define what is allowed",
+            hint=say(
+                "use pvc or nfs in `storage.workdirs` instead of host paths; the settings `pod_security`, "
+                "`host_paths` and `service_accounts` of the service define what is allowed"
+            ),
         )
 
 
@@ -221,10 +232,10 @@ def _confine_services(service: Service, caller: Caller, submission: Submission) 
     if found:
         raise Problem(
             403,
-            f"{caller.name} may not create {', '.join(found)}",
+            say("{name} may not create {objects}", name=caller.name, objects=[*found]),
             error="ServiceNotAllowed",
             details=[{"message": text} for text in found],
-            hint="the settings `service_types` and `fixed_node_ports` define what tokens with limits may create",
+            hint=say("the settings `service_types` and `fixed_node_ports` define what tokens with limits may create"),
         )
 
 
@@ -241,7 +252,11 @@ def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> 
     for name in named:
         if name not in there or not takes(there[name].pool):
             raise forbidden(
-                f"{caller.name} may not put node {name} into a pool: the node is not in a pool of this token"
+                say(
+                    "{name} may not put node {node} into a pool: the node is not in a pool of this token",
+                    name=caller.name,
+                    node=name,
+                )
             )
 
 
@@ -257,9 +272,13 @@ def _reject_taken_names(service: Service, caller: Caller, submission: Submission
             if found is not None and is_ours(found) and not is_controlled(found) and not visibility.sees(found):
                 raise Problem(
                     409,
-                    f"the name {main.name} in {main.namespace} is used by a job of another kind",
+                    say(
+                        "the name {name} in {namespace} is used by a job of another kind",
+                        name=main.name,
+                        namespace=main.namespace,
+                    ),
                     error="AlreadyExists",
-                    hint="rename one; nothing was changed by this request",
+                    hint=say("rename one; nothing was changed by this request"),
                 )
 
 
@@ -272,13 +291,15 @@ def home_of(service: Service, caller: Caller, text: str, namespace: str | None) 
     _require_few(sum(line.startswith("---") for line in text.split("\n")))
     namespace = namespace or caller.home or service.namespace
     if not is_dns_label(namespace):
-        raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")
+        raise Problem(
+            400, say("`{namespace}` is not a legal namespace name", namespace=namespace), error="InvalidOptions"
+        )
     return namespace
 
 
 def _require_few(documents: int) -> None:
     if documents > MOST_DOCUMENTS:
-        raise Problem(400, f"more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
+        raise Problem(400, say("more than {most} documents", most=MOST_DOCUMENTS), error="TooManyDocuments")
 
 
 def reject_platform(documents: list[Document]) -> None:
@@ -286,7 +307,7 @@ def reject_platform(documents: list[Document]) -> None:
 
     :raises RefusedDocuments: 400.
     """
-    message = "a document of kind platform is rejected: the service uses the platform it was started with"
+    message = say("a document of kind platform is rejected: the service uses the platform it was started with")
     found = [
         document.diagnostic(Severity.ERROR, "BadRequest", message, ("kind",))
         for document in documents
@@ -329,7 +350,14 @@ def require_namespaces(caller: Caller, session: Session, documents: list[Documen
     for namespace in {document.namespace for document in documents if isinstance(document.model, Workload)}:
         decision = caller.may(AccessRequest("create", "namespaces", namespace))
         if not decision.allowed and not _is_there(session, namespace):
-            raise Problem(403, f"the namespace {namespace} does not exist, and {decision.message}")
+            raise Problem(
+                403,
+                say(
+                    "the namespace {namespace} does not exist, and {reason}",
+                    namespace=namespace,
+                    reason=decision.message,
+                ),
+            )
 
 
 def _is_there(session: Session, namespace: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import parse_timestamp
 
 _TIME = re.compile(
@@ -26,10 +27,10 @@ def parse_time(text: str) -> datetime:
     """
     match = _TIME.match(text)
     if match is None:
-        raise InvalidTime(f"`{text[:80]}` is not a time such as {EXAMPLE}")
+        raise InvalidTime(say("`{text}` is not a time such as {example}", text=text[:80], example=EXAMPLE))
     day, time, fraction, _, sign, zone = match.groups()
     offset = "+00:00" if zone is None else f"{'-' if sign == '-' else '+'}{zone}"
     try:
         return parse_timestamp(f"{day}T{time}.{fraction or '0'}{offset}").astimezone(timezone.utc)
     except (ValueError, OverflowError):
-        raise InvalidTime(f"`{text[:80]}` is not a time such as {EXAMPLE}") from None
+        raise InvalidTime(say("`{text}` is not a time such as {example}", text=text[:80], example=EXAMPLE)) from None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
 from gpuctl.usecases.service.service_client import USAGE_NOT_CONFIGURED
@@ -69,14 +70,19 @@ def _cluster_of(service: Service, caller: Caller, name: str, database: Database)
     if name == own or (name and _sees_every_cluster(caller)):
         return name
     if name:
-        raise forbidden(f"{caller.name} may only get the usage of the cluster of this service; leave `cluster` out")
+        raise forbidden(
+            say("{name} may only get the usage of the cluster of this service; leave `cluster` out", name=caller.name)
+        )
     if own is not None:
         return own
     others = all_names(database) if _sees_every_cluster(caller) else []
     raise not_found(
-        f"the database has no usage of the cluster of this service; `cluster` may be {', '.join(others[:_NAMED])}"
+        say(
+            "the database has no usage of the cluster of this service; `cluster` may be {names}",
+            names=[*others[:_NAMED]],
+        )
         if others
-        else "no usage of the cluster of this service has been collected yet; is `gpuctl usage collect` running?"
+        else say("no usage of the cluster of this service has been collected yet; is `gpuctl usage collect` running?")
     )
 
 
@@ -92,7 +98,7 @@ def _own_cluster(service: Service, database: Database) -> CollectedCluster | Non
     """
     system = service.mirror.find(Key("Namespace", "", _OF_THE_SYSTEM))
     if system is None:
-        raise Problem(503, "the namespace kube-system, whose uid identifies the cluster, has not been read yet")
+        raise Problem(503, say("the namespace kube-system, whose uid identifies the cluster, has not been read yet"))
     return cluster_of(database, str(system["metadata"]["uid"]))
 
 
@@ -105,7 +111,7 @@ def _answered(service: Service, ask: Callable[[Database], Result]) -> Result:
     try:
         database = service.usage.database()
         if database is None:
-            message = "usage is not configured: the setting `usage_database` is empty"
+            message = say("usage is not configured: the setting `usage_database` is empty")
             raise Problem(503, message, error=USAGE_NOT_CONFIGURED)
         return ask(database)
     except DatabaseProblem as error:
@@ -123,7 +129,9 @@ def require_all_namespaces(caller: Caller, instead: str) -> None:
     :raises Problem: 403.
     """
     if not caller.sees_all():
-        raise forbidden(f"{caller.name} may not get the usage of all namespaces together; use {instead}")
+        raise forbidden(
+            say("{name} may not get the usage of all namespaces together; use {path}", name=caller.name, path=instead)
+        )
 
 
 def require_all_pools(caller: Caller) -> None:
@@ -133,8 +141,12 @@ def require_all_pools(caller: Caller) -> None:
     """
     if caller.pools is not None:
         raise forbidden(
-            f"{caller.name} may not get usage: it is not recorded by pool, and the pools of this token are "
-            f"{', '.join(sorted(caller.pools)) or 'none'}; use /gpu-use for the GPUs that its jobs hold now"
+            say(
+                "{name} may not get usage: it is not recorded by pool, and the pools of this token are {pools}; use "
+                "/gpu-use for the GPUs that its jobs hold now",
+                name=caller.name,
+                pools=", ".join(sorted(caller.pools)) or "none",
+            )
         )
 
 

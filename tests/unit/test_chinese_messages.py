@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
 
 from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_conflict, missing_node, no_such_label
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
+from gpuctl.capacity.admission.limit_ranges import limit_violations
+from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
+from gpuctl.kube.api_errors import api_error
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.sentences import Translation, say, set_request_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.api_resources import Key
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.content_negotiation import wants_chinese
+from gpuctl_server.http_problems import invalid_query
 from gpuctl_server.job_creation import submitted
 from gpuctl_server.job_pausing import effect_message
 from gpuctl_server.node_labelling import label_changed
-from gpuctl_server.plan_responses import pool_created
+from gpuctl_server.plan_responses import done_message, dry_run_message, pool_created
 
+RBAC = 'pods is forbidden: User "anna" cannot list resource "pods" in API group "" in the namespace "nlp"'
+NO_MEMORY = {"containers": [{"name": "main"}]}
+MEMORY = {"type": "Container", "min": {"memory": "1Gi"}}
 ADMIN = Rights("admin")
 OF_TEAM = Rights("user", pools=frozenset({"q"}))
 MISSING = NodeChangeFailure("node-3", "NodeNotFound", "there is no node node-3", hint="did you mean node-1?")
@@ -106,11 +115,10 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         "1 of 2 nodes labelled; see `failed`",
         "部分节点标记失败，请查看 failed 列表",
     ),
-    # Messages that the documents do not print, and those of dry runs and refusals, stay English.
     (
-        lambda: BatchReport.of(report(1, 0), "would be labelled; nothing is changed (dry run)").message,
+        lambda: BatchReport.of(report(1, 0), LABELLED, dry_run=True).message,
         "1 of 1 nodes would be labelled; nothing is changed (dry run)",
-        None,
+        "试运行：将标记 1 个节点（共 1 个）；没有做任何修改",
     ),
     (lambda: ADMIN.decide("anna", AccessRequest("get", "nodes")).message, "anna may get nodes", "anna 可以查看 nodes"),
     (
@@ -122,6 +130,48 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         lambda: effect_message("inference/a in t", "is resumed; but its pods are refused for now: exceeded quota", ""),
         "inference/a in t is resumed; but its pods are refused for now: exceeded quota",
         None,
+    ),
+    (
+        lambda: done_message("pool/a", "deleted"),
+        "pool/a is deleted",
+        "已删除 pool/a",
+    ),
+    (
+        lambda: dry_run_message(done_message("pool/a", "deleted")),
+        "pool/a would be deleted; nothing is changed",
+        "试运行：已删除 pool/a；没有做任何修改",
+    ),
+    (
+        lambda: no_such("pool", "b", ["alpha", "beta"], "`x` makes one").hint,
+        "there are alpha, beta; `x` makes one",
+        "现有 alpha、beta；`x` makes one",
+    ),
+    (
+        lambda: say("{object} was deleted", object=Key("Job", "nlp", "a")),
+        "job.batch/a in nlp was deleted",
+        "job.batch/a（nlp） 已被删除",
+    ),
+    (
+        lambda: (
+            invalid_query(RequestValidationError([{"loc": ("query", "page"), "type": "missing", "msg": ""}])).message
+        ),
+        "the query parameter page is required",
+        "查询参数 page 是必需的",
+    ),
+    (
+        lambda: api_error(403, json.dumps({"kind": "Status", "message": RBAC}).encode(), {}).message,
+        "user anna may not list pods in namespace nlp",
+        "用户 anna 没有 pods 的 list 权限（命名空间 nlp）",
+    ),
+    (
+        lambda: forbidden({"spec": {"containers": [{"name": "main"}]}}, {ENFORCE: "restricted"})[0],
+        "no securityContext.allowPrivilegeEscalation: false of container main",
+        "容器 main 没有设置 securityContext.allowPrivilegeEscalation: false",
+    ),
+    (
+        lambda: next(limit_violations(NO_MEMORY, [{"name": "r", "limits": [MEMORY]}])),
+        "LimitRange r requires at least 1Gi memory per Container, and no request of memory is set (container main)",
+        "LimitRange r 要求每个 Container 最少 1Gi memory，而没有设置 memory 的 request（容器 main）",
     ),
 ]
 

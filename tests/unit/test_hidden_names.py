@@ -15,11 +15,12 @@ from gpuctl.capacity.fit.waiting_fit import _placement_key
 from gpuctl.capacity.kueue.cohorts import FlavorResource
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
 from gpuctl.language.settings import Settings
-from gpuctl.objects.hidden_names import OTHERS, HiddenName, in_namespace, is_hidden, prefixed, unique_names
+from gpuctl.objects.hidden_names import OTHERS, HiddenName, is_hidden, prefixed, unique_names
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.queues.queue_position import KueueLists, QueueClaim, QueuePosition, claim_of
 from gpuctl.reading.queues.queue_rows import read_queues
+from gpuctl.reading.why.finding import in_namespace
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
 from gpuctl_server.mirror.object_redaction import ObjectRedactor

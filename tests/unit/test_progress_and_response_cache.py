@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl_server.access.caller import TokenCaller
+from gpuctl_server.access.rights import Rights
 from gpuctl_server.mirror.progress import last_percentage
 from gpuctl_server.mirror.trimming import SkippedObject, malformed_reason
 from gpuctl_server.response_cache import ResponseCache, encode
+from gpuctl_server.shared_answers import SharedAnswers
 
 
 @pytest.mark.parametrize(
@@ -93,3 +97,25 @@ def test_malformed_objects_are_skipped(change: dict[str, dict[str, object]]) -> 
     left_out = SkippedObject(changed, problem)
     assert left_out["metadata"].keys() == {"uid", "resourceVersion"}
     assert left_out["metadata"]["uid"] == "u"
+
+
+def test_a_kept_answer_has_the_language_of_its_request() -> None:
+    kept, answers = ResponseCache(), SharedAnswers()
+    caller = TokenCaller("anna", Rights("viewer"))
+
+    def asked(translation: Translation | None) -> tuple[bytes | None, str]:
+        set_request_translation(translation)
+        return kept.find("a", (1,)), answers.find(caller, "a", 60, lambda: say("add nodes"))
+
+    try:
+        assert asked(None) == (None, "add nodes")
+        kept.keep("a", (1,), b"English")
+        first, second = (Translation({"add nodes": "增加节点"}) for _ in range(2))
+        assert asked(first) == (None, "增加节点")
+        kept.keep("a", (1,), b"Chinese")
+        # The header Content-Language needs it, although no sentence is made for the second request.
+        assert asked(second) == (b"Chinese", "增加节点")
+        assert second.is_used
+        assert asked(None) == (b"English", "add nodes")
+    finally:
+        set_request_translation(None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.kueue.queue_messages import QueuePath, flavor_headroom, never_admitted_message, waiting_message
+from gpuctl.capacity.kueue.queue_messages import QueuePath, flavor_headroom, never_admitted_message, queue_wait
 from gpuctl.capacity.kueue.queue_quota import quota_trees
 from gpuctl.capacity.kueue.queue_state import PodSet, QueuedJob, QueueState, build_queue_state
 from gpuctl.capacity.snapshot.kueue_entries import cluster_queue_entry
@@ -203,7 +203,10 @@ def test_flavor_counts_if_it_is_open_to_any_pod_set() -> None:
         quota_trees(state.cluster_queues, [])["gpus"],
     )
     assert [item.slot.flavor for item in flavor_headroom(job, rules, node)] == ["a", "b"]
-    assert waiting_message(path, flavor_headroom(job, rules, node), 1) == f"waits in {path}: 1 job is ahead of it"
+    assert queue_wait(path, flavor_headroom(job, rules, node), 1) == (
+        f"waits in {path}: 1 job is ahead of it",
+        f"{path}: 1 job is ahead of it",
+    )
     job, state = job_and_state(2, 2, excluded=("a", "b"), a=4, b=4)
     said = never_admitted_message(path, job, rules, state)
     assert said == f"no flavor of {path} is for it: flavor a is not for it, flavor b is not for it"

@@ -62,6 +62,15 @@ def test_each_sentence_of_a_cause_has_a_chinese_form(tmp_path: Path) -> None:
     assert list(translations.sentence_templates([tmp_path])) == [("new_cause.py", None), ("new_cause.py", "a {name}")]
 
 
+def test_each_error_of_the_service_has_a_chinese_form(tmp_path: Path) -> None:
+    source = 'raise Refused(f"{name} is in use", say("wait until it has ended"))\nraise TypeError("it is not a list")\n'
+    (tmp_path / "new_errors.py").write_text(source + 'raise Problem(400, text, hint="name one of your namespaces")\n')
+    assert list(translations.unsaid_refusals([tmp_path])) == [
+        "new_errors.py:1: ' is in use' is not made by `say`",
+        "new_errors.py:3: 'name one of your namespaces' is not made by `say`",
+    ]
+
+
 def test_a_complete_translation_passes_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translations, "problems", lambda: iter(()))
     assert translations.main(["--release"]) == 0

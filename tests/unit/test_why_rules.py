@@ -91,7 +91,7 @@ def test_recorded_cause_and_its_fix_are_chinese_on_request(cause: str, chinese: 
     english = explain(evidence)
     assert found.finding.numbers.keys() == english.finding.numbers.keys()
     assert [(one.kind, one.about, one.at) for one in found.finding.sources] == [
-        (one.kind, one.about, one.at) for one in english.finding.sources
+        (one.kind, re.sub(r"(.+) in (.+)", r"\1（\2）", one.about), one.at) for one in english.finding.sources
     ]
     for one, other in zip(found.finding.sources, english.finding.sources, strict=True):
         # The words of Kubernetes and of programs stay as they are.

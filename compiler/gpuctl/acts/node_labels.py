@@ -13,7 +13,7 @@ from gpuctl.kube.not_found import no_such_node, suggestion
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.label_names import LABEL_MAX
 
@@ -109,8 +109,12 @@ def label_key_error(key: str) -> str | None:
     """Return what is wrong with a label's key by Kubernetes' rules (IsQualifiedName); None if it is valid."""
     if is_qualified_name(key):
         return None
-    rule = f"an optional DNS name and `/`, then at most {LABEL_MAX} letters, digits, `-`, `_` and `.`"
-    return f"`{key}` is not a legal label key: {rule}, a letter or digit at both ends"
+    return say(
+        "`{key}` is not a legal label key: an optional DNS name and `/`, then at most {most} letters, digits, `-`, `_` "
+        "and `.`, a letter or digit at both ends",
+        key=key,
+        most=LABEL_MAX,
+    )
 
 
 def label_value_error(value: str) -> str | None:
@@ -118,8 +122,15 @@ def label_value_error(value: str) -> str | None:
     if is_label_value(value):
         return None
     legal = nearest_label_value(value)
-    rule = f"at most {LABEL_MAX} letters, digits, `-`, `_` and `.`, a letter or digit at both ends"
-    return f"`{value}` is not a legal label value: {rule}" + (f"; did you mean `{legal}`?" if legal else "")
+    return clauses(
+        say(
+            "`{value}` is not a legal label value: at most {most} letters, digits, `-`, `_` and `.`, a letter or digit "
+            "at both ends",
+            value=value,
+            most=LABEL_MAX,
+        ),
+        say("did you mean `{name}`?", name=legal) if legal else "",
+    )
 
 
 def set_labels(
@@ -182,10 +193,18 @@ def failure_of(name: str, error: ClusterError) -> NodeChangeFailure:
     if isinstance(error, ApiError):
         reason = error.reason or "Failed"
         return NodeChangeFailure(
-            name, reason, f"node {name}: {error.message}", error.lacks_permission or error.is_outage, error
+            name,
+            reason,
+            say("node {name}: {error}", name=name, error=error.message),
+            error.lacks_permission or error.is_outage,
+            error,
         )
     return NodeChangeFailure(
-        name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed), error
+        name,
+        "Unreachable",
+        say("node {name}: {error}", name=name, error=error.message),
+        isinstance(error, ConnectionFailed),
+        error,
     )
 
 
@@ -239,13 +258,14 @@ def _change(
 
 
 def _change_text(labels: Mapping[str, str | None], before: Mapping[str, str | None]) -> str:
-    parts = []
+    parts: list[str] = []
     for key, value in labels.items():
         old = before.get(key)
         if key not in before:
-            parts.append(f"{key}={value} (unchanged)")
+            parts.append(say("{label} (unchanged)", label=f"{key}={value}"))
         elif value is None:
-            parts.append(f"{key} deleted (was {old or EMPTY})")
+            parts.append(say("{key} deleted (was {old})", key=key, old=old or EMPTY))
         else:
-            parts.append(f"{key}={value}" + (f" (was {old or EMPTY})" if old is not None else ""))
-    return ", ".join(parts)
+            label = f"{key}={value}"
+            parts.append(label if old is None else say("{label} (was {old})", label=label, old=old or EMPTY))
+    return say("{parts}", parts=parts)

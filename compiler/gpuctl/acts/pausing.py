@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.dry_run_pods import DryRunPod, as_created_by_controller
 from gpuctl.apply.plan.gitops_tracking import tracked_by
+from gpuctl.apply.plan.lost_work import ended_word
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.remaining_indexes import report_finished_indexes
 from gpuctl.hints import JobHint
@@ -92,8 +93,12 @@ def check_pause_lasts(live: Object) -> None:
     tracker = pause_undone_by(live)
     if tracker is not None:
         raise NotPausable(
-            f"{key_of(live)} is managed by {tracker}, which sets its replicas and would start it again",
-            "scale it down, or remove it, in its repository",
+            say(
+                "{object} is managed by {tracker}, which sets its replicas and would start it again",
+                object=key_of(live),
+                tracker=tracker,
+            ),
+            say("scale it down, or remove it, in its repository"),
         )
 
 
@@ -168,20 +173,20 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
     live: Object | None = workload
     for _ in range(_ATTEMPTS):
         if live is None or live["metadata"]["uid"] != workload["metadata"]["uid"]:
-            raise NotPausable(f"{key} was deleted")
+            raise NotPausable(say("{object} was deleted", object=key))
         if live["metadata"].get("deletionTimestamp"):
-            raise NotPausable(f"{key} is being deleted")
+            raise NotPausable(say("{object} is being deleted", object=key))
         ended = end_state(live)
         if ended:
-            again = f"{JobHint('rerun', key.name, key.namespace)} runs it again"
-            raise NotPausable(f"{key} has {'failed' if ended == 'failed' else 'finished'}", again)
+            again = say("{command} runs it again", command=JobHint("rerun", key.name, key.namespace))
+            raise NotPausable(say("{object} has {state}", object=key, state=ended_word(ended)), again)
         try:
             return change(live)
         except ApiError as error:
             if not error.is_conflict:
                 raise
             live = session.get(key)
-    raise Changed(f"{key} is being changed by other clients", "run it again")
+    raise Changed(say("{object} is being changed by other clients", object=key), say("run it again"))
 
 
 def _pause(session: Session, live: Object, keys: Records, reason: str | None) -> PauseResult:
@@ -298,17 +303,24 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     tracker = pause_undone_by(live)
     if tracker is not None:
         raise NotPausable(
-            f"{key} is managed by {tracker}, which sets its replicas", "it starts with the next sync of its repository"
+            say("{object} is managed by {tracker}, which sets its replicas", object=key, tracker=tracker),
+            say("it starts with the next sync of its repository"),
         )
     if remembered is None:
         if keys.scales_to_zero in annotations_of(live):
-            raise NotPausable(f"{key} is not paused: its autoscaler has scaled it to 0", "it starts when there is load")
-        raise NotPausable(f"{key} has 0 replicas, and not by `gpuctl pause`", "apply its document, which states them")
+            raise NotPausable(
+                say("{object} is not paused: its autoscaler has scaled it to 0", object=key),
+                say("it starts when there is load"),
+            )
+        raise NotPausable(
+            say("{object} has 0 replicas, and not by `gpuctl pause`", object=key),
+            say("apply its document, which states them"),
+        )
     count = _replicas_before_pause(live, keys)
     refusal = _refusal(session, live)
     if queue_of(live) and (live.get("status") or {}).get("replicas") and key.kind == "StatefulSet":
         # Kueue's webhook refuses the change until then.
-        raise NotPausable(f"the pods of {key} are still ending", "run it again in a moment")
+        raise NotPausable(say("the pods of {object} are still ending", object=key), say("run it again in a moment"))
     _patch(session, live, {"metadata": {"annotations": _mark(keys)}, "spec": {"replicas": count}})
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, resume_patch(scaler, keys.paused))
@@ -395,8 +407,12 @@ def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | No
             break
         time.sleep(_POLL)
     raise NotPausable(
-        f"{key_of(live)} names the queue {queue_of(live)} of Kueue, and Kueue has no Workload for it yet",
-        "run it again in a moment; if this repeats, Kueue is not running",
+        say(
+            "{object} names the queue {queue} of Kueue, and Kueue has no Workload for it yet",
+            object=key_of(live),
+            queue=queue_of(live),
+        ),
+        say("run it again in a moment; if this repeats, Kueue is not running"),
     )
 
 

@@ -26,6 +26,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name, pool_of
@@ -55,9 +56,14 @@ def add_to_pool(
     keys = records(settings)
     there = known_pools(session, settings, keys)
     if pool == DEFAULT_POOL:
-        raise Refused(f"{DEFAULT_POOL} has the nodes that are in no other pool: remove them from the one they are in")
+        raise Refused(
+            say(
+                "{pool} has the nodes that are in no other pool: remove them from the one they are in",
+                pool=DEFAULT_POOL,
+            )
+        )
     if pool not in there:
-        raise no_such("pool", pool, there, f"{CREATE_POOL} makes one")
+        raise no_such("pool", pool, there, say("{command} makes one", command=CREATE_POOL))
 
     def join(name: str) -> NodeChange | NodeChangeFailure:
         try:
@@ -84,13 +90,18 @@ def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
         current = have.get(key)
         if current is None:
-            raise UnexpectedNode("NodeNotInPool", f"node {name} is in no pool")
+            raise UnexpectedNode("NodeNotInPool", say("node {name} is in no pool", name=name))
         if current != pool:
-            raise UnexpectedNode("NodeNotInPool", f"node {name} is not in pool {pool} but in {current}")
+            raise UnexpectedNode(
+                "NodeNotInPool",
+                say("node {name} is not in pool {pool} but in {current}", name=name, pool=pool, current=current),
+            )
         return {key: None}
 
     report = change_nodes(session, names, wanted, POOLS_MANAGER)
-    report.done = [NodeChange(item.name, f"left pool {pool}", item.node, item.before) for item in report.done]
+    report.done = [
+        NodeChange(item.name, say("left pool {pool}", pool=pool), item.node, item.before) for item in report.done
+    ]
     update_definitions(session, report, settings)
     return report
 
@@ -109,8 +120,14 @@ def update_definitions(session: Session, report: NodeChangeReport, settings: Set
             written = _redefine(session, pool, joined, left, keys)
         except ClusterError as error:
             report.notes.append(
-                f"the labels are correct, but the definition of pool {pool} (configmap/{config_map_name(pool)} in "
-                f"{SYSTEM_NAMESPACE}) was not changed: {error.message}"
+                say(
+                    "the labels are correct, but the definition of pool {pool} (configmap/{name} in {namespace}) was "
+                    "not changed: {error}",
+                    pool=pool,
+                    name=config_map_name(pool),
+                    namespace=SYSTEM_NAMESPACE,
+                    error=error.message,
+                )
             )
             continue
         if written is not None:
@@ -130,13 +147,15 @@ def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bo
     have = dict(labels_of(node))
     current = have.get(keys.pool)
     if current == pool:
-        return NodeChange(key.name, f"is in pool {pool} already", node, have)
+        return NodeChange(key.name, say("is in pool {pool} already", pool=pool), node, have)
     if current and not overwrite:
-        raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}{OR_MOVE_NODE}")
+        raise UnexpectedNode(
+            "NodeInOtherPool", say("node {name} is in pool {pool}{how}", name=key.name, pool=current, how=OR_MOVE_NODE)
+        )
     kept = {name: have[name] for name in held_labels(node) if name in have}
     desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
     changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
-    said = f"joined pool {pool}" + (f", left {current}" if current else "")
+    said = say("joined pool {pool}", pool=pool) + (f", left {current}" if current else "")
     return NodeChange(key.name, said, changed, have)
 
 
@@ -173,7 +192,7 @@ def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Re
     except yaml.YAMLError:
         definition = None
     if not isinstance(definition, dict):
-        raise ClusterError("it is damaged", "apply the pool's document again")
+        raise ClusterError(say("it is damaged"), say("apply the pool's document again"))
     before = definition.get("nodes") or {}
     nodes = _nodes(before, joined, left)
     if nodes == before:
@@ -187,7 +206,7 @@ def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Re
     if annotations.pop(keys.document, None) is not None:
         document = document_of(live, keys.document)
         if document is None:
-            raise ClusterError("it is damaged", "apply the pool's document again")
+            raise ClusterError(say("it is damaged"), say("apply the pool's document again"))
         document["nodes"] = _nodes(document.get("nodes") or {}, joined, left)
         text = document_text(document, annotations)
         if text is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -11,12 +11,24 @@ from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, Body
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair, Labels
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.reading.nodes.label_rows import LabelRow
 from gpuctl.reading.nodes.node_rows import NodeDetails
 
-LABELLED = "labelled"
+NodeBatch = Literal["labelled", "added", "removed"]
+"""A change of several nodes, as a participle."""
+LABELLED: NodeBatch = "labelled"
 """The change of a node whose labels were set or deleted."""
+_DONE = {
+    "labelled": Template("{changed} of {total} nodes labelled"),
+    "added": Template("{changed} of {total} nodes added"),
+    "removed": Template("{changed} of {total} nodes removed"),
+}
+_PLANNED = {
+    "labelled": Template("{changed} of {total} nodes would be labelled; nothing is changed (dry run)"),
+    "added": Template("{changed} of {total} nodes would be added; nothing is changed (dry run)"),
+    "removed": Template("{changed} of {total} nodes would be removed; nothing is changed (dry run)"),
+}
 MOST_NODES = 500
 """Maximum number of nodes in one request."""
 MOST_LABELS = 100
@@ -110,10 +122,10 @@ class BatchReport(ApiModel):
     nodes: list[ChangedNode] = Field([], description="The change of each node in `success`.")
 
     @classmethod
-    def of(cls, report: NodeChangeReport, done: str) -> BatchReport:
+    def of(cls, report: NodeChangeReport, done: NodeBatch, *, dry_run: bool = False) -> BatchReport:
         """Return the JSON model of a report.
 
-        :param done: the change as a participle: :data:`LABELLED`, ``added`` or ``removed``.
+        :param dry_run: the change was only checked.
         """
         return cls(
             success=[item.name for item in report.done],
@@ -121,19 +133,22 @@ class BatchReport(ApiModel):
                 NodeFailure(node_name=item.name, error=item.error, message=item.text, is_outage=item.is_outage)
                 for item in report.failed
             ],
-            message=_summary(report, done),
+            message=_summary(report, done, dry_run=dry_run),
             notes=report.notes,
             nodes=[ChangedNode(node_name=item.name, message=item.text) for item in report.done],
         )
 
 
-def _summary(report: NodeChangeReport, done: str) -> str:
-    counts = f"{len(report.done)} of {len(report.done) + len(report.failed)}"
-    if done == LABELLED and report.failed:
-        return say("{counts} nodes labelled; see `failed`", counts=counts)
-    if done == LABELLED:
-        return say("{counts} nodes labelled", counts=counts)
-    return f"{counts} nodes {done}" + ("; see `failed`" if report.failed else "")
+def _summary(report: NodeChangeReport, done: NodeBatch, *, dry_run: bool) -> str:
+    changed, total = len(report.done), len(report.done) + len(report.failed)
+    if dry_run:
+        said = say(_PLANNED[done], changed=changed, total=total)
+    elif done == LABELLED and report.failed:
+        # The product's document has this message, without numbers in Chinese.
+        return say("{changed} of {total} nodes labelled; see `failed`", changed=changed, total=total)
+    else:
+        said = say(_DONE[done], changed=changed, total=total)
+    return say("{said}; see `failed`", said=said) if report.failed else said
 
 
 class DeletedLabel(ApiModel):

@@ -68,8 +68,11 @@ def complete_plan(
     if set_options is not None:
         if planning.prune and not planning.allow_empty and all(item.shared for item in request.lowered):
             raise Refused(
-                f"there is no document left, and --prune would delete all that the set {set_options.name} contains: "
-                "--allow-empty if this is intended"
+                say(
+                    "there is no document left, and --prune would delete all that the set {set} contains: "
+                    "--allow-empty if this is intended",
+                    set=set_options.name,
+                )
             )
         run = SetRun.read(session, set_options)
     absent: int | None = None

@@ -20,6 +20,7 @@ from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.kube.api_errors import Changed
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS, Key
 from gpuctl.objects.ownership_metadata import Records
 
@@ -66,7 +67,7 @@ def execute(
     raise_obstacles(plan)
     with session.within(options.timeout):
         unfinished = _read_unfinished(session, keys, options, callbacks, {step.key.namespace for step in plan.steps})
-        unfinished.add_recovery_to(session, plan, keys, {step.key: "it is to be deleted" for step in plan.steps})
+        unfinished.add_recovery_to(session, plan, keys, {step.key: say("it is to be deleted") for step in plan.steps})
         raise_obstacles(plan)
         complete_named_plan(session, plan, keys, checks, checkpoint=options.checkpoint)
     raise_obstacles(plan)
@@ -113,7 +114,7 @@ class _Run:
             return plan
         asked = plan.questions if self.request is not None else plan.questions or plan.courtesies
         if asked and not self.callbacks.confirm(plan):
-            raise Declined("not confirmed", plan)
+            raise Declined(say("not confirmed"), plan)
         self._recover(plan)
         # Restart the timeout: time spent waiting for the confirmation does not count.
         with self.session.within(self.options.timeout):
@@ -138,7 +139,7 @@ class _Run:
             return
         self.callbacks.on_start(plan)
         if plan.recovery:
-            tell("recovering an interrupted apply")
+            tell(say("recovering an interrupted apply"))
         result = recovery.recover(
             self.session, self.keys, recovery_plan, timeout=self.options.timeout, wait=LEASE_WAIT, tell=tell
         )
@@ -194,8 +195,8 @@ class _Run:
         raise_obstacles(again)
         asked = unconfirmed(again.questions, plan.questions)
         if asked:
-            more = f"{change.message}, and the plan now {'; '.join(asked)}"
-            raise Changed(more, "nothing was changed; run it again to confirm this") from None
+            more = say("{error}, and the plan now {questions:;}", error=change.message, questions=[*asked])
+            raise Changed(more, say("nothing was changed; run it again to confirm this")) from None
         if not _deletions(again) <= _deletions(plan):
             raise change
         if self.seen is not None:
@@ -253,7 +254,7 @@ def _skip_gone(session: Session, plan: Plan) -> None:
         if step.action in ("delete", "prune") and step.live is not None:
             live = session.get(step.key)
             if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
-                step.action, step.live, step.reason = "skip", None, "is gone"
+                step.action, step.live, step.reason = "skip", None, say("is gone")
 
 
 def raise_obstacles(plan: Plan, unfinished: UnfinishedRuns | None = None) -> None:
@@ -273,7 +274,7 @@ def _refuse_more_deletions(plan: Plan, seen: Plan) -> None:
     :raises Changed: it does.
     """
     if not (_deletions(plan) <= _deletions(seen) and _ended(plan) <= _ended(seen)):
-        raise Changed("the cluster has changed: more would be deleted than planned", "plan again")
+        raise Changed(say("the cluster has changed: more would be deleted than planned"), say("plan again"))
 
 
 def _ended(plan: Plan) -> set[str]:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 from gpuctl.hints import shows_server
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
+from gpuctl.language.sentences import Template, clauses, say
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
 _LONGEST = 600
-RETRY_LATER = "try again in a moment; administrators find the reason in the log of the service"
+RETRY_LATER = Template("try again in a moment; administrators find the reason in the log of the service")
 """Hint for users of a service, who cannot change how it reaches the API server."""
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.
 _FIELD_ERROR = (
@@ -84,7 +85,7 @@ class ConnectionFailed(ClusterError):
         public: str = "",
     ) -> None:
         is_public = bool(public) and not shows_server()
-        super().__init__(public if is_public else message, RETRY_LATER if is_public and hint else hint)
+        super().__init__(public if is_public else message, say(RETRY_LATER) if is_public and hint else hint)
         self._whole = message
         self.sent = sent
         self.is_untrusted = is_untrusted
@@ -130,8 +131,12 @@ class ApiError(ClusterError):
         if redirect:
             # Not followed: the target would receive the credentials.
             super().__init__(
-                f"the API server, or a proxy before it, redirects to {redirect} (status {status})",
-                "if that is the API server, make it the `server` of the kubeconfig's cluster",
+                say(
+                    "the API server, or a proxy before it, redirects to {target} (status {status})",
+                    target=redirect,
+                    status=status,
+                ),
+                say("if that is the API server, make it the `server` of the kubeconfig's cluster"),
             )
         else:
             super().__init__(_sentence(status, reason, raw, causes), _hint(status, raw))
@@ -226,27 +231,46 @@ def _host(location: str) -> str:
 
 def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> str:
     if not raw:
-        return f"the API server, or a proxy before it, answered with status {status}"
+        return say("the API server, or a proxy before it, answered with status {status}", status=status)
     denied = re.search(_RBAC, raw)
     if denied and not re.search(_QUOTA, raw):
         resource = denied["resource"] + (f".{denied['group']}" if denied["group"] else "")
-        where = f" in namespace {denied['namespace']}" if denied["namespace"] else " in the whole cluster"
+        where = (
+            say(" in namespace {namespace}", namespace=denied["namespace"])
+            if denied["namespace"]
+            else say(" in the whole cluster")
+        )
         # `impersonate-on:user-info:list`: constrained impersonation, since Kubernetes 1.36.
         mode, _, verb = denied["verb"].rpartition(":")
-        act = f"act as another user to {verb}" if mode.startswith("impersonate-on:") else denied["verb"]
-        return f"user {denied['user']} may not {act} {resource}{where}"
+        act = say("act as another user to {verb}", verb=verb) if mode.startswith("impersonate-on:") else denied["verb"]
+        return say(
+            "user {user} may not {action} {resource}{where}",
+            user=denied["user"],
+            action=act,
+            resource=resource,
+            where=where,
+        )
     if reason == "Conflict" and causes and all(cause.reason == "FieldManagerConflict" for cause in causes):
-        return "; ".join(f"{cause.field.lstrip('.')} is held by {_manager(cause.message)}" for cause in causes)
+        return clauses(
+            *(
+                say(
+                    "{path} is held by {managers:and}",
+                    path=cause.field.lstrip("."),
+                    managers=[_manager(cause.message)],
+                )
+                for cause in causes
+            )
+        )
     gone = re.match(_NO_NAMESPACE, raw)
     if gone:
-        return f"there is no namespace {gone[1]}"
+        return say("there is no namespace {name}", name=gone[1])
     leaving = next((cause for cause in causes if cause.reason == "NamespaceTerminating"), None)
     if leaving is not None:
         return _shorten(leaving.message)
     if causes and any(cause.field for cause in causes):
         return _shorten("; ".join(_cause(cause) for cause in causes))
     if status == 401:
-        return "the API server does not accept the credentials (401 Unauthorized)"
+        return say("the API server does not accept the credentials (401 Unauthorized)")
     return _shorten(_plain(raw))
 
 
@@ -287,11 +311,13 @@ def _shorten(text: str) -> str:
 
 def _hint(status: int, raw: str) -> str | None:
     if status == 401:
-        return "log in again, or check the user of the kubeconfig's context"
+        return say("log in again, or check the user of the kubeconfig's context")
     if status == 403 and 'User "system:anonymous"' in raw:
-        return "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
+        return say(
+            "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
+        )
     if status == 403 and not re.search(_QUOTA, raw) and re.search(_RBAC, raw):
-        return "ask the platform's administrators for this right"
+        return say("ask the platform's administrators for this right")
     return None
 
 

@@ -22,6 +22,7 @@ from gpuctl.kube.channels import Channels
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.transport import READ_TIMEOUT, Response
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 
 CONCURRENCY = 16
@@ -295,5 +296,9 @@ class ApiRequests:
         return ConnectionFailed(
             f"{self.server} {text}",
             "check the server's address, and proxies in between",
-            public=f"the Kubernetes API server {text}",
+            public=say(
+                "the Kubernetes API server answered {method} {path} with something that is not Kubernetes' JSON",
+                method=method,
+                path=path,
+            ),
         )

@@ -52,7 +52,7 @@ class Scope:
                     return []
                 if self.namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
                     # The user did not choose the context's namespace; another one may be readable.
-                    error.hint = f"name a namespace that you may read {IN_NAMESPACE}"
+                    error.hint = say("name a namespace that you may read {how}", how=IN_NAMESPACE)
                 raise
         raise AssertionError("unreachable")
 
@@ -79,7 +79,7 @@ class Scope:
     def _confine(self, kind: str) -> None:
         if kind not in OPTIONAL:
             # The same text for all kinds, so that it is noted once.
-            self.note(f"not all namespaces may be read; showing only {self.fallback}")
+            self.note(say("not all namespaces may be read; showing only {namespace}", namespace=self.fallback))
 
     def lists(self, kinds: Sequence[str], *, labels: str = "") -> list[list[Object]]:
         """Return the objects of several kinds, listed concurrently."""

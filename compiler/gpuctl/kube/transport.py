@@ -23,6 +23,7 @@ from gpuctl.kube.credentials import ClientCertificate, Credential, CredentialSou
 from gpuctl.kube.http_client import HttpClient, NotConnected, Reply, cause_of, failure_text, is_timeout
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.tls_settings import TlsSettings
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.release import __version__
 
@@ -35,8 +36,8 @@ LARGEST = 512 * 1024 * 1024
 _SAFE = "/%:@!$&'()*+,;=~"
 # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
 _OTHER_NAME = frozenset({62, 64})
-_SERVER = "the Kubernetes API server"
-_AWAY = f"{_SERVER} cannot be reached"
+_SERVER = Template("the Kubernetes API server")
+_AWAY = Template("the Kubernetes API server cannot be reached")
 """Message for users of a service, who need not know the API server's address."""
 
 
@@ -123,7 +124,9 @@ class Transport:
                     raise ConnectionFailed(
                         f"{self.server} answered with more than {LARGEST // 2**20} MiB",
                         "check the server's address, and proxies in between",
-                        public=f"{_SERVER} answered with more than {LARGEST // 2**20} MiB",
+                        public=say(
+                            "{server} answered with more than {most} MiB", server=say(_SERVER), most=LARGEST // 2**20
+                        ),
                     )
         except HTTPError as error:
             raise self._failure(error, within) from None
@@ -251,8 +254,11 @@ class Transport:
     def _failure(self, error: Exception, within: float) -> ConnectionFailed:
         """Return the error for a request without a response. If it was sent, the server may have acted on it."""
         if is_timeout(error):
-            text = f"gave no answer within {within:.0f} s"
-            return ConnectionFailed(f"{self.server} {text}", public=f"{_SERVER} {text}")
+            form = Template("{server} gave no answer within {within} s")
+            return ConnectionFailed(
+                say(form, server=self.server, within=f"{within:.0f}"),
+                public=say(form, server=say(_SERVER), within=f"{within:.0f}"),
+            )
         where = f" (context {self._access.context})" if self._access.context else ""
         sent = not isinstance(error, NotConnected)
         cause = cause_of(error)
@@ -263,14 +269,14 @@ class Transport:
             return ConnectionFailed(
                 f"{self.server}{where} does not speak TLS as expected: {text}",
                 "check the server's address and port",
-                public=_AWAY,
+                public=say(_AWAY),
             )
         through = f" through the proxy {self._access.proxy.url}" if self._access.proxy is not None else ""
         return ConnectionFailed(
             f"{self.server}{where} cannot be reached{through}: {text}",
             "check the context, the network and the proxy; `kubectl version` should work",
             sent=sent,
-            public=_AWAY,
+            public=say(_AWAY),
         )
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> ConnectionFailed:
@@ -280,14 +286,14 @@ class Transport:
                 f"the certificate of {self.server} is for another name: {failure_text(error)}",
                 "check the server's name, or set `tls-server-name` in the kubeconfig",
                 sent=False,
-                public=_AWAY,
+                public=say(_AWAY),
             )
         return ConnectionFailed(
             f"the certificate of {self.server} is not trusted: {failure_text(error)}",
             "check `certificate-authority` in the kubeconfig",
             sent=False,
             is_untrusted=True,
-            public=_AWAY,
+            public=say(_AWAY),
         )
 
 

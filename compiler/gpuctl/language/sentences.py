@@ -8,7 +8,7 @@ wording of a sentence.
 Numbers and lists have formats of their own, which the language decides: ``{pods:pod}`` is ``1 pod`` or ``2 pods``,
 ``{pods:is/are}`` a word by number, ``{names:and}`` and ``{names:or}`` a list, ``{names:few}`` its first three items
 (``few4``: four), ``{parts:;}`` clauses. A list without a format has commas. A :class:`~gpuctl.hints.Phrase` as a value
-is translated too.
+is translated too, and a :class:`~gpuctl.objects.api_resources.Key` is written as the language writes it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, NewType
 
 from gpuctl.hints import Phrase
 from gpuctl.language.display_text import and_list, count_text, first_few
+from gpuctl.objects.api_resources import Key
 
 Sentence = NewType("Sentence", str)
 """Text that :func:`say` has made; ``Sentence(text)`` quotes text that no language changes, such as a command."""
@@ -70,7 +71,7 @@ def clauses(*parts: str) -> Sentence:
 class _English(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
         if isinstance(value, list):
-            return self.listed(list(map(str, value)), format_spec)
+            return self.listed([self.format_field(item, "") for item in value], format_spec)
         if isinstance(value, int) and format_spec:
             one, _, many = format_spec.partition("/")
             return count_text(value, one) if not many else one if value == 1 else many
@@ -90,6 +91,8 @@ class _Chinese(_English):
         translation = request_translation()
         if isinstance(value, Phrase) and translation is not None:
             value = translation.find(str(value)) or value
+        elif isinstance(value, Key) and value.namespace:
+            return f"{value._replace(namespace='')}（{value.namespace}）"
         return super().format_field(value, format_spec)
 
     def listed(self, items: list[str], form: str) -> str:

@@ -71,11 +71,6 @@ def prefixed(prefix: str, name: str) -> str:
     return name if name == OTHERS else prefix + name
 
 
-def in_namespace(name: str, namespace: str) -> str:
-    """Return ``NAME in NAMESPACE``, or :data:`OTHERS` if both are hidden."""
-    return OTHERS if is_hidden(name) and is_hidden(namespace) else f"{name} in {namespace}"
-
-
 def unique_names(names: Iterable[str]) -> list[str]:
     """Return names for a sentence: hidden ones that read alike appear once."""
     found: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
@@ -32,14 +33,17 @@ class LabelKeys:
         """
         prefix, slash, _ = key.rpartition("/")
         if key not in self._of_kubernetes and any(f".{prefix}".endswith(f".{domain}") for domain in _OF_KUBERNETES):
-            return (
-                f"the label {key} belongs to Kubernetes: the scheduler and volumes rely on it, and the setting "
-                "`kubernetes_labels` does not allow it"
+            return say(
+                "the label {key} belongs to Kubernetes: the scheduler and volumes rely on it, and the setting "
+                "`kubernetes_labels` does not allow it",
+                key=key,
             )
         own = prefix == self._domain or self._gpus.is_label(key)
         if not is_limited or own or key in self._for_limited or f"{prefix}{slash}" in self._for_limited:
             return None
-        return (
-            f"a token with limits may set the labels of {self._domain}/ and those that name a GPU type: the setting "
-            f"`label_keys` does not allow {key}"
+        return say(
+            "a token with limits may set the labels of {domain}/ and those that name a GPU type: the setting "
+            "`label_keys` does not allow {key}",
+            domain=self._domain,
+            key=key,
         )

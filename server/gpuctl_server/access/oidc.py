@@ -94,7 +94,9 @@ class ProviderUsers:
                 options={"require": ["exp", "iss", "aud"]},
             )
         except jwt.PyJWKClientConnectionError as error:
-            raise ConnectionFailed(f"the keys of {self._provider.issuer} cannot be fetched: {error}") from None
+            raise ConnectionFailed(
+                say("the keys of {issuer} cannot be fetched: {error}", issuer=self._provider.issuer, error=error)
+            ) from None
         except (jwt.InvalidTokenError, jwt.PyJWKClientError, jwt.PyJWKError):
             return None
         return self._named(claims)
@@ -119,7 +121,10 @@ class ProviderUsers:
                 address = found.get("jwks_uri") if found.get("issuer") == self._provider.issuer else None
                 if not isinstance(address, str) or not is_address(address):
                     raise ClusterError(
-                        f"{self._provider.issuer}: its OpenID configuration has no valid `issuer` and `jwks_uri`"
+                        say(
+                            "{issuer}: its OpenID configuration has no valid `issuer` and `jwks_uri`",
+                            issuer=self._provider.issuer,
+                        )
                     )
                 self._client = jwt.PyJWKClient(address, lifespan=_KEYS_LAST, timeout=_PATIENCE)
             return self._client
@@ -141,5 +146,5 @@ def read_json(address: str | urllib.request.Request) -> dict[str, Any]:
             found = json.loads(answer.read(_LARGEST))
     except (urllib.error.URLError, OSError, ValueError) as error:
         where = address if isinstance(address, str) else address.full_url
-        raise ConnectionFailed(f"{where} cannot be read: {error}") from None
+        raise ConnectionFailed(say("{address} cannot be read: {error}", address=where, error=error)) from None
     return found if isinstance(found, dict) else {}

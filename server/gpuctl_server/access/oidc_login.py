@@ -22,6 +22,7 @@ from typing import Any
 import jwt
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.sentences import say
 from gpuctl_server.access.oidc import is_address, read_json
 from gpuctl_server.request_log import LOG
 
@@ -134,5 +135,7 @@ class CodeFlow:
     def _endpoint(self, name: str) -> str:
         found: Any = read_json(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration").get(name)
         if not isinstance(found, str) or not is_address(found):
-            raise ClusterError(f"{self.issuer}: its OpenID configuration has no valid `{name}`")
+            raise ClusterError(
+                say("{issuer}: its OpenID configuration has no valid `{field}`", issuer=self.issuer, field=name)
+            )
         return found

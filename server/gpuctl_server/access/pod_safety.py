@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl_server.server_settings import PodSecurityLevel
@@ -61,11 +62,11 @@ class ServiceTerms(NamedTuple):
         spec = service["spec"]
         kind = spec.get("type", "ClusterIP")
         if kind not in self.types:
-            yield f"a Service of type {kind}"
+            yield say("a Service of type {kind}", kind=kind)
         if not self.fixed_node_ports:
             for port in spec.get("ports") or []:
                 if "nodePort" in port:
-                    yield f"the node port {port['nodePort']}"
+                    yield say("the node port {port}", port=port["nodePort"])
 
 
 def _is_below(path: str, directory: str) -> bool:

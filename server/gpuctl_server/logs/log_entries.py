@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuctl.api.job_answers import log_event
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.logs.log_parsing import LogLine, instant
 from gpuctl.reading.logs.log_streams import ContainerLog
@@ -164,4 +165,4 @@ def parse_positions(text: str) -> LogPositions:
         parts = struct.iter_unpack(f">{_KEY}sQH", data[2:])
         return LogPositions({key: LogPosition(time, number) for key, time, number in parts}, bool(data[1]))
     except (binascii.Error, struct.error, ValueError):
-        raise InvalidPositions("it is not the id of an event of this service") from None
+        raise InvalidPositions(say("it is not the id of an event of this service")) from None

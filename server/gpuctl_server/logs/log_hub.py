@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
@@ -59,11 +60,14 @@ class LogHub:
                 raise TooManyFollowers(ENDING.reason)
             if self._names.total() >= self._settings.followers:
                 raise TooManyFollowers(
-                    f"{self._settings.followers} clients are following logs, which is the limit; try again later"
+                    say(
+                        "{most} clients are following logs, which is the limit; try again later",
+                        most=self._settings.followers,
+                    )
                 )
             if self._names[name] >= self._settings.followers_each:
                 most = self._settings.followers_each
-                raise TooManyFollowers(f"{name} is following {most} logs, which is the limit")
+                raise TooManyFollowers(say("{name} is following {most} logs, which is the limit", name=name, most=most))
             self._names[name] += 1
 
     def leave(self, name: str) -> None:
@@ -147,7 +151,9 @@ class LogHub:
         channel = self._channels.get(address)
         if channel is None:
             if len(self._channels) >= self._settings.followed_jobs:
-                raise TooManyFollowers(f"the logs of {len(self._channels)} jobs are being followed, which is the limit")
+                raise TooManyFollowers(
+                    say("the logs of {jobs} jobs are being followed, which is the limit", jobs=len(self._channels))
+                )
             channel = self._channels[address] = LogChannel(self._connection, self._platform, address, self._release)
             channel.start()
         return channel

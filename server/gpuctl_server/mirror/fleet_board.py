@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from gpuctl.kube.connection import Connection
@@ -56,7 +57,8 @@ class FleetBoard:
             # Another thread may have computed it during the wait for the lock.
             if not self._is_good():
                 begun = time.thread_time()
-                self._fleet = self._made(self._mirror.version)
+                # In an empty context: other requests, in other languages, get the same fleet.
+                self._fleet = Context().run(self._made, self._mirror.version)
                 self._good_until = time.monotonic() + (time.thread_time() - begun) * (1 / _SHARE - 1)
             return self._fleet
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.selectors import requirement_matches
 
@@ -60,7 +61,7 @@ class FieldSelector:
         for part in filter(None, text.split(",")):
             match = _FIELD.fullmatch(part)
             if match is None:
-                raise NotASelector(f"`{part}` is not a requirement of a field selector")
+                raise NotASelector(say("`{text}` is not a requirement of a field selector", text=part))
             self.requirements.append((match["key"], match["operator"].replace("==", "="), match["value"]))
 
     def matches(self, obj: Object) -> bool:
@@ -87,7 +88,7 @@ def _requirement(text: str) -> dict[str, Any]:
     match = _EXISTS.fullmatch(text)
     if match:
         return {"key": match["key"], "operator": "DoesNotExist" if match["absent"] else "Exists"}
-    raise NotASelector(f"`{text}` is not a requirement of a label selector")
+    raise NotASelector(say("`{text}` is not a requirement of a label selector", text=text))
 
 
 def _values(texts: Iterable[str]) -> list[str]:

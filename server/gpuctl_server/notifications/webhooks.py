@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.notify_block import Channel
+from gpuctl.language.sentences import say
 from gpuctl.usecases.policies.webhook_request import post
 from gpuctl_server.notifications.messages import Message, rejection, request_of
 
@@ -76,7 +77,7 @@ class Webhooks:
             answer = None
         problem = rejection(form, body, answer)
         if problem is not None:
-            raise ClusterError(f"the webhook rejected the message: {problem}")
+            raise ClusterError(say("the webhook rejected the message: {error}", error=problem))
 
     def _read(self, name: str, what: str) -> str:
         if self._directory is not None:

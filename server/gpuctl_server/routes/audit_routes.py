@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query
 
 from gpuctl.api.audit_models import AuditPage
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit_query import AuditFilter, read_audit
 from gpuctl_server.http_problems import Problem
@@ -39,7 +40,7 @@ def audit_lines(
     try:
         found = read_audit(service.settings.audit, service.audit, wanted)
     except OSError as error:
-        raise Problem(503, f"the audit cannot be read: {error.strerror}") from None
+        raise Problem(503, say("the audit cannot be read: {error}", error=error.strerror)) from None
     items = list(page_of(found.lines, page, size))
     return {
         "total": len(found.lines),

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import ACTIONS, RESOURCES, AccessRequest
 from gpuctl_server.http_problems import Problem
@@ -46,7 +47,7 @@ def check(
     """Check if the caller may do something. All routes use the same decision."""
     for field, value, known in (("resource", question.resource, RESOURCES), ("action", question.action, ACTIONS)):
         if value not in known:
-            raise Problem(400, f"{field} must be one of {', '.join(known)}")
+            raise Problem(400, say("{field} must be one of {known}", field=field, known=[*known]))
     action = next(action for action in ACTIONS if action == question.action)
     decision = caller.may(AccessRequest(action, question.resource, question.namespace, question.pool))
     return {"allowed": decision.allowed, "message": decision.message}

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.change_models import ConfirmedBody, NamesBody
-from gpuctl.api.node_label_answers import BatchReport
+from gpuctl.api.node_label_answers import BatchReport, NodeBatch
 from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
@@ -23,11 +23,10 @@ from gpuctl_server.access.rights import AccessRequest, Action, Rights
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import INTERRUPTED, AuditFailed, AuditTrail, audit, audit_problem
 from gpuctl_server.change_request import ChangeRequest, Confirmation
-from gpuctl_server.content_negotiation import JSON, wants_chinese, wants_yaml
+from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
-from gpuctl_server.plan_responses import NOTHING
 from gpuctl_server.request_bodies import body_of, parsed, parsed_body
 from gpuctl_server.routes.query_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
@@ -53,7 +52,7 @@ class CachedRoute(Route):
             rights = _known_rights(service, request)
             if rights is None or wants_yaml(request):
                 return await handle(request)
-            question = (rights, wants_chinese(request), request.scope["path"], request.scope["query_string"])
+            question = (rights, request.scope["path"], request.scope["query_string"])
             version = service.cache_version()
             body = service.response_cache.find(question, version)
             if body is not None:
@@ -131,7 +130,10 @@ async def run_waiting(service: Service, function: Callable[..., Item], *argument
     if service.waits.available_tokens < 1:
         raise Problem(
             429,
-            f"{int(service.waits.total_tokens)} requests wait for jobs, which is the limit; try again in a moment",
+            say(
+                "{number} requests wait for jobs, which is the limit; try again in a moment",
+                number=int(service.waits.total_tokens),
+            ),
         )
     return await anyio.to_thread.run_sync(function, *arguments, limiter=service.waits)
 
@@ -306,13 +308,12 @@ def creation_response(value: BaseModel, location: str | None, *, is_checked: boo
     return JSONResponse(value.model_dump(exclude_unset=True, by_alias=True), 200 if is_checked else 201, headers)
 
 
-def node_changes(change: ChangeRequest, report: NodeChangeReport, done: str) -> dict[str, Any]:
+def node_changes(change: ChangeRequest, report: NodeChangeReport, done: NodeBatch) -> dict[str, Any]:
     """Return the answer about changed nodes.
 
     :param done: what was done with them, such as ``labelled``.
     """
-    said = f"would be {done}; {NOTHING} (dry run)" if change.dry_run else done
-    return BatchReport.of(report, said).as_json()
+    return BatchReport.of(report, done, dry_run=change.dry_run).as_json()
 
 
 Checkpoint = Annotated[

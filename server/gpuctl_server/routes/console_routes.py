@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.oidc_login import LIFETIME as ATTEMPT_LIFETIME
 from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
@@ -77,10 +78,10 @@ async def log_in(
 ) -> Response:
     """Begin a session of a token. A page of another site cannot log a browser in."""
     if request.headers.get("sec-fetch-site", "") not in _OWN_SITES:
-        raise Problem(403, "another site cannot log in to the console")
+        raise Problem(403, say("another site cannot log in to the console"))
     # A form of another site cannot have this type.
     if not request.headers.get("content-type", "").startswith(JSON):
-        raise Problem(415, f"the body must be {JSON}")
+        raise Problem(415, say("the body must be {type}", type=JSON))
     session = Session(login.token.strip())
     response = JSONResponse(
         await _answer(service, await caller_with(service, session.token), session), headers=_NOT_KEPT
@@ -88,7 +89,7 @@ async def log_in(
     try:
         service.sessions.begin(session, response)
     except TokenTooLong:
-        raise Problem(400, "the token does not fit into a cookie of the browser", error="InvalidRequest") from None
+        raise Problem(400, say("the token does not fit into a cookie of the browser"), error="InvalidRequest") from None
     return response
 
 

@@ -14,6 +14,7 @@ from gpuctl.api.job_detail_answers import JobDetails, JobTimeline, job_details, 
 from gpuctl.api.job_history import JobDocuments, JobRevision
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer
 from gpuctl.apply.state.past_documents import LARGEST
+from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.wait_until import LONGEST_WAIT
 from gpuctl.usecases.queries.job_queries import wait_for_jobs
 from gpuctl.usecases.queries.one_job import describe_job, explain_job, job_history
@@ -147,7 +148,7 @@ def _waited(
 ) -> dict[str, Any]:
     def tell(_: str) -> None:
         if service.change_slots.is_ending():
-            raise Problem(503, "the service is shutting down")
+            raise Problem(503, say("the service is shutting down"))
 
     if item is None:
         # No visible job has the name. The mirror answers this without a request.

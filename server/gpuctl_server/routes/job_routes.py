@@ -13,7 +13,7 @@ from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_descri
 from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
-from gpuctl.language.sentences import request_translation
+from gpuctl.language.sentences import request_translation, say
 from gpuctl.language.spelling import nearest
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
@@ -82,7 +82,7 @@ async def list_of_jobs(
         await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
     chinese = request_translation() is not None
-    question = ("jobs", chinese, seen, kind, pool, status, namespace, name, sort, page, pageSize)
+    question = ("jobs", seen, kind, pool, status, namespace, name, sort, page, pageSize)
     version = service.cache_version()
     body = service.response_cache.find(question, version)
     if body is None:
@@ -124,8 +124,8 @@ def _check_filters(kind: str, status: str, rows: Iterable[JobTableRow]) -> None:
 
 def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
     close = nearest(text, values)
-    hint = f"did you mean `{close}`?" if close else None
-    said = f"{name} must be one of {', '.join(values)}, not `{visible(text)}`"
+    hint = say("did you mean `{name}`?", name=close) if close else None
+    said = say("{name} must be one of {values}, not `{text}`", name=name, values=[*values], text=visible(text))
     return Problem(400, said, error="InvalidRequest", hint=hint)
 
 
@@ -139,7 +139,7 @@ async def description_of_job(
     """Return a job, with its document and its pods."""
     item = await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
     metrics = await _metrics(service, item)
-    question = ("job", request_translation() is None, item.id)
+    question = ("job", item.id)
     # Everything else that the answer is made from. A change of any of it makes another stamp.
     gpu_type = gpu_type_of(service, item)
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)

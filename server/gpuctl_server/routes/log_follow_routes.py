@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.sentences import Template, say
 from gpuctl.usecases.queries.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -42,7 +43,7 @@ _ENCODED = re.compile(r"[A-Za-z0-9_-]{1,8192}")
 _LONGEST_REASON = 123
 _SILENCE = 15.0
 """Interval of keep-alive comments in Server-Sent Events, seconds."""
-_NOT_ALLOWED = LogEnd(1008, "the token is no longer valid, or the right was revoked")
+_NOT_ALLOWED = Template("the token is no longer valid, or the right was revoked")
 _LONGEST_ID = 16 * 1024
 NOT_KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Headers of a stream, against caches and buffering proxies."""
@@ -75,7 +76,7 @@ class FollowRequest(NamedTuple):
             async for item in items:
                 if time.monotonic() > checked_at + period:
                     if not await anyio.to_thread.run_sync(self.is_allowed):
-                        yield _NOT_ALLOWED
+                        yield LogEnd(1008, say(_NOT_ALLOWED))
                         return
                     checked_at = time.monotonic()
                 yield item
@@ -91,7 +92,7 @@ def followed(
     :raises NotThere: the pod or container does not exist.
     """
     if query.previous:
-        raise Problem(400, "previous: the previous run has ended and cannot be followed", error="InvalidRequest")
+        raise Problem(400, say("previous: the previous run has ended and cannot be followed"), error="InvalidRequest")
     item, log_filter = found(service, caller, text, query)
     with service.read_context(None, item.row.identity.namespace) as reader:
         logs = JobLogs(reader, item.reference, log_filter.query)
@@ -136,7 +137,7 @@ def _follow_request(websocket: WebSocket) -> FollowRequest:
     require_access(caller, AccessRequest("get", "logs"))
     offered = websocket.scope["subprotocols"]
     if offered and PROTOCOL not in offered:
-        raise Problem(400, f"the subprotocol {PROTOCOL} is not offered")
+        raise Problem(400, say("the subprotocol {protocol} is not offered", protocol=PROTOCOL))
     check_names((name for name, _ in websocket.query_params.multi_items()), LogsQuery.model_fields)
     try:
         query = LogsQuery.model_validate(dict(websocket.query_params))
@@ -144,7 +145,7 @@ def _follow_request(websocket: WebSocket) -> FollowRequest:
         raise invalid_query(error) from None
     text = websocket.path_params["jobId"]
     if len(text) > 253:
-        raise Problem(404, "there is no job with such a long name")
+        raise Problem(404, say("there is no job with such a long name"))
     return followed(service, token, caller, text, query)
 
 
@@ -227,7 +228,7 @@ def last_positions(text: str) -> LogPositions | None:
         return None
     try:
         if len(text) > _LONGEST_ID:
-            raise InvalidPositions("it is too long")
+            raise InvalidPositions(say("it is too long"))
         return parse_positions(text)
     except InvalidPositions as error:
         raise Problem(400, f"Last-Event-ID: {error}", error="InvalidRequest") from None

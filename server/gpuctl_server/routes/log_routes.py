@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Query, Request
 from starlette.responses import JSONResponse, StreamingResponse
 
 from gpuctl.api.log_models import LogsValue
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
@@ -47,7 +48,9 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
     """Return the output of a job's pods, ordered by time."""
     if query.follow:
         if _EVENTS not in request.headers.get("accept", ""):
-            text = f"follow: use a WebSocket (subprotocol {PROTOCOL}) or `Accept: {_EVENTS}`"
+            text = say(
+                "follow: use a WebSocket (subprotocol {protocol}) or `Accept: {type}`", protocol=PROTOCOL, type=_EVENTS
+            )
             raise Problem(400, text, error="InvalidRequest")
         token = bearer(request.headers.get("authorization", ""))
         last = last_positions(request.headers.get("last-event-id", ""))

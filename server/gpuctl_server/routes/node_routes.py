@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query
 
 from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
+from gpuctl.language.sentences import say
 from gpuctl.reading.nodes.label_rows import gpu_types
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import STATUSES
@@ -69,7 +70,7 @@ def list_of_nodes(
 ) -> dict[str, Any]:
     """List the visible nodes, by name."""
     if status and status.casefold() not in STATUSES:
-        raise Problem(400, f"status must be one of {', '.join(STATUSES)}")
+        raise Problem(400, say("status must be one of {words}", words=[*STATUSES]))
     if pool:
         require_access(caller, AccessRequest("get", "nodes", None, pool))
     query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)

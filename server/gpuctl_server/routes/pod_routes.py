@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query
 
 from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
+from gpuctl.language.sentences import say
 from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.usecases.queries.job_queries import JobQuery, gpu_use, list_jobs
@@ -74,7 +75,7 @@ def list_of_pods(
     them.
     """
     if byJob and podsOnly:
-        raise Problem(400, "byJob and podsOnly exclude each other", error="InvalidRequest")
+        raise Problem(400, say("byJob and podsOnly exclude each other"), error="InvalidRequest")
     require_access(caller, AccessRequest("get", "jobs", namespace or None))
     named = tuple(filter(None, names.split(",")))
     query = JobQuery(named, pool, kind, status, selector, byJob, podsOnly, reasons, sweep)

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl_server.http_problems import Problem
 
@@ -46,11 +47,17 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
             own = sorted(set(known) - EVERYWHERE)
             close = nearest(name, own)
             hint = (
-                f"did you mean `{close}`?" if close else f"known are {', '.join(own)}" if own else "this path has none"
+                say("did you mean `{name}`?", name=close)
+                if close
+                else say("known are {names}", names=[*own])
+                if own
+                else say("this path has none")
             )
-            raise Problem(400, f"the query parameter {shown} is unknown", error="InvalidRequest", hint=hint)
+            raise Problem(
+                400, say("the query parameter {name} is unknown", name=shown), error="InvalidRequest", hint=hint
+            )
         if name in seen:
-            raise Problem(400, f"the query parameter {shown} is given twice", error="InvalidRequest")
+            raise Problem(400, say("the query parameter {name} is given twice", name=shown), error="InvalidRequest")
         seen.add(name)
 
 

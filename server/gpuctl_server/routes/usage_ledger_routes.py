@@ -17,6 +17,7 @@ from gpuctl.api.usage_ledger_models import (
     LedgerRow,
     WasteAnswer,
 )
+from gpuctl.language.sentences import say
 from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
@@ -149,17 +150,17 @@ def ledger(
     if level not in OF_NAMESPACES:
         require_all_namespaces(caller, _LEDGER)
     if (level in KEYED) != bool(key):
-        said = "is required" if level in KEYED else "is only for by=label and by=annotation: leave it out"
-        raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
+        wrong = say("is required") if level in KEYED else say("is only for by=label and by=annotation: leave it out")
+        raise Problem(400, say("key {state} with by={by}", state=wrong, by=by), error="InvalidRequest")
     if level in OF_NAMESPACES:
         query = limited_query(
             query, visible_namespaces(service, caller, query.hours.cluster, namespace), exclude_namespaces
         )
     elif namespace or exclude_namespaces:
         said = "namespace" if namespace else "exclude_namespaces"
-        raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
+        raise Problem(400, say("{name} is for by=namespace and by=workload", name=said), error="InvalidRequest")
     if costs and (query.hours.step is not StepUnit.TOTAL or level not in PRICED):
-        raise Problem(400, "costs: only with step=total, and not with by=node", error="InvalidRequest")
+        raise Problem(400, say("costs: only with step=total, and not with by=node"), error="InvalidRequest")
     about: dict[str, Any] = {"value": value, "namespace": namespace}
     about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
     prices = price_list(service.platform.platform.usage.prices)
@@ -251,7 +252,9 @@ def snapshots(
     """Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes."""
     # Not a constraint of the parameter: the message would only show the pattern.
     if not re.fullmatch(_INTERVAL, interval, re.ASCII):
-        raise Problem(400, f"interval: `{interval}` is not a duration such as 5m, 1h or 1d", error="InvalidRequest")
+        raise Problem(
+            400, say("interval: `{text}` is not a duration such as 5m, 1h or 1d", text=interval), error="InvalidRequest"
+        )
     hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
     hours = replace(hours, namespaces=visible_namespaces(service, caller, cluster))
     names = names_in(workload_names) if workload_names else None

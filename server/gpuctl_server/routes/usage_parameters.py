@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, Query
 
+from gpuctl.language.sentences import clauses, say
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.common import LARGEST_PAGE, time_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery
@@ -86,7 +87,7 @@ def hours_between(cluster: str, start: float, end: float, paging: Paging | Curso
     :raises Problem: 400 if the range is empty.
     """
     if start >= end:
-        raise Problem(400, "start_time must be before end_time", error="InvalidRequest")
+        raise Problem(400, say("start_time must be before end_time"), error="InvalidRequest")
     return HoursQuery(cluster, start, end, paging=paging, **more)
 
 
@@ -102,10 +103,10 @@ def hours_up_to(cluster: str, start_time: str, end_time: str, paging: Paging | N
 def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, float]:
     missing = [name for name, text in (("start_time", start_time), ("end_time", end_time)) if not text]
     if hours is None and missing:
-        said = "; ".join(f"{name} is required" for name in missing)
-        raise Problem(400, f"the query parameter {said}", error="InvalidRequest")
+        wanted = clauses(*(say("{name} is required", name=name) for name in missing))
+        raise Problem(400, say("the query parameter {wanted}", wanted=wanted), error="InvalidRequest")
     if hours is not None and not missing:
-        raise Problem(400, "hours: leave start_time or end_time out", error="InvalidRequest")
+        raise Problem(400, say("hours: leave start_time or end_time out"), error="InvalidRequest")
     length = (hours or 0) * HOUR
     if start_time:
         start = seconds_of("start_time", start_time, 0)
@@ -170,7 +171,7 @@ def _hourly_query(
     paging: Paging | Cursor | None = paging_of(page, page_size)
     if cursor is not None:
         if page is not None:
-            raise Problem(400, "cursor: leave page out", error="InvalidRequest")
+            raise Problem(400, say("cursor: leave page out"), error="InvalidRequest")
         paging = Cursor(cursor, page_size or 20)
     return HourlyQuery(hours_between(cluster, start, end, paging, step=StepUnit(step), tz=tz), format == "csv")
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
@@ -170,7 +171,7 @@ def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idl
         return _HourRows(connection, query)
     steps, number = read_known_steps(connection, hours, query.cluster), list(StepUnit).index(hours.step)
     if query.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
-        raise TooMuch("level=node is limited to six weeks of hours; request a shorter time, or step=day")
+        raise TooMuch(say("level=node is limited to six weeks of hours; request a shorter time, or step=day"))
     return StepRows(connection, query, steps, number, with_idle)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from gpuctl.language.sentences import say
 from gpuctl_usage.store.usage_queries import RowKey, StoredCluster, find_clusters
 
 _NO_CURSOR = "cursor: not a cursor of this query; start with an empty one"
@@ -62,16 +63,18 @@ def find_cluster(connection: Connection, name: str) -> StoredCluster:
     """
     known = find_clusters(connection)
     if not known:
-        raise UnknownCluster("no cluster has been collected yet; is `gpuctl usage collect` running?")
+        raise UnknownCluster(say("no cluster has been collected yet; is `gpuctl usage collect` running?"))
     named = ", ".join(cluster.name for cluster in known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
     if not name:
         if len(known) > 1:
-            raise UnknownCluster(f"the database has {len(known)} clusters; name one of {named}")
+            raise UnknownCluster(
+                say("the database has {number} clusters; name one of {names}", number=len(known), names=named)
+            )
         return known[0]
     for cluster in known:
         if cluster.name == name:
             return cluster
-    raise UnknownCluster(f"cluster {name} does not exist; the database has {named}")
+    raise UnknownCluster(say("cluster {name} does not exist; the database has {names}", name=name, names=named))
 
 
 def rows_after(
@@ -130,7 +133,9 @@ def page_or_list(
     if paging is None:
         rows = list(find(MOST_ROWS + 1, 0))
         if len(rows) > MOST_ROWS:
-            raise TooMuch(f"more than {MOST_ROWS} rows; request a shorter time, or pages: page=1&page_size=1000")
+            raise TooMuch(
+                say("more than {most} rows; request a shorter time, or pages: page=1&page_size=1000", most=MOST_ROWS)
+            )
         return rows
     total = count()
     return {

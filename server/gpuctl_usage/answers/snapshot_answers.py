@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
@@ -53,7 +54,7 @@ def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = 
         found = find_cluster(connection, cluster)
         kept = latest_snapshot(connection, found.id)
     if kept is None:
-        raise NothingKept(f"there is no snapshot of the cluster {found.name} yet")
+        raise NothingKept(say("there is no snapshot of the cluster {name} yet", name=found.name))
     seen = None if namespaces is None else frozenset(namespaces)
     value = _value(kept, found.name, seen, with_details=True)
     first = ("id", "cluster_name", "snapshot_time", "dimension_type")
@@ -85,8 +86,12 @@ def snapshot_list(
         number = total if paging is None else min(total, paging.size)
         if details and paging is None and number > MOST_DETAILED:
             raise TooMuch(
-                f"{number} snapshots with allocation details are too many; request a shorter time, or pages: "
-                f"page=1&page_size={MOST_DETAILED}"
+                say(
+                    "{number} snapshots with allocation details are too many; request a shorter time, or pages: "
+                    "page=1&page_size={most}",
+                    number=number,
+                    most=MOST_DETAILED,
+                )
             )
         told = number <= MOST_DETAILED if details is None else details
 
@@ -98,7 +103,10 @@ def snapshot_list(
             return [_value(item, cluster.name, seen, told, names) for item in kept]
 
         answer = page_or_list(paging, lambda: total, find)
-    note = f"allocation_details are omitted above {MOST_DETAILED} snapshots; request them with include_details=true"
+    note = say(
+        "allocation_details are omitted above {most} snapshots; request them with include_details=true",
+        most=MOST_DETAILED,
+    )
     return SnapshotListing(answer, note if details is None and not told else "")
 
 

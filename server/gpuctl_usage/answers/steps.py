@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from enum import Enum
 from zoneinfo import ZoneInfo
 
+from gpuctl.language.sentences import say
 from gpuctl_usage.answers.query_scope import InvalidQuery
 from gpuctl_usage.facts import HOUR
 
@@ -45,7 +46,7 @@ def zone_of(name: str) -> tzinfo:
     except (KeyError, ValueError, OSError):
         # ZoneInfo raises different errors for unknown names and for names of directories.
         pass
-    raise UnknownZone(f"tz: time zone `{name[:64]}` does not exist; use a name such as Asia/Shanghai")
+    raise UnknownZone(say("tz: time zone `{name}` does not exist; use a name such as Asia/Shanghai", name=name[:64]))
 
 
 def next_hour(time: float) -> int:

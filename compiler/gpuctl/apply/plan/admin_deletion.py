@@ -52,7 +52,9 @@ def plan_pool_deletion(
     there = known_pools(session, settings, keys)
     for pool in dict.fromkeys(names):
         if pool == DEFAULT_POOL:
-            raise Refused(f"{DEFAULT_POOL} has the nodes that are in no other pool: there is nothing to delete")
+            raise Refused(
+                say("{pool} has the nodes that are in no other pool: there is nothing to delete", pool=DEFAULT_POOL)
+            )
         if pool not in there:
             raise no_such("pool", pool, there)
         definition = session.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool)))
@@ -110,7 +112,7 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
         own = [obj for obj in found if user_of(obj) == name]
         own = own or [obj for obj in found if labels_of(obj)[label] == name]
         if not own:
-            raise no_such("quota", name, users | quotas, f"{ListHint('quotas')} lists them")
+            raise no_such("quota", name, users | quotas, say("{command} lists them", command=ListHint("quotas")))
         have = {step.key for step in plan.steps}
         plan.steps += [
             Step("delete", key_of(obj), live=obj, method="delete", title=f"quota/{labels_of(obj)[label]}")
@@ -136,9 +138,9 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
     plan = Plan()
     for name in dict.fromkeys(names):
         if name == "default" or name.startswith("kube-"):
-            raise Refused(f"namespace {name} is Kubernetes' own and is not deleted")
+            raise Refused(say("namespace {name} is Kubernetes' own and is not deleted", name=name))
         if name == SYSTEM_NAMESPACE:
-            raise Refused(f"namespace {name} holds the definitions of the pools and is not deleted")
+            raise Refused(say("namespace {name} holds the definitions of the pools and is not deleted", name=name))
         live = session.get(Key("Namespace", "", name))
         if live is None:
             raise no_such("namespace", name, session.names(RESOURCES["Namespace"]))
@@ -153,7 +155,9 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
         queue = Key("ClusterQueue", "", cluster_queue_name(name))
         found = if_allowed(partial(session.get, queue), None)
         if found is not None and is_ours(found):
-            plan.steps.append(Step("delete", queue, live=found, method="delete", title=f"quota of {name}"))
+            plan.steps.append(
+                Step("delete", queue, live=found, method="delete", title=say("quota of {name}", name=name))
+            )
     return plan
 
 
@@ -186,7 +190,12 @@ def delete_namespaces(
                 step.result = "done"
             elif time.monotonic() > deadline:
                 step.result = "failed"
-                step.error = f"{step.key} still exists after {timeout:.0f} s: {_held_by(live)}"
+                step.error = say(
+                    "{object} still exists after {timeout} s: {blockers}",
+                    object=step.key,
+                    timeout=f"{timeout:.0f}",
+                    blockers=_held_by(live),
+                )
             else:
                 continue
             waiting.remove(step)
@@ -202,7 +211,7 @@ def _held_by(namespace: Object) -> str:
     """
     conditions = (namespace.get("status") or {}).get("conditions") or []
     said = [item["message"] for item in conditions if item.get("status") == "True" and item.get("message")]
-    return "; ".join(said) or "Kubernetes continues the deletion"
+    return "; ".join(said) or say("Kubernetes continues the deletion")
 
 
 def _contents(session: Session, name: str, keys: Records) -> str:

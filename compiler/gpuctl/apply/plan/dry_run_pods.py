@@ -118,9 +118,9 @@ def dry_run_pods(
 def _advice(error: ApiError, lenient: bool | None) -> str:
     if "no PriorityClass" in error.message:
         # If the user may create the class, it is part of the plan.
-        return str(PRIORITY_CLASS)
+        return say("{hint}", hint=PRIORITY_CLASS)
     if error.is_policy_refusal and lenient is False:
-        return str(NO_PROBE)
+        return say("{hint}", hint=NO_PROBE)
     return ""
 
 

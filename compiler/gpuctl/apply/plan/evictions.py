@@ -240,7 +240,7 @@ def _wait(step: Step, answer: Fit, request: ApplyRequest) -> Wait:
     if answer.verdict in STARTS:
         return Wait("room", say("others may come first; {depends}", depends=say(DEPENDS)), None)
     if answer.admitted is False:
-        return Wait("queue", answer.reason.removeprefix("waits in "), answer.likelihood)
+        return Wait("queue", answer.queue_wait or answer.reason, answer.likelihood)
     lacking = _lacking(step, answer, request)
     held = describe_partial_start(answer.starts, answer.demand.pods, answer.held) if answer.held else ""
     # The answer's reason includes it already.

@@ -36,10 +36,10 @@ def tracked_by(obj: Object) -> str | None:
         application, _, tracked = annotations[_ARGO_ID].partition(":")
         key = key_of(obj)
         own = f"{key.resource.group}/{key.kind}:{key.namespace}/{key.name}"
-        return f"Argo CD (application {visible(application)})" if tracked == own else None
+        return say("Argo CD (application {name})", name=visible(application)) if tracked == own else None
     managers = [str(entry.get("manager", "")) for entry in obj["metadata"].get("managedFields") or []]
     if _ARGO_LABEL in labels and any(manager.startswith(_ARGO_MANAGERS) for manager in managers):
-        return f"Argo CD (application {visible(labels[_ARGO_LABEL])})"
+        return say("Argo CD (application {name})", name=visible(labels[_ARGO_LABEL]))
     return None
 
 

@@ -93,15 +93,23 @@ def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: 
         raise no_such_job(name, namespace, _names(session, namespace, keys))
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
-        listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
-        raise SeveralJobs(f"there are several jobs {name}: {listed}", f"say which {IN_NAMESPACE}{OR_DELETE_FILE}")
+        listed = [say("{job} in {namespace}", job=f"{kind}/{name}", namespace=where) for kind, where in places]
+        raise SeveralJobs(
+            say("there are several jobs {name}: {jobs}", name=name, jobs=listed),
+            say("say which {how}{more}", how=IN_NAMESPACE, more=OR_DELETE_FILE),
+        )
     kind, place = places[0]
     title = f"{kind}/{job}"
     tracker = next(filter(None, map(tracked_by, mains)), None)
     if tracker is not None:
         raise ForeignJob(
-            f"{title} in {place} is managed by {tracker}, which would create it again",
-            "delete its document in the repository",
+            say(
+                "{job} in {namespace} is managed by {tracker}, which would create it again",
+                job=title,
+                namespace=place,
+                tracker=tracker,
+            ),
+            say("delete its document in the repository"),
         )
     steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, job, kind)]
     note_unfinished_runs(steps, objects)
@@ -132,8 +140,18 @@ def foreign_job_error(workload: Object, title: str) -> ForeignJob:
     """Return the error for a job that another tool made: an older gpuctl, or kubectl."""
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
     return ForeignJob(
-        f"{title} in {metadata['namespace']} is not gpuctl's: it has no label {OURS}",
-        f"`kubectl delete {kind} {metadata['name']} -n {metadata['namespace']}` deletes it",
+        say(
+            "{job} in {namespace} is not gpuctl's: it has no label {label}",
+            job=title,
+            namespace=metadata["namespace"],
+            label=OURS,
+        ),
+        say(
+            "`kubectl delete {kind} {name} -n {namespace}` deletes it",
+            kind=kind,
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+        ),
     )
 
 
@@ -191,7 +209,7 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
             if not error.lacks_permission or namespace is not None:
                 raise
             refusal = error
-    raise ClusterError(refusal.message, f"say where the job is {IN_NAMESPACE}")
+    raise ClusterError(refusal.message, say("say where the job is {how}", how=IN_NAMESPACE))
 
 
 def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
@@ -206,7 +224,12 @@ def no_such_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> 
 
     :param there: names of existing jobs, to suggest a similar one.
     """
-    where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
+    where = (
+        say("in namespace {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
+    )
     close = nearest(name, sorted(set(there)))
-    hint = f"did you mean `{close}`? " if close else ""
-    return NoSuchJob(f"there is no job {name} {where}", f"{hint}{ListHint('jobs')} lists the existing ones")
+    hint = say("did you mean `{close}`? ", close=close) if close else ""
+    return NoSuchJob(
+        say("there is no job {name} {where}", name=name, where=where),
+        say("{hint}{command} lists the existing ones", hint=hint, command=ListHint("jobs")),
+    )

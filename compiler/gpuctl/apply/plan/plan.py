@@ -361,7 +361,7 @@ class Refused(ClusterError):
     """A plan cannot be made or carried out; nothing was changed."""
 
     def __init__(self, message: str, plan: Plan | None = None) -> None:
-        super().__init__(message, "nothing was changed")
+        super().__init__(message, say("nothing was changed"))
         self.plan = plan
 
 

@@ -35,24 +35,42 @@ def plan_rerun(
     key = key_of(workload)
     if is_scheduled(workload):
         raise NotRerunnable(
-            f"{title} in {key.namespace} runs again at its next time",
-            f"{JobHint('run', key.name, key.namespace)} starts a run now",
+            say("{job} in {namespace} runs again at its next time", job=title, namespace=key.namespace),
+            say("{command} starts a run now", command=JobHint("run", key.name, key.namespace)),
         )
     if key.kind not in ("Job", "JobSet"):
         raise NotRerunnable(
-            f"{title} in {key.namespace} is not a training: it runs until it is deleted",
-            f"`kubectl rollout restart {key.resource.plural}/{key.name} -n {key.namespace}` restarts its pods",
+            say(
+                "{job} in {namespace} is not a training: it runs until it is deleted",
+                job=title,
+                namespace=key.namespace,
+            ),
+            say(
+                "`kubectl rollout restart {resource}/{name} -n {namespace}` restarts its pods",
+                resource=key.resource.plural,
+                name=key.name,
+                namespace=key.namespace,
+            ),
         )
     ended = end_state(workload)
     if is_waiting(workload, keys):
         others = first_few(prerequisites_of(workload, keys.after))
         raise NotRerunnable(
-            f"{title} in {key.namespace} has not run yet: it waits for {others}",
-            f"{JobHint('why', key.name, key.namespace)} shows what is left; applied without `job.after`, it starts",
+            say(
+                "{job} in {namespace} has not run yet: it waits for {names}",
+                job=title,
+                namespace=key.namespace,
+                names=others,
+            ),
+            say(
+                "{command} shows what is left; applied without `job.after`, it starts",
+                command=JobHint("why", key.name, key.namespace),
+            ),
         )
     if ended is None:
         raise NotRerunnable(
-            f"{title} in {key.namespace} has not ended", "it can run again when it has finished, failed or was deleted"
+            say("{job} in {namespace} has not ended", job=title, namespace=key.namespace),
+            say("it can run again when it has finished, failed or was deleted"),
         )
     again = _not_succeeded(workload, title, ended) if failed else ""
     desired = recreatable(workload)
@@ -88,12 +106,14 @@ def _not_succeeded(workload: Object, title: str, ended: str) -> str:
     if not is_array(workload):
         if ended == "failed":
             return ""
-        hint = f"{JobHint('rerun', name, namespace)} runs it again"
-        raise NotRerunnable(f"{title} in {namespace} has succeeded", hint)
+        hint = say("{command} runs it again", command=JobHint("rerun", name, namespace))
+        raise NotRerunnable(say("{job} in {namespace} has succeeded", job=title, namespace=namespace), hint)
     found = other_indexes(workload["status"].get("completedIndexes") or "", workload["spec"]["completions"])
     if not found:
-        hint = f"{JobHint('rerun', name, namespace)} runs all of them again"
-        raise NotRerunnable(f"all indexes of {title} in {namespace} have succeeded", hint)
+        hint = say("{command} runs all of them again", command=JobHint("rerun", name, namespace))
+        raise NotRerunnable(
+            say("all indexes of {job} in {namespace} have succeeded", job=title, namespace=namespace), hint
+        )
     return found
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
-from gpuctl.apply.plan.lost_work import running_description
+from gpuctl.apply.plan.lost_work import ended_word, running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.workload_steps import without_server_fields
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
-from gpuctl.language.display_text import count_text
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, key_of
 from gpuctl.objects.array_jobs import is_array
@@ -40,15 +39,20 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     :raises NotScalable: the training is not elastic, has ended, may not have this number of nodes, or runs in a queue.
     """
     key = key_of(workload)
-    name = f"{title} in {key.namespace}"
+    name = say("{job} in {namespace}", job=title, namespace=key.namespace)
     bounds = _bounds_of(workload, name, title)
     _check_state(workload, name)
     if not bounds.least <= nodes <= bounds.most:
         field = "min" if nodes < bounds.least else "max"
         raise NotScalable(
-            f"{name} has {bounds.least} to {bounds.most} nodes, and not {nodes}: torchrun reads the range when it "
-            "starts",
-            f"set `resources.nodes.{field}` in its document and apply it, which replaces the job",
+            say(
+                "{job} has {least} to {most} nodes, and not {nodes}: torchrun reads the range when it starts",
+                job=name,
+                least=bounds.least,
+                most=bounds.most,
+                nodes=nodes,
+            ),
+            say("set `resources.nodes.{field}` in its document and apply it, which replaces the job", field=field),
         )
     have = node_count(workload)
     if have == nodes and workload["spec"].get("completions") == nodes:
@@ -56,10 +60,18 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     is_suspended = bool(workload["spec"].get("suspend"))
     if has_kueue and queue_of(workload) and not is_held(workload) and not is_suspended:
         raise NotScalable(
-            f"{name} runs in Kueue's queue {queue_of(workload)}, which has reserved quota for "
-            f"{count_text(have, 'node')}: Kueue refuses another number until the job is suspended",
-            f"{JobHint('pause', key.name, key.namespace)} ends its pods; scale it then, and "
-            f"{JobHint('resume', key.name, key.namespace)} starts it from its last checkpoint",
+            say(
+                "{job} runs in Kueue's queue {queue}, which has reserved quota for {nodes:node}: Kueue refuses "
+                "another number until the job is suspended",
+                job=name,
+                queue=queue_of(workload),
+                nodes=have,
+            ),
+            say(
+                "{pause} ends its pods; scale it then, and {resume} starts it from its last checkpoint",
+                pause=JobHint("pause", key.name, key.namespace),
+                resume=JobHint("resume", key.name, key.namespace),
+            ),
         )
     step = Step(
         "update",
@@ -103,11 +115,11 @@ def _bounds_of(workload: Object, name: str, title: str) -> NodeBounds:
     bounds = node_bounds(workload)
     if bounds is None:
         problem, hint = _fixed_number(workload, title)
-        raise NotScalable(f"{name} {problem}", hint)
+        raise NotScalable(say("{job} {problem}", job=name, problem=problem), hint)
     if is_scheduled(workload):
         raise NotScalable(
-            f"{name} has a schedule: each run starts with {count_text(bounds.most, 'node')}",
-            "set `resources.nodes.max` in its document and apply it",
+            say("{job} has a schedule: each run starts with {nodes:node}", job=name, nodes=bounds.most),
+            say("set `resources.nodes.max` in its document and apply it"),
         )
     return bounds
 
@@ -115,32 +127,34 @@ def _bounds_of(workload: Object, name: str, title: str) -> NodeBounds:
 def _fixed_number(workload: Object, title: str) -> tuple[str, str]:
     """Return why the number of pods of a job is fixed, and how to change it."""
     if title.startswith("notebook/"):
-        return "is not a training: a notebook has one pod", "only elastic trainings can be scaled"
+        return say("is not a training: a notebook has one pod"), say("only elastic trainings can be scaled")
     if workload["kind"] in SERVICES:
         return (
-            "is not a training: its document states the number of its replicas",
-            "set `service.replicas` in its document and apply it",
+            say("is not a training: its document states the number of its replicas"),
+            say("set `service.replicas` in its document and apply it"),
         )
     if is_array(workload):
-        return "is an array", "set `array.parallelism`, the number of runs at once, in its document and apply it"
+        return say("is an array"), say(
+            "set `array.parallelism`, the number of runs at once, in its document and apply it"
+        )
     if has_several_roles(workload):
         return (
-            "has roles, each with a fixed number of nodes",
-            "set `nodes` of the role in its document and apply it, which replaces the job",
+            say("has roles, each with a fixed number of nodes"),
+            say("set `nodes` of the role in its document and apply it, which replaces the job"),
         )
     return (
-        "has a fixed number of nodes",
-        "write `resources.nodes: {min: 2, max: 4}` in its document and apply it, which replaces the job",
+        say("has a fixed number of nodes"),
+        say("write `resources.nodes: {{min: 2, max: 4}}` in its document and apply it, which replaces the job"),
     )
 
 
 def _check_state(workload: Object, name: str) -> None:
     ended, key = end_state(workload), key_of(workload)
     if ended is not None:
-        again = f"{JobHint('rerun', key.name, key.namespace)} runs it again"
-        raise NotScalable(f"{name} has {'failed' if ended == 'failed' else 'finished'}", again)
+        again = say("{command} runs it again", command=JobHint("rerun", key.name, key.namespace))
+        raise NotScalable(say("{object} has {state}", object=name, state=ended_word(ended)), again)
     if workload["metadata"].get("deletionTimestamp"):
-        raise NotScalable(f"{name} is being deleted")
+        raise NotScalable(say("{job} is being deleted", job=name))
 
 
 def _effect(workload: Object, nodes: int) -> str:

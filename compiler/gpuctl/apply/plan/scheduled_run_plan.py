@@ -32,16 +32,21 @@ def plan_run(workload: Object, runs: list[Object], title: str) -> Plan:
     key = key_of(workload)
     if not is_scheduled(workload):
         raise NotSchedulable(
-            f"{title} in {key.namespace} has no schedule",
-            f"{JobHint('rerun', key.name, key.namespace)} runs a training again that has ended",
+            say("{job} in {namespace} has no schedule", job=title, namespace=key.namespace),
+            say("{command} runs a training again that has ended", command=JobHint("rerun", key.name, key.namespace)),
         )
     if workload["metadata"].get("deletionTimestamp"):
-        raise NotSchedulable(f"{title} in {key.namespace} is being deleted")
+        raise NotSchedulable(say("{job} in {namespace} is being deleted", job=title, namespace=key.namespace))
     unfinished = [run["metadata"]["name"] for run in runs if end_state(run) is None]
     if unfinished and workload["spec"].get("concurrencyPolicy") != "Allow":
         raise NotSchedulable(
-            f"{title} in {key.namespace} has the unfinished run {unfinished[-1]}",
-            "wait until it has ended, or set `schedule.concurrency: allow`",
+            say(
+                "{job} in {namespace} has the unfinished run {run}",
+                job=title,
+                namespace=key.namespace,
+                run=unfinished[-1],
+            ),
+            say("wait until it has ended, or set `schedule.concurrency: allow`"),
         )
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))
     run = run_of(workload, f"{key.name}-r{suffix}")

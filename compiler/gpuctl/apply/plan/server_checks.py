@@ -287,7 +287,9 @@ def _dry_run(
         if error.is_policy_refusal and step.key in succeeding:
             return []
         if error.exists_already and _is_ours_now(session, step.key):
-            raise Changed(f"{step.key} was just created by another gpuctl run", "check it, and run again") from None
+            raise Changed(
+                say("{object} was just created by another gpuctl run", object=step.key), say("check it, and run again")
+            ) from None
         return [_explained(step, error)]
     return []
 

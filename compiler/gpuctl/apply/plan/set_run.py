@@ -52,7 +52,7 @@ class SetRun:
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-            raise ClusterError(error.message, "give the namespace of the set with -n NAMESPACE") from None
+            raise ClusterError(error.message, say("give the namespace of the set with -n NAMESPACE")) from None
         recorded = applyset.parse_parent(parent) if parent is not None else None
         if recorded is not None and not options.planning.allow_source:
             why = source_mismatch(recorded.sources, options.sources)
@@ -120,7 +120,9 @@ class SetRun:
         except ApiError as error:
             if not error.is_conflict:
                 raise
-            raise Changed(f"the set {self.options.name} was changed by another run", "run again") from None
+            raise Changed(
+                say("the set {set} was changed by another run", set=self.options.name), say("run again")
+            ) from None
         self.recorded = state
 
 

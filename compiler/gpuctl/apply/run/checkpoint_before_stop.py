@@ -13,6 +13,7 @@ from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.ownership_metadata import Records
 
@@ -27,7 +28,7 @@ def checkpoint_targets(
     targets = [checkpoint_target(live, keys, before.get(live["metadata"]["uid"], frozenset())) for live in lives]
     for target in targets:
         if target.saved:
-            tell(f"checkpoint of {target.title} has just run, in an interrupted run: not repeated")
+            tell(say("checkpoint of {job} has just run, in an interrupted run: not repeated", job=target.title))
     return targets
 
 

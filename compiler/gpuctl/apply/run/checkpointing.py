@@ -22,9 +22,10 @@ from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.pod_exec import Command, ExecAbandoned, ExecStreams, NotStarted, execute
 from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint_block import Checkpoint, parse_checkpoint
-from gpuctl.language.display_text import count_text, first_few, shorten, visible
+from gpuctl.language.display_text import first_few, shorten, visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
@@ -68,7 +69,7 @@ class CheckpointFailed(Refused):
 
     def __init__(self, problems: Iterable[str], plan: Plan | None = None) -> None:
         super().__init__("; ".join(problems), plan)
-        self.hint = f"nothing was ended; {CHECKPOINT_LESS} it is ended anyway, and its progress is lost"
+        self.hint = say("nothing was ended; {how} it is ended anyway, and its progress is lost", how=CHECKPOINT_LESS)
 
 
 class _Task(NamedTuple):
@@ -110,7 +111,7 @@ def run_checkpoints(
     for target in targets:
         pods = len(saved.get(target.live["metadata"]["uid"], ()))
         if pods:
-            callbacks.on_message(f"checkpoint of {target.title} has run in {count_text(pods, 'pod')}")
+            callbacks.on_message(say("checkpoint of {job} has run in {pods:pod}", job=target.title, pods=pods))
     return saved
 
 
@@ -125,18 +126,20 @@ def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: 
         if live is None:
             return []
         if annotations_of(live).get(keys.checkpoint) != text:
-            raise Changed(f"the checkpoint of {key} was changed", "check it, and run again")
+            raise Changed(say("the checkpoint of {object} was changed", object=key), say("check it, and run again"))
         checkpoint = parse_checkpoint(text)
         pods, _ = session.list_objects(RESOURCES["Pod"], key.namespace, labels=pod_labels(live))
     except Changed:
         raise
     except ClusterError as error:
-        problems.append(f"checkpoint of {target.title} failed: {error.message}")
+        problems.append(say("checkpoint of {job} failed: {error}", job=target.title, error=error.message))
         return []
     running = [pod for pod in pods if is_pod_of(pod, live) and _is_running(pod)]
     running = [pod for pod in running if pod["metadata"]["uid"] not in target.saved]
     if checkpoint is None and running:
-        problems.append(f"checkpoint of {target.title} failed: its annotation {keys.checkpoint} is invalid")
+        problems.append(
+            say("checkpoint of {job} failed: its annotation {key} is invalid", job=target.title, key=keys.checkpoint)
+        )
     return [] if checkpoint is None else [_Task(target, checkpoint, pod) for pod in running]
 
 
@@ -186,7 +189,7 @@ def _problem_messages(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
             pods.setdefault((task.target.title, why), []).append(task.key.name)
     for (title, why), names in sorted(pods.items()):
         where = f"pod{'s' if len(names) > 1 else ''} {first_few(sorted(names))}"
-        yield f"checkpoint of {title} failed in {where}: {why}"
+        yield say("checkpoint of {job} failed in {where}: {reason}", job=title, where=where, reason=why)
 
 
 class _OutputTail:
@@ -232,7 +235,7 @@ class _CheckpointRun:
                 except queue.Empty:
                     if self._callbacks.should_stop():
                         raise CheckpointFailed(
-                            [f"checkpoint of {titles} was interrupted: gpuctl is stopping"]
+                            [say("checkpoint of {jobs} was interrupted: gpuctl is stopping", jobs=titles)]
                         ) from None
         finally:
             self._over.set()
@@ -248,7 +251,7 @@ class _CheckpointRun:
             why = error.message
         except Exception as error:
             # A bug of gpuctl must not count as a successful checkpoint.
-            why = f"internal error: {type(error).__name__}: {error}"
+            why = say("internal error: {kind}: {error}", kind=type(error).__name__, error=error)
         self._results.put((task, why))
 
     def _attempt(self, task: _Task) -> str:
@@ -259,10 +262,10 @@ class _CheckpointRun:
         try:
             code, said = self._execute(task, task.checkpoint.command, deadline)
         except ExecAbandoned:
-            return f"it has not ended within {format_duration(int(self._seconds(task)))}"
+            return say("it has not ended within {duration}", duration=format_duration(int(self._seconds(task))))
         except ClusterError as error:
             return self._unless_over(task, error.message)
-        why = f"exit code {code}" + (f": {said}" if said else "")
+        why = say("exit code {code}", code=code) + (f": {said}" if said else "")
         return "" if code == 0 else self._unless_over(task, why) if code in _KILLED else why
 
     def _execute(self, task: _Task, arguments: Sequence[str], deadline: float) -> tuple[int, str]:
@@ -280,25 +283,30 @@ class _CheckpointRun:
         spec = task.pod["spec"]
         for shared in SHARED_PROCESSES:
             if spec.get(shared):
-                return f"with {shared} process 1 is not the container's: use `checkpoint.command`"
+                return say("with {shared} process 1 is not the container's: use `checkpoint.command`", shared=shared)
         refusal = ""
         # The name is one of a fixed list, so it needs no quoting.
         for arguments in (("kill", "-s", name, "1"), ("sh", "-c", f"kill -s {name} 1")):
             try:
                 code, said = self._execute(task, arguments, deadline)
             except ExecAbandoned:
-                return "the signal could not be sent in time"
+                return say("the signal could not be sent in time")
             except NotStarted as error:
                 refusal = refusal or error.message
                 continue
             except ClusterError as error:
                 return self._unless_over(task, error.message)
             if code not in _MISSING:
-                return "" if code == 0 else f"the signal was not sent: {said or f'exit code {code}'}"
+                return (
+                    ""
+                    if code == 0
+                    else say("the signal was not sent: {reason}", reason=said or say("exit code {code}", code=code))
+                )
             refusal = refusal or said or f"exit code {code}"
-        return (
-            f"the signal needs `kill` or `sh` in the image ({refusal}): "
-            "use `checkpoint.command` with a program of the image"
+        return say(
+            "the signal needs `kill` or `sh` in the image ({reason}): use `checkpoint.command` with a program of the "
+            "image",
+            reason=refusal,
         )
 
     def _await_end(self, task: _Task, deadline: float) -> str:
@@ -324,13 +332,17 @@ class _CheckpointRun:
             return ""
         status = now.get("status") or {}
         last = _ended(now)
-        code, reason = last.get("exitCode"), last.get("reason") or status.get("reason") or "no reason given"
+        code, reason = last.get("exitCode"), last.get("reason") or status.get("reason") or say("no reason given")
         if code == 0 or status.get("phase") == "Succeeded":
             return ""
         if killed_only and code is not None and reason != "OOMKilled":
             return ""
-        said = f"exit code {code}, " if code is not None else ""
-        return f"its container ended during the checkpoint ({said}{visible(str(reason))[:_SHOWN]})"
+        said = say("exit code {code}, ", code=code) if code is not None else ""
+        return say(
+            "its container ended during the checkpoint ({said}{reason})",
+            said=said,
+            reason=visible(str(reason))[:_SHOWN],
+        )
 
 
 def _same_run(now: Object, before: Object) -> bool:

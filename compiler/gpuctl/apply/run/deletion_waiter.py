@@ -10,6 +10,7 @@ from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
@@ -104,7 +105,7 @@ def deletion_blockers(session: Session, key: Key) -> str:
         return ""
     finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
     if finalizers:
-        return f": blocked by finalizer {', '.join(finalizers)}"
+        return say(": blocked by finalizer {names}", names=[*finalizers])
     labels = pod_labels(live) if key.kind in WORKLOADS else ""
     if labels:
         try:
@@ -116,5 +117,5 @@ def deletion_blockers(session: Session, key: Key) -> str:
         keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
         if held:
             why = f" (finalizer {', '.join(keeping)})" if keeping else ""
-            return f": its pods are still terminating: {', '.join(held)}{why}"
+            return say(": its pods are still terminating: {pods}{reason}", pods=[*held], reason=why)
     return ""

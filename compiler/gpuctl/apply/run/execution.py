@@ -31,6 +31,7 @@ from gpuctl.kube.api_requests import PATIENCE
 from gpuctl.kube.kueue import find_workloads
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import was_admitted
@@ -57,7 +58,7 @@ class RunAborted(KeyboardInterrupt):
     @property
     def advice(self) -> str:
         """Return the next step for the user."""
-        return f"the journal is kept: {RecoverHint()}, or the next apply, finishes the run"
+        return say("the journal is kept: {command}, or the next apply, finishes the run", command=RecoverHint())
 
 
 class Execution:
@@ -135,7 +136,7 @@ class Execution:
             if not error.lacks_namespace:
                 raise
             if any(step.action == "replace" for step in deleting):
-                raise Changed(error.message, "nothing was changed") from None
+                raise Changed(error.message, say("nothing was changed")) from None
         gone = find_terminating(self.session, {entry.key.namespace for entry in entries})
         return journals.write(self.session, [entry for entry in entries if entry.key.namespace not in gone], self.keys)
 
@@ -144,7 +145,10 @@ class Execution:
         self.plan.unfinished = bool(self._journals)
         for step in self.plan.steps:
             if step.result == "planned" and id(step) in self._begun:
-                step.result, step.error = "failed", f"{step.key}: interrupted: whether it was carried out is not known"
+                step.result, step.error = (
+                    "failed",
+                    say("{object}: interrupted: whether it was carried out is not known", object=step.key),
+                )
 
     def _close_journals(self) -> None:
         """Remove the journals, except those that can still bring back an object of a failed step."""
@@ -158,7 +162,9 @@ class Execution:
             except ClusterError as error:
                 # The plan is done; the next run removes the journal.
                 self.plan.outage = self.plan.outage or is_outage(error)
-                self.plan.notes.append(f"a journal is left in {journal.namespace}: {error.message}")
+                self.plan.notes.append(
+                    say("a journal is left in {namespace}: {error}", namespace=journal.namespace, error=error.message)
+                )
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -197,9 +203,12 @@ class Execution:
             assert step.live is not None
             obj = current.get(step.live["metadata"]["uid"])
             if obj is None and step.action != "replace" and self.session.get(key_of(step.live)) is None:
-                step.action, step.live, step.reason = "skip", None, "is gone"
+                step.action, step.live, step.reason = "skip", None, say("is gone")
             elif obj is None or not is_unchanged(step.live, obj, self.keys, by_users=step.action == "delete"):
-                raise Changed(f"{key_of(step.live)} {change_of(step.live, obj, self.keys)}", "check it, and run again")
+                raise Changed(
+                    say("{object} {change}", object=key_of(step.live), change=change_of(step.live, obj, self.keys)),
+                    say("check it, and run again"),
+                )
 
     def _run_stages(self) -> None:
         """Run the stages in order: shared objects, workloads, autoscalers, then deletions, workloads first."""
@@ -234,8 +243,10 @@ class Execution:
                 if self._is_interrupted() and not self._told:
                     self._told = True
                     self.callbacks.on_message(
-                        "interrupted: finishing the steps in progress; interrupt again to leave them to "
-                        f"{RecoverHint()}"
+                        say(
+                            "interrupted: finishing the steps in progress; interrupt again to leave them to {command}",
+                            command=RecoverHint(),
+                        )
                     )
         finally:
             stage.turns.stop()
@@ -306,7 +317,10 @@ class Execution:
         """Report a step's result, and start or skip the steps of its job's companions."""
         self.callbacks.on_step_done(step)
         for other in stage.leaving.ended(step):
-            other.result, other.error = "not-run", f"it stays because {step.key} was not deleted; run it again"
+            other.result, other.error = (
+                "not-run",
+                say("it stays because {object} was not deleted; run it again", object=step.key),
+            )
             self.callbacks.on_step_done(other)
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
@@ -332,7 +346,7 @@ class Execution:
         if self._is_interrupted():
             return "not-run"
         if time.monotonic() >= self._deadline:
-            step.error = f"not started within the timeout of {self.options.timeout:.0f} s"
+            step.error = say("not started within the timeout of {timeout} s", timeout=f"{self.options.timeout:.0f}")
             return "not-run"
         return self._writes.delete_live(step)
 
@@ -349,7 +363,9 @@ class Execution:
                 step.error += f" ({error.hint})"
         else:
             # A bug of gpuctl must not prevent the other steps from being finished.
-            step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
+            step.error = say(
+                "{object}: internal error: {kind}: {error}", object=step.key, kind=type(error).__name__, error=error
+            )
         self._end(stage, step)
 
     def _poll_deletions(self, stage: _Stage) -> None:
@@ -368,7 +384,15 @@ class Execution:
             if key.namespace in self._writes.leaving:
                 del stage.waiting[key]
                 self._fail(
-                    stage, step, ClusterError(f"{step.key} is not created again: {terminating_message(key.namespace)}")
+                    stage,
+                    step,
+                    ClusterError(
+                        say(
+                            "{object} is not created again: {reason}",
+                            object=step.key,
+                            reason=terminating_message(key.namespace),
+                        )
+                    ),
                 )
 
     def _tell_waiting(self, stage: _Stage) -> None:
@@ -395,13 +419,18 @@ class Execution:
                 continue
             step.result = "failed"
             if unknown:
-                step.error = f"{key}: whether it is gone is unknown: {unknown}"
+                step.error = say("{object}: whether it is gone is unknown: {reason}", object=key, reason=unknown)
             else:
-                step.error = (
-                    f"{key} still exists after {self.options.timeout:.0f} s{deletion_blockers(self.session, key)}"
+                step.error = say(
+                    "{object} still exists after {timeout} s{blockers}",
+                    object=key,
+                    timeout=f"{self.options.timeout:.0f}",
+                    blockers=deletion_blockers(self.session, key),
                 )
             if step.action == "replace":
-                step.error += f"; the new one is created by {RecoverHint()} or the next apply once it is gone"
+                step.error += say(
+                    "; the new one is created by {command} or the next apply once it is gone", command=RecoverHint()
+                )
             self._end(stage, step)
 
     def _restore_companions(self, steps: Iterable[Step]) -> None:
@@ -417,7 +446,7 @@ class Execution:
                 step.result, step.error = "failed", f"{step.key}: {error.message}"
             else:
                 step.result = "restored"
-                step.error = f"{step.key} was created again with {step.companion_of}"
+                step.error = say("{object} was created again with {main}", object=step.key, main=step.companion_of)
                 if main.result == "not-run":
                     # An interrupted workload is not a failure; a lost lease is the error to report.
                     step.result, step.error = "not-run", main.error or step.error
@@ -438,6 +467,9 @@ def _note_restorable(session: Session, steps: list[Step], keys: Records, warn: C
         step.restorable = restorable(live, keys, admitted.by_job.get(live["metadata"]["uid"]))
         if live["metadata"]["namespace"] in admitted.hidden and was_admitted(live):
             warn(
-                f"warning: you may not list Kueue's workloads there: if {key_of(live)} is created again as it was, it "
-                "keeps to the nodes of the flavor that it was admitted to"
+                say(
+                    "warning: you may not list Kueue's workloads there: if {object} is created again as it was, it "
+                    "keeps to the nodes of the flavor that it was admitted to",
+                    object=key_of(live),
+                )
             )

@@ -30,6 +30,7 @@ from gpuctl.apply.state.past_documents import (
 from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
@@ -87,9 +88,11 @@ def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
                 metadata = {"uid": newest["metadata"]["uid"], "annotations": {deletion_mark(keys): now}}
                 session.patch(Key("Secret", step.key.namespace, newest["metadata"]["name"]), {"metadata": metadata})
         except ClusterError as error:
-            return (
-                f"the deletion of {step.title} could not be recorded, and the next apply may presume that its ttl has "
-                f"removed it: {error.message}"
+            return say(
+                "the deletion of {job} could not be recorded, and the next apply may presume that its ttl has "
+                "removed it: {error}",
+                job=step.title,
+                error=error.message,
             )
         return None
 
@@ -141,7 +144,9 @@ class HistoryWriter:
                 continue
             keeper.trying(keeper.forget)
             if keeper.problem is not None:
-                self._plan.notes.append(f"the history of {keeper.title} could not be written: {keeper.problem}")
+                self._plan.notes.append(
+                    say("the history of {job} could not be written: {error}", job=keeper.title, error=keeper.problem)
+                )
 
     def _begin(self) -> None:
         """List the existing history in all namespaces of the plan."""
@@ -217,8 +222,10 @@ class _NamespaceHistory:
     @property
     def title(self) -> str:
         """Return the names of the jobs in messages."""
-        names = ", ".join(item.job for item in self.applied[:3])
-        return f"{names}{' and others' if len(self.applied) > 3 else ''} in {self.namespace}"
+        names = [item.job for item in self.applied[:3]]
+        if len(self.applied) > 3:
+            return say("{names} and others in {namespace}", names=names, namespace=self.namespace)
+        return say("{names} in {namespace}", names=names, namespace=self.namespace)
 
     def trying(self, step: Callable[[], None]) -> None:
         """Run a part, unless an earlier one failed; record its error."""
@@ -290,7 +297,11 @@ class _NamespaceHistory:
         for number in range(past.revision, past.revision + _ATTEMPTS):
             if number > LARGEST:
                 raise ClusterError(
-                    f"its revision numbers are used up: `kubectl delete secret -l {self._keys.history}={job}`"
+                    say(
+                        "its revision numbers are used up: `kubectl delete secret -l {label}={job}`",
+                        label=self._keys.history,
+                        job=job,
+                    )
                 )
             try:
                 self._session.create(secret_of(replace(past, revision=number), self.namespace, job, self._keys))
@@ -301,7 +312,7 @@ class _NamespaceHistory:
             taken = self._session.get(Key("Secret", self.namespace, secret_name(job, number)))
             if taken is not None and self._is_written(taken, past.digest, item.version):
                 return number
-        raise ClusterError("too many other clients are writing it")
+        raise ClusterError(say("too many other clients are writing it"))
 
     def _is_written(self, secret: Object, digest: str, version: str) -> bool:
         """Return True if a concurrent apply of the same document has stored it: after the old object's version.

@@ -15,6 +15,7 @@ from gpuctl.apply.run.journal_entries import CheckpointNote, InvalidEntry, Journ
 from gpuctl.apply.run.journal_secrets import Journal, index_name, read_journal, secrets_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 
@@ -92,7 +93,11 @@ def _by_namespace(
             decode_entry(encode_entry(entry), entry.key.namespace, keys)
         except InvalidEntry as error:
             raise ClusterError(
-                f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
-                "nothing was deleted; delete the object yourself to continue",
+                say(
+                    "{object} would be lost if this were interrupted, because a recovery would refuse it: {error}",
+                    object=entry.key,
+                    error=error,
+                ),
+                say("nothing was deleted; delete the object yourself to continue"),
             ) from None
     return namespaces

@@ -14,6 +14,7 @@ from typing import Any
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     RESOURCES,
     TRAINING_FORMS,
@@ -88,9 +89,10 @@ class CheckpointNote:
 def checkpoints_not_recorded(namespaces: Iterable[str]) -> str:
     """Return the message for a user who lacks the right to write a :class:`CheckpointNote`."""
     where = ", ".join(sorted(namespaces))
-    return (
-        f"you may not create Secrets in {where}, so that finished checkpoints are not recorded: if this run is killed, "
-        "they run again"
+    return say(
+        "you may not create Secrets in {namespace}, so that finished checkpoints are not recorded: if this run is "
+        "killed, they run again",
+        namespace=where,
     )
 
 

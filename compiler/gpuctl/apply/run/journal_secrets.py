@@ -26,6 +26,7 @@ from gpuctl.apply.run.journal_entries import (
 from gpuctl.apply.state.secret_data import DamagedSecret, data_of, decompressed, encoded_data, json_of, mapping_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.label_names import managed_labels
 from gpuctl.objects.ownership_metadata import Records, is_ours
@@ -152,7 +153,7 @@ def _packed(
     """Yield groups of entries, each compressed by itself, so that each part can be read without the others."""
     texts = [json.dumps(encode_entry(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
     if sum(map(len, texts)) > _ALL_UNPACKED:
-        raise ClusterError("these are too many objects for one journal", "apply them in several portions")
+        raise ClusterError(say("these are too many objects for one journal"), say("apply them in several portions"))
     pending = [(texts, entries)]
     while pending:
         some, group = pending.pop(0)
@@ -162,7 +163,7 @@ def _packed(
             half = len(some) // 2
             pending[:0] = [(some[:half], group[:half]), (some[half:], group[half:])]
         elif not data:
-            raise ClusterError(f"{group[0].key} is too large for the journal")
+            raise ClusterError(say("{object} is too large for the journal", object=group[0].key))
         else:
             yield data, group
 

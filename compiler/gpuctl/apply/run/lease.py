@@ -16,6 +16,7 @@ from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.objects.ownership_metadata import set_lease
 from gpuctl.objects.timestamps import age, format_timestamp
@@ -34,7 +35,11 @@ class LeaseHeld(ClusterError):
 def _scope(key: Key) -> str:
     """Return the scope of a lease in messages: ``in team-a``, ``the set web of team-a``."""
     name = key.name.removeprefix(set_lease(""))
-    return f"the set {name} of {key.namespace}" if name != key.name else f"in {key.namespace}"
+    return (
+        say("the set {name} of {namespace}", name=name, namespace=key.namespace)
+        if name != key.name
+        else say("in {namespace}", namespace=key.namespace)
+    )
 
 
 def holder_identity() -> str:
@@ -53,7 +58,7 @@ def holder_identity() -> str:
 def describe_holder(holder: str) -> str:
     """Return a holder in messages: ``alice@host (process 123)``."""
     who, *rest = holder.split(_SEPARATOR)
-    return f"{who} (process {rest[0]})" if rest else who
+    return say("{name} (process {process})", name=who, process=rest[0]) if rest else who
 
 
 def is_dead(holder: str) -> bool:
@@ -193,13 +198,24 @@ class Leases:
             if time.monotonic() > deadline:
                 since = age(lease["spec"].get("acquireTime"))
                 raise LeaseHeld(
-                    f"{describe_holder(holder)} is applying {_scope(key)}, begun {since} ago",
-                    "wait until it is done, and run this again",
+                    say(
+                        "{holder} is applying {scope}, begun {time} ago",
+                        holder=describe_holder(holder),
+                        scope=_scope(key),
+                        time=since,
+                    ),
+                    say("wait until it is done, and run this again"),
                 )
             with self.interrupts.let_through():
                 if not told:
                     told = True
-                    tell(f"waiting for {describe_holder(holder)}, who is applying {_scope(key)}")
+                    tell(
+                        say(
+                            "waiting for {holder}, who is applying {scope}",
+                            holder=describe_holder(holder),
+                            scope=_scope(key),
+                        )
+                    )
                 time.sleep(0.5)
 
     def _try_take(self, key: Key, lease: Object | None) -> None:
@@ -266,11 +282,15 @@ class Leases:
         """
         lease = self._session.get(key)
         if lease is None:
-            self.lost = f"the lease {key.name} in {key.namespace} was deleted by another client"
+            self.lost = say(
+                "the lease {name} in {namespace} was deleted by another client", name=key.name, namespace=key.namespace
+            )
         elif _is_same_hold(lease, self._asked[key]):
             self._held[key] = lease
         else:
-            self.lost = f"the lease {key.name} in {key.namespace} was taken over by another run"
+            self.lost = say(
+                "the lease {name} in {namespace} was taken over by another run", name=key.name, namespace=key.namespace
+            )
 
 
 def abandoned_leases(session: Session, namespace: str | None) -> list[Object]:
@@ -342,7 +362,7 @@ def hold_leases(
                 if not optional or not (error.lacks_permission or error.lacks_namespace):
                     raise
                 if error.lacks_permission:
-                    tell(f"{error.message}, so concurrent applies are not prevented")
+                    tell(say("{error}, so concurrent applies are not prevented", error=error.message))
             yield leases
         finally:
             leases.release()

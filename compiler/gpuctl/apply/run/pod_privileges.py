@@ -6,48 +6,51 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import Object
 
 _LONGEST = 80
 
 
-def _flag(words: str) -> Callable[[Any], str]:
-    return lambda value: words if value is True else ""
+def _flag(words: Template) -> Callable[[Any], str]:
+    return lambda value: say(words) if value is True else ""
 
 
-def _named(words: str) -> Callable[[Any], str]:
-    return lambda value: f"{words} {value}" if isinstance(value, str) and value else ""
+def _named(words: Template) -> Callable[[Any], str]:
+    return lambda value: say("{what} {name}", what=say(words), name=value) if isinstance(value, str) and value else ""
 
 
 def _account(value: Any) -> str:
-    return f"service account {value}" if isinstance(value, str) and value not in ("", "default") else ""
+    return say("service account {name}", name=value) if isinstance(value, str) and value not in ("", "default") else ""
 
 
-def _inside(words: str, key: str) -> Callable[[Any], str]:
-    return lambda value: f"{words} {value.get(key)}" if isinstance(value, dict) else ""
+def _inside(words: Template, key: str) -> Callable[[Any], str]:
+    return lambda value: say("{what} {name}", what=say(words), name=value.get(key)) if isinstance(value, dict) else ""
 
 
-def _listed(words: str) -> Callable[[Any], str]:
-    return lambda value: f"{words} {', '.join(map(str, value))}" if isinstance(value, list) and value else ""
+def _listed(words: Template) -> Callable[[Any], str]:
+    return lambda value: (
+        say("{what} {names}", what=say(words), names=value) if isinstance(value, list) and value else ""
+    )
 
 
 _MARKS: dict[str, Callable[[Any], str]] = {
-    "privileged": _flag("privileged"),
-    "allowPrivilegeEscalation": _flag("allows privilege escalation"),
-    "hostNetwork": _flag("network of the host"),
-    "hostPID": _flag("processes of the host"),
-    "hostIPC": _flag("IPC of the host"),
-    "hostPort": lambda value: f"port {value} of the host" if value else "",
-    "hostPath": _inside("path of the host", "path"),
-    "add": _listed("capabilities"),
-    "runAsUser": lambda value: "runs as root" if value == 0 else "",
+    "privileged": _flag(Template("privileged")),
+    "allowPrivilegeEscalation": _flag(Template("allows privilege escalation")),
+    "hostNetwork": _flag(Template("network of the host")),
+    "hostPID": _flag(Template("processes of the host")),
+    "hostIPC": _flag(Template("IPC of the host")),
+    "hostPort": lambda value: say("port {port} of the host", port=value) if value else "",
+    "hostPath": _inside(Template("path of the host"), "path"),
+    "add": _listed(Template("capabilities")),
+    "runAsUser": lambda value: say("runs as root") if value == 0 else "",
     "serviceAccountName": _account,
-    "secretName": _named("Secret"),
-    "secretKeyRef": _inside("Secret", "name"),
-    "secretRef": _inside("Secret", "name"),
-    "nodeName": _named("node"),
-    "externalIPs": _listed("external addresses"),
-    "externalName": _named("external name"),
+    "secretName": _named(Template("Secret")),
+    "secretKeyRef": _inside(Template("Secret"), "name"),
+    "secretRef": _inside(Template("Secret"), "name"),
+    "nodeName": _named(Template("node")),
+    "externalIPs": _listed(Template("external addresses")),
+    "externalName": _named(Template("external name")),
 }
 """Field name, at any depth of an object -> function that describes its value; "" if it is no privilege."""
 

@@ -23,6 +23,7 @@ from gpuctl.apply.run.terminating_namespaces import terminating_message
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 
@@ -100,7 +101,7 @@ def find_journals(session: Session, keys: Records, namespace: str | None) -> lis
             if namespace is not None or not error.lacks_permission:
                 raise
             refusal = error
-    raise ClusterError(refusal.message, f"say where {IN_NAMESPACE}")
+    raise ClusterError(refusal.message, say("say where {how}", how=IN_NAMESPACE))
 
 
 def await_other_runs(
@@ -181,7 +182,12 @@ def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recov
         if current is None:
             continue
         if current.state != journal.state:
-            raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed", "run again")
+            raise ClusterError(
+                say(
+                    "the journal {journal} in {namespace} was changed", journal=journal.id, namespace=journal.namespace
+                ),
+                say("run again"),
+            )
         results = _recover_journal(session, journal, work)
         recovery.results += results
         if any(result.outcome == "failed" for result in results) or work.exclusions.keeps_journal(journal):
@@ -228,14 +234,14 @@ def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> Recove
             return RecoveryOutcome(key, "failed", taken)
         ended = finished_outcome(entry, live)
         if ended is not None:
-            return RecoveryOutcome(key, "new" if ended.startswith("the new") else "old", ended)
+            return RecoveryOutcome(key, *ended)
         old = live.get(entry.key)
         if old is not None and not old["metadata"].get("deletionTimestamp"):
-            return RecoveryOutcome(key, "old", "was not deleted yet")
+            return RecoveryOutcome(key, "old", say("was not deleted yet"))
         _wait_until_gone(session, entry, work)
         refusal = work.exclusions.refusal_of(entry)
         if refusal is not None:
-            return RecoveryOutcome(key, "gone", f"is not created again: {refusal}")
+            return RecoveryOutcome(key, "gone", say("is not created again: {reason}", reason=refusal))
         # Another client may have waited for the name, too.
         taken = name_conflict(entry, _live(session, entry))
         if taken is not None:
@@ -252,7 +258,9 @@ def _live(session: Session, entry: JournalEntry) -> dict[Key, Object]:
 
 def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: _Work) -> RecoveryOutcome:
     if key not in work.created:
-        raise ClusterError(f"{key} was deleted during the recovery, and its creation was not confirmed: run again")
+        raise ClusterError(
+            say("{object} was deleted during the recovery, and its creation was not confirmed: run again", object=key)
+        )
     try:
         _create_with_retry(session, new, work, apply=entry.method == "apply")
     except _Interrupted:
@@ -260,9 +268,11 @@ def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: 
     except ClusterError as error:
         _create_with_retry(session, entry.old, work)
         return RecoveryOutcome(
-            key, "old", f"the old object was created again, because the new one is refused: {error.message}"
+            key,
+            "old",
+            say("the old object was created again, because the new one is refused: {error}", error=error.message),
         )
-    return RecoveryOutcome(key, "new", "the new object was created")
+    return RecoveryOutcome(key, "new", say("the new object was created"))
 
 
 def _create_with_retry(session: Session, obj: Object, work: _Work, *, apply: bool = False) -> None:
@@ -277,7 +287,7 @@ def _create_with_retry(session: Session, obj: Object, work: _Work, *, apply: boo
     if not create_unless_exists(session, obj, apply=apply, wait=wait):
         live = session.get(key_of(obj))
         if live is not None and not is_ours(live):
-            raise ClusterError(f"{key_of(obj)} exists now and is not gpuctl's")
+            raise ClusterError(say("{object} exists now and is not gpuctl's", object=key_of(obj)))
 
 
 def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None:
@@ -288,7 +298,14 @@ def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None
             return
         if time.monotonic() > work.deadline:
             finalizers = ", ".join(live["metadata"].get("finalizers") or []) or "none"
-            raise ClusterError(f"{entry.key} still exists after {work.timeout:.0f} s; its finalizers: {finalizers}")
+            raise ClusterError(
+                say(
+                    "{object} still exists after {timeout} s; its finalizers: {finalizers}",
+                    object=entry.key,
+                    timeout=f"{work.timeout:.0f}",
+                    finalizers=finalizers,
+                )
+            )
         if not told:
             told = True
             work.tell(f"waiting until {entry.key} is gone")
@@ -303,17 +320,17 @@ def _recover_companion(session: Session, entry: JournalEntry, main: str | None, 
         if taken is not None:
             return RecoveryOutcome(entry.key, "failed", taken)
         if live is not None and not live["metadata"].get("deletionTimestamp"):
-            return RecoveryOutcome(entry.key, "old", "was not deleted yet")
+            return RecoveryOutcome(entry.key, "old", say("was not deleted yet"))
         workload = session.get(entry.companion_of) if main is None and entry.companion_of is not None else None
         stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
         if main != "old" and not stays:
-            return RecoveryOutcome(entry.key, "gone", "was deleted by the change, as planned")
+            return RecoveryOutcome(entry.key, "gone", say("was deleted by the change, as planned"))
         refusal = work.exclusions.refusal_of(entry)
         if refusal is not None:
-            return RecoveryOutcome(entry.key, "gone", f"is not created again: {refusal}")
+            return RecoveryOutcome(entry.key, "gone", say("is not created again: {reason}", reason=refusal))
         _wait_until_gone(session, entry, work)
         _create_with_retry(session, entry.old, work)
-        return RecoveryOutcome(entry.key, "old", "was created again with its workload")
+        return RecoveryOutcome(entry.key, "old", say("was created again with its workload"))
     except ClusterError as error:
         return RecoveryOutcome(entry.key, "failed", error.message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.journal_entries import JournalEntry
@@ -16,6 +16,7 @@ from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 
@@ -97,8 +98,12 @@ def plan_recovery(
             recovery_plan.problems.append(
                 RecoveryProblem(
                     journal.namespace,
-                    f"a journal in {journal.namespace} is not gpuctl's, and was ignored: {journal.invalid_reason}",
-                    f"check it, and delete it if nothing is missing: `{journal.removal}`",
+                    say(
+                        "a journal in {namespace} is not gpuctl's, and was ignored: {reason}",
+                        namespace=journal.namespace,
+                        reason=journal.invalid_reason,
+                    ),
+                    say("check it, and delete it if nothing is missing: `{command}`", command=journal.removal),
                 )
             )
     wanted: set[Key] = set()
@@ -143,23 +148,35 @@ def incomplete_journal(
         # It was being removed, or its write did not finish: nothing was deleted yet.
         return None
     missing = ", ".join(journal.missing[:_NAMED]) + (" ..." if len(journal.missing) > _NAMED else "")
-    text = f"the journal {journal.id} in {journal.namespace} is incomplete: Secret {missing} is missing or damaged"
+    text = say(
+        "the journal {journal} in {namespace} is incomplete: Secret {missing} is missing or damaged",
+        journal=journal.id,
+        namespace=journal.namespace,
+        missing=missing,
+    )
     if gone:
-        text += f", and with it the objects to restore: {first_few((loss.key for loss in gone), _NAMED)}"
-        hint = f"apply the documents of all of these; or delete the rest of the journal: `{journal.removal}`"
+        lost = say(
+            ", and with it the objects to restore: {objects}",
+            objects=first_few([say("{object}", object=loss.key) for loss in gone], _NAMED),
+        )
+        hint = say(
+            "apply the documents of all of these; or delete the rest of the journal: `{command}`",
+            command=journal.removal,
+        )
     else:
-        text += "; its contents are unknown"
-        hint = f"if no job is missing, delete the rest: `{journal.removal}`"
-    return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
+        lost = say("; its contents are unknown")
+        hint = say("if no job is missing, delete the rest: `{command}`", command=journal.removal)
+    return RecoveryProblem(journal.namespace, f"{text}{lost}", hint, journal=journal.id)
 
 
 def _taken(journal: Journal, live: Mapping[Key, Object], exclusions: RecoveryExclusions) -> Iterator[RecoveryProblem]:
     for entry in journal.entries:
         why = name_conflict(entry, live)
         if why is not None and not exclusions.excludes(entry) and exclusions.refusal_of(entry) is None:
-            hint = (
-                f"delete or rename that object and run {RecoverHint()}; or, if the job is not to be restored: "
-                f"`{journal.removal}`"
+            hint = say(
+                "delete or rename that object and run {recover}; or, if the job is not to be restored: `{command}`",
+                recover=RecoverHint(),
+                command=journal.removal,
             )
             yield RecoveryProblem(journal.namespace, f"{entry.key} {why}", hint, journal=journal.id)
 
@@ -180,21 +197,21 @@ def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None
         obj = live.get(key)
         if obj is not None and obj["metadata"]["uid"] != entry.uid and not is_ours(obj):
             kind = "object" if key == entry.key else f"{key}"
-            return f"cannot be created again: the existing {kind} of this name is not gpuctl's"
+            return say("cannot be created again: the existing {kind} of this name is not gpuctl's", kind=kind)
     return None
 
 
-def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
-    """Return the outcome of a workload's entry that is finished already; None if it is not."""
+def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> tuple[Literal["new", "old"], Sentence] | None:
+    """Return the object that a workload's entry has left and its message, if the entry is finished; else None."""
     obj = live.get(entry.successor)
     if entry.successor != entry.key and obj is not None:
-        return "the new object exists"
+        return "new", say("the new object exists")
     obj = live.get(entry.key)
     if obj is None or obj["metadata"]["uid"] == entry.uid:
         return None
     if entry.new is not None and annotations_of(entry.new).items() <= annotations_of(obj).items():
-        return "the new object exists"
-    return "had been created again"
+        return "new", say("the new object exists")
+    return "old", say("had been created again")
 
 
 def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -> bool:
@@ -208,7 +225,7 @@ def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -
 def _steps(
     journal: Journal, live: Mapping[Key, Object], keys: Records, exclusions: RecoveryExclusions
 ) -> Iterator[Step]:
-    began = "an interrupted apply"
+    began = say("an interrupted apply")
     mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
     for entry in journal.entries:
         if exclusions.excludes(entry):
@@ -216,37 +233,61 @@ def _steps(
         obj, key, title = live.get(entry.key), entry.successor, _title(entry, keys)
         refusal = exclusions.refusal_of(entry)
         if is_untouched(entry, obj):
-            yield Step("unchanged", key, f"{began} had not yet deleted it", live=obj, title=title)
+            yield Step("unchanged", key, say("{began} had not yet deleted it", began=began), live=obj, title=title)
         elif (taken := name_conflict(entry, live)) is not None:
-            yield Step("skip", key, f"{began} had deleted it; {taken}", title=title)
+            yield Step("skip", key, say("{began} had deleted it; {taken}", began=began, taken=taken), title=title)
         elif entry.companion_of is not None:
             main = mains.get(entry.companion_of)
             if obj is not None and not obj["metadata"].get("deletionTimestamp"):
-                yield Step("unchanged", key, "exists", live=obj, title=title)
+                yield Step("unchanged", key, say("exists"), live=obj, title=title)
             elif refusal is not None:
-                yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
+                yield Step(
+                    "skip",
+                    key,
+                    say("{began} had deleted it; is not created again: {reason}", began=began, reason=refusal),
+                    title=title,
+                )
             elif (main is not None and is_untouched(main, live.get(main.key))) or stays_with(entry, live, keys):
-                why = f"{began} had deleted it before it changed {entry.companion_of}{_powers(entry.old)}"
+                why = say(
+                    "{began} had deleted it before it changed {object}{powers}",
+                    began=began,
+                    object=entry.companion_of,
+                    powers=_powers(entry.old),
+                )
                 yield Step("create", key, why, desired=entry.old, method="post", title=title)
             else:
-                yield Step("skip", key, f"is restored only with the old job{_powers(entry.old)}", title=title)
+                yield Step(
+                    "skip",
+                    key,
+                    say("is restored only with the old job{powers}", powers=_powers(entry.old)),
+                    title=title,
+                )
         elif (ended := finished_outcome(entry, live)) is not None:
-            yield Step("unchanged", key, ended, live=live.get(key), title=title)
+            yield Step("unchanged", key, ended[1], live=live.get(key), title=title)
         elif refusal is not None:
-            yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
+            yield Step(
+                "skip",
+                key,
+                say("{began} had deleted it; is not created again: {reason}", began=began, reason=refusal),
+                title=title,
+            )
         else:
             assert entry.new is not None
-            is_leaving = "is deleting" if obj is not None else "had deleted"
-            why = f"{began} {is_leaving} it{_powers(entry.new)}"
+            powers = _powers(entry.new)
+            why = (
+                say("{began} is deleting it{powers}", began=began, powers=powers)
+                if obj is not None
+                else say("{began} had deleted it{powers}", began=began, powers=powers)
+            )
             more = [text for text in privileges(entry.old) if text not in privileges(entry.new)]
             if more:
-                why += f"; the old one, created if this is refused: {', '.join(more)}"
+                why = clauses(why, say("the old one, created if this is refused: {privileges}", privileges=more))
             yield Step("create", key, why, desired=entry.new, method="post", title=title)
 
 
 def _powers(obj: Object) -> str:
     found = privileges(obj)
-    return f"; has {', '.join(found)}" if found else ""
+    return say("; has {privileges}", privileges=found) if found else ""
 
 
 def _title(entry: JournalEntry, keys: Records) -> str:

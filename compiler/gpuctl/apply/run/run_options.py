@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gpuctl.apply.plan.plan import ConfirmationMissing, Plan, Step
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
+from gpuctl.language.sentences import say
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
 
 
@@ -17,7 +18,9 @@ def refuse_questions(plan: Plan) -> bool:
     :raises ConfirmationMissing: it has questions.
     """
     if plan.questions:
-        raise ConfirmationMissing(f"this has to be confirmed first: {'; '.join(plan.questions)}", plan)
+        raise ConfirmationMissing(
+            say("this has to be confirmed first: {questions:;}", questions=[*plan.questions]), plan
+        )
     return True
 
 

@@ -17,6 +17,7 @@ from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
@@ -44,7 +45,7 @@ _KUEUE_HEARS = 1.0
 of the same name, and start that job with the old admission, on the old nodes.
 Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads.
 """
-_BY_ANOTHER = "was changed by another client"
+_BY_ANOTHER = Template("was changed by another client")
 
 
 class _NameTaken(ClusterError):
@@ -83,7 +84,13 @@ class StepWrites:
                 self._end_pods(step.live)
             except ClusterError as error:
                 # The deletion has started, so it is awaited and the object replaced anyway.
-                self.callbacks.on_message(f"warning: the pods of {live} may take their grace period: {error.message}")
+                self.callbacks.on_message(
+                    say(
+                        "warning: the pods of {object} may take their grace period: {error}",
+                        object=live,
+                        error=error.message,
+                    )
+                )
         return "deleted"
 
     def _end_pods(self, live: Object) -> None:
@@ -112,7 +119,7 @@ class StepWrites:
         elif step.method == "apply":
             returned, created = self._apply(step, step.desired)
             if step.action == "create" and not created:
-                step.reason = "another client created it as wanted"
+                step.reason = say("another client created it as wanted")
         elif step.method == "labels":
             node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
             gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
@@ -162,7 +169,9 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(f"{step.key} {_BY_ANOTHER}", "check it, and run again")
+        raise Changed(
+            say("{object} {change}", object=step.key, change=say(_BY_ANOTHER)), say("check it, and run again")
+        )
 
     def _unchanged(self, step: Step) -> Object | None:
         """Return the live object; None if it has changed since the plan was made."""
@@ -189,7 +198,7 @@ class StepWrites:
         assert step.desired is not None
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (step.live, step.desired))
-        change = _BY_ANOTHER
+        change: str = say(_BY_ANOTHER)
         for _ in range(_ATTEMPTS):
             live = self.session.get(step.key)
             if live is None:
@@ -198,14 +207,14 @@ class StepWrites:
                 if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
                     change = change_of(step.live, live, self.keys)
                     break
-                step.reason = "another run made the same change"
+                step.reason = say("another run made the same change")
                 return None
             try:
                 return self.session.replace(_rolled(step, live))
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(f"{step.key} {change}", "check it, and run again")
+        raise Changed(say("{object} {change}", object=step.key, change=change), say("check it, and run again"))
 
     def create_successor(self, step: Step) -> str:
         """Create the new object in place of the deleted one; if that fails, create the old one again."""
@@ -217,20 +226,24 @@ class StepWrites:
         try:
             self.create(step.desired, apply=step.method == "apply")
         except ClusterError as error:
-            step.error = f"{step.key} could not be created: {error.message}"
+            step.error = say("{object} could not be created: {error}", object=step.key, error=error.message)
             if step.key.namespace in self.leaving:
                 raise ClusterError(step.error) from None
             if isinstance(error, _NameTaken):
-                raise ClusterError(step.error, f"{RecoverHint()} finishes it when that object is gone") from None
+                raise ClusterError(
+                    step.error, say("{command} finishes it when that object is gone", command=RecoverHint())
+                ) from None
             try:
                 self.create(step.restorable)
             except ClusterError as second:
                 self.plan.outage = self.plan.outage or is_outage(second)
-                step.error += f"; nor could the old one: {second.message}"
-                raise ClusterError(step.error, f"{RecoverHint()} creates it when the cause is removed") from None
+                step.error += say("; nor could the old one: {error}", error=second.message)
+                raise ClusterError(
+                    step.error, say("{command} creates it when the cause is removed", command=RecoverHint())
+                ) from None
             suspended = end_state(step.live) and not (step.live.get("spec") or {}).get("suspend")
-            step.error += "; the old one was created again" + (
-                ", suspended because it had finished" if suspended else ""
+            step.error += say("; the old one was created again") + (
+                say(", suspended because it had finished") if suspended else ""
             )
             return "restored"
         return "done"
@@ -267,8 +280,9 @@ class StepWrites:
         """
         live = self.session.get(key_of(obj))
         if not self._is_same(obj, live):
-            whose = "is not gpuctl's" if live is not None and not is_ours(live) else "differs"
-            raise _NameTaken(f"the existing object of this name {whose}")
+            if live is not None and not is_ours(live):
+                raise _NameTaken(say("the existing object of this name is not gpuctl's"))
+            raise _NameTaken(say("the existing object of this name differs"))
 
     def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] in CREATED_ONCE:
@@ -302,8 +316,13 @@ def _check_effect(step: Step, returned: Object) -> None:
         holdings = holdings_of(returned)
         holders = {one.manager for path in paths for one in holders_of(path, holdings)} - {MANAGER}
         raise ClusterError(
-            f"{step.key} was written, and the API server returned it without the change of "
-            f"{', '.join(map(named, paths))}: {' and '.join(sorted(holders)) or 'admission'} sets the old value"
+            say(
+                "{object} was written, and the API server returned it without the change of {paths}: {holders} sets "
+                "the old value",
+                object=step.key,
+                paths=[*map(named, paths)],
+                holders=" and ".join(sorted(holders)) or "admission",
+            )
         )
 
 
@@ -343,5 +362,5 @@ def is_unchanged(planned: Object, now: Object, keys: Records, *, by_users: bool 
 def change_of(planned: Object, now: Object | None, keys: Records) -> str:
     """Return who has changed an object since the plan was made, as the end of a sentence."""
     if now is None or not is_unchanged(planned, now, keys, by_users=True):
-        return _BY_ANOTHER
-    return "was changed by Kueue" if planned["kind"] in TRAININGS else "was scaled by its autoscaler"
+        return say(_BY_ANOTHER)
+    return say("was changed by Kueue") if planned["kind"] in TRAININGS else say("was scaled by its autoscaler")

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key
 
 
 def terminating_message(namespace: str) -> str:
     """Return why nothing is recovered in a terminating namespace."""
-    return f"the namespace {namespace} is terminating, and everything in it is deleted"
+    return say("the namespace {namespace} is terminating, and everything in it is deleted", namespace=namespace)
 
 
 def find_terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:

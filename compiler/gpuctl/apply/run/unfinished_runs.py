@@ -17,6 +17,7 @@ from gpuctl.apply.run.recovery_plan import RecoveryExclusions, RecoveryPlan, is_
 from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, is_other_form, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.workload_state import carried_over
@@ -73,7 +74,10 @@ class UnfinishedRuns:
         """Return how to recover without the plan."""
         where = sorted({item.namespace for item in self.recovery_plan.journals})
         commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
-        return f"an earlier apply was interrupted, and may have left jobs deleted: {commands} restores them"
+        return say(
+            "an earlier apply was interrupted, and may have left jobs deleted: {commands} restores them",
+            commands=commands,
+        )
 
     def add_recovery_to(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
         """Add to a plan the recovery that comes before it.
@@ -98,9 +102,15 @@ class UnfinishedRuns:
         self.recovery_plan = plan_recovery(session, keys, self.journals, exclusions)
         plan.recovery = self.recovery_plan.steps
         if not plan.recovery:
-            plan.notes.append("an interrupted run left its journal, which is removed")
+            plan.notes.append(say("an interrupted run left its journal, which is removed"))
         for namespace, who in self.recovery_plan.working.items():
-            plan.notes.append(f"{who} may be applying in {namespace} at this moment: then it does the recovery itself")
+            plan.notes.append(
+                say(
+                    "{holder} may be applying in {namespace} at this moment: then it does the recovery itself",
+                    holder=who,
+                    namespace=namespace,
+                )
+            )
         for problem in self.recovery_plan.problems:
             text = problem.message + (f"; {problem.hint}" if problem.hint else "")
             plan.errors.append(text)
@@ -112,8 +122,13 @@ class UnfinishedRuns:
             same = kind == entry.successor.kind or is_other_form(kind, entry.successor.kind)
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
-                    f"{other}: an interrupted apply had deleted {entry.key}, and a job of another kind cannot "
-                    f"have its name; {JobHint('delete', entry.successor.name, entry.key.namespace)} first"
+                    say(
+                        "{job}: an interrupted apply had deleted {object}, and a job of another kind cannot have its "
+                        "name; {command} first",
+                        job=other,
+                        object=entry.key,
+                        command=JobHint("delete", entry.successor.name, entry.key.namespace),
+                    )
                 )
 
     def gone_steps(self, session: Session, name: str) -> list[Step]:
@@ -122,7 +137,7 @@ class UnfinishedRuns:
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
         live: dict[Key, Object] = read_objects(session, [entry.key for entry in entries])
         return [
-            Step("skip", entry.key, "an interrupted apply had deleted it; it is not restored")
+            Step("skip", entry.key, say("an interrupted apply had deleted it; it is not restored"))
             for entry in entries
             if not is_untouched(entry, live.get(entry.key))
         ]
@@ -132,7 +147,7 @@ def pruned_entries(pending: UnfinishedRuns, plan: Plan, pruned: SetOptions) -> d
     """Return set members that would be restored and are no longer wanted (key -> reason)."""
     wanted = {step.key for step in plan.steps}
     return {
-        entry.successor: f"no longer in the set {pruned.name}"
+        entry.successor: say("no longer in the set {set}", set=pruned.name)
         for entry in pending.entries
         if entry.new is not None
         and labels_of(entry.new).get(PART_OF) == pruned.id
@@ -147,9 +162,9 @@ def raise_unrecovered(result: Recovery, plan: Plan) -> None:
     """
     for item in result.failed:
         raise RecoveryIncomplete(
-            f"an earlier apply could not be finished: {item.key}: {item.message}",
+            say("an earlier apply could not be finished: {object}: {message}", object=item.key, message=item.message),
             plan,
-            f"{RecoverHint()} finishes it when the cause is removed",
+            say("{command} finishes it when the cause is removed", command=RecoverHint()),
         )
     for problem in result.problems:
         raise RecoveryIncomplete(problem.message, plan, problem.hint)
@@ -169,4 +184,4 @@ def remove_finished_journals(
         if not result.failed and not result.problems:
             return
     plan.unfinished = True
-    plan.notes.append(f"an earlier apply is not fully recovered: {RecoverHint()} finishes it")
+    plan.notes.append(say("an earlier apply is not fully recovered: {command} finishes it", command=RecoverHint()))

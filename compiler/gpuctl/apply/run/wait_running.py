@@ -14,6 +14,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_to_start
@@ -154,31 +155,35 @@ def _is_done(
     :raises NotRunning: it failed or was deleted, or waits for jobs that have ended otherwise.
     """
     if held is not None and held.unmet:
-        raise NotRunning(f"{key} cannot start: {held.unmet}", plan, f"{_why_command(key)} shows what to do")
+        raise NotRunning(
+            say("{object} cannot start: {reason}", object=key, reason=held.unmet),
+            plan,
+            say("{command} shows what to do", command=_why_command(key)),
+        )
     # An object that left the list may still exist without gpuctl's label.
     obj = obj or session.get(key)
     if obj is None:
         raise deleted(key, plan)
     if end_state(obj) == "failed":
         why = condition(obj, "Failed") or {}
-        said = explain(key) or why.get("message") or why.get("reason") or "its controller gives no reason"
+        said = explain(key) or why.get("message") or why.get("reason") or say("its controller gives no reason")
         raise failed(key, plan, said)
     return is_up(obj) and not is_queued(obj, keys) and not is_waiting(obj, keys)
 
 
 def waiting_for(waiting: list[Key]) -> str:
     """Return the message that names the awaited workloads."""
-    return f"waiting until running: {first_few(waiting)}"
+    return say("waiting until running: {objects:few}", objects=[*waiting])
 
 
 def deleted(key: Key, plan: Plan) -> NotRunning:
     """Return the error for a workload that was deleted during the wait."""
-    return NotRunning(f"{key} was deleted during the wait", plan)
+    return NotRunning(say("{object} was deleted during the wait", object=key), plan)
 
 
 def failed(key: Key, plan: Plan, why: str) -> NotRunning:
     """Return the error for a workload that has failed."""
-    return NotRunning(f"{key} failed: {why}", plan, f"{_why_command(key)} shows why")
+    return NotRunning(f"{key} failed: {why}", plan, say("{command} shows why", command=_why_command(key)))
 
 
 def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning:
@@ -186,8 +191,15 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
 
     :param why: what the first one waits for, "" if unknown.
     """
-    text = f"{first_few(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
-    return NotRunning(text, plan, f"it keeps trying; {_why_command(waiting[0])} shows what it waits for")
+    text = say(
+        "{objects} did not start within {timeout} s{reason}",
+        objects=first_few([say("{object}", object=key) for key in waiting]),
+        timeout=f"{timeout:.0f}",
+        reason=say(": {text}", text=why) if why else "",
+    )
+    return NotRunning(
+        text, plan, say("it keeps trying; {command} shows what it waits for", command=_why_command(waiting[0]))
+    )
 
 
 def is_up(obj: Object) -> bool:

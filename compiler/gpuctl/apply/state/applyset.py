@@ -26,6 +26,7 @@ from gpuctl.apply.state.git_repository import Commit, parse_commit
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.release import __version__
 
@@ -138,8 +139,13 @@ def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
     unknown = sorted(applyset.group_kinds - known.keys())
     if unknown:
         raise NotOurSet(
-            f"the set {applyset.name} contains kinds that gpuctl {__version__} does not support: {', '.join(unknown)}",
-            f"it was written by {visible(applyset.tooling)}",
+            say(
+                "the set {set} contains kinds that gpuctl {version} does not support: {kinds}",
+                set=applyset.name,
+                version=__version__,
+                kinds=[*unknown],
+            ),
+            say("it was written by {tool}", tool=visible(applyset.tooling)),
         )
     return tuple(known[kind] for kind in sorted(applyset.group_kinds))
 
@@ -183,22 +189,42 @@ def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
     key = Key("Secret", secret["metadata"].get("namespace") or "", secret["metadata"]["name"])
     labels, annotations = labels_of(secret), annotations_of(secret)
     if TOOLING not in annotations and ID not in labels:
-        raise NotOurSet(f"{key} exists and is not the parent of a set", "choose another name for the set")
+        raise NotOurSet(
+            say("{object} exists and is not the parent of a set", object=key), say("choose another name for the set")
+        )
     if TOOLING not in annotations:
-        raise NotOurSet(f"{key} is marked as the parent of a set, but lacks the annotation {TOOLING}")
+        raise NotOurSet(
+            say(
+                "{object} is marked as the parent of a set, but lacks the annotation {annotation}",
+                object=key,
+                annotation=TOOLING,
+            )
+        )
     tooling = annotations[TOOLING]
     if not any_tooling and _tool(tooling) != _tool(OUR_TOOLING):
         raise NotOurSet(
-            f"the set {key.name} is managed by {visible(tooling)}; gpuctl manages only its own sets",
-            "choose another name for the set",
+            say(
+                "the set {set} is managed by {tool}; gpuctl manages only its own sets",
+                set=key.name,
+                tool=visible(tooling),
+            ),
+            say("choose another name for the set"),
         )
     if ID not in labels:
-        raise NotOurSet(f"{key} has the annotations of a set's parent, but lacks the label {ID}")
+        raise NotOurSet(
+            say("{object} has the annotations of a set's parent, but lacks the label {label}", object=key, label=ID)
+        )
     if labels[ID] != set_id(key.name, key.namespace):
         raise NotOurSet(
-            f"{key} has another set's id: the label {ID} is {labels[ID]}, "
-            f"and for this name and namespace it is {set_id(key.name, key.namespace)}",
-            "it was renamed or copied from another namespace; choose another name for the set, or delete the copy",
+            say(
+                "{object} has another set's id: the label {label} is {value}, and for this name and namespace it is "
+                "{id}",
+                object=key,
+                label=ID,
+                value=labels[ID],
+                id=set_id(key.name, key.namespace),
+            ),
+            say("it was renamed or copied from another namespace; choose another name for the set, or delete the copy"),
         )
     return ApplySet(
         key.name,
@@ -222,7 +248,13 @@ def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
         return _entries(key, annotations, GROUP_KINDS, _kind)
     if annotations.get(GROUP_RESOURCES):
         return _entries(key, annotations, GROUP_RESOURCES, _kind_of_resource)
-    raise NotOurSet(f"{key} lacks the annotation {GROUP_KINDS}, which lists the kinds of the set")
+    raise NotOurSet(
+        say(
+            "{object} lacks the annotation {annotation}, which lists the kinds of the set",
+            object=key,
+            annotation=GROUP_KINDS,
+        )
+    )
 
 
 def _entries(key: Key, annotations: dict[str, str], name: str, read: Callable[[str], str | None]) -> frozenset[str]:
@@ -234,7 +266,7 @@ def _entries(key: Key, annotations: dict[str, str], name: str, read: Callable[[s
     for entry in text.split(","):
         value = read(entry)
         if value is None:
-            raise _damaged(key, name, visible(entry) or "an empty entry")
+            raise _damaged(key, name, visible(entry) or say("an empty entry"))
         values.add(value)
     return frozenset(values)
 
@@ -283,4 +315,11 @@ def _json_of(text: str) -> Any:
 
 
 def _damaged(key: Key, name: str, what: str) -> NotOurSet:
-    return NotOurSet(f"{key} is damaged: cannot read {what} in its annotation {name}")
+    return NotOurSet(
+        say(
+            "{object} is damaged: cannot read {what} in its annotation {annotation}",
+            object=key,
+            what=what,
+            annotation=name,
+        )
+    )

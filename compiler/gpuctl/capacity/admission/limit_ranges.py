@@ -17,6 +17,7 @@ from gpuctl.capacity.snapshot.pod_requests import (
     pod_limits,
     pod_requests,
 )
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
 
@@ -42,14 +43,25 @@ def limit_violations(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
             if requests[name] > limits[name]:
                 # The default makes the container invalid: ValidateContainerResourceRequirements in core/validation.
                 low = format_amount(name, limits[name])
-                text = f"to {low}, below its request of {format_amount(name, requests[name])}"
-                yield f"the LimitRanges of the namespace set the {name} limit of container {container['name']} {text}"
+                yield say(
+                    "the LimitRanges of the namespace set the {resource} limit of container {name} to {limit}, below "
+                    "its "
+                    "request of {request}",
+                    resource=name,
+                    name=container["name"],
+                    limit=low,
+                    request=format_amount(name, requests[name]),
+                )
     for entry in ranges:
-        name = f"LimitRange {entry['name']}" if "name" in entry else f"a LimitRange of {entry['namespace']}"
+        name = (
+            say("LimitRange {name}", name=entry["name"])
+            if "name" in entry
+            else say("a LimitRange of {namespace}", namespace=entry["namespace"])
+        )
         for limit in entry["limits"]:
             for whose, requests, limits in _counted(spec, limit["type"]):
                 for text in _beyond(limit, requests, limits):
-                    yield f"{name} requires {text} ({whose})"
+                    yield say("{name} requires {text} ({whose})", name=name, text=text, whose=whose)
 
 
 def is_rejected_by_kueue(spec: Object, ranges: Iterable[Object]) -> bool:
@@ -77,10 +89,14 @@ def _counted(spec: Object, kind: str) -> Iterator[tuple[str, Amounts, Amounts]]:
     """Yield what a limit of a type applies to, with requests and limits. RuntimeClass overhead is not counted."""
     if kind == "Container":
         for container in _containers(spec):
-            yield f"container {container['name']}", container_requests(container), container_limits(container)
+            yield (
+                say("container {name}", name=container["name"]),
+                container_requests(container),
+                container_limits(container),
+            )
     elif kind == "Pod":
         own = {**spec, "overhead": None}
-        yield "all containers together", pod_requests(own), pod_limits(own)
+        yield say("all containers together"), pod_requests(own), pod_limits(own)
 
 
 def _beyond(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
@@ -89,25 +105,46 @@ def _beyond(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
         found = [(word, have[name]) for word, have in (("request", requests), ("limit", limits)) if name in have]
         low = next((item for item in found if item[1] < least), None)
         if name not in requests or low is not None:
-            yield f"at least {_told(name, least)} per {kind}, and {_is('request', name, low)}"
+            yield say(
+                "at least {amount} per {kind}, and {actual}",
+                amount=_told(name, least),
+                kind=kind,
+                actual=_is("request", name, low),
+            )
     for name, most in amounts(limit.get("max")).items():
         found = [(word, have[name]) for word, have in (("limit", limits), ("request", requests)) if name in have]
         high = next((item for item in found if item[1] > most), None)
         if name not in limits or high is not None:
-            yield f"at most {_told(name, most)} per {kind}, and {_is('limit', name, high)}"
+            yield say(
+                "at most {amount} per {kind}, and {actual}",
+                amount=_told(name, most),
+                kind=kind,
+                actual=_is("limit", name, high),
+            )
     for name, ratio in amounts(limit.get("maxLimitRequestRatio")).items():
         if not requests.get(name) or not limits.get(name):
             missing = "limit" if requests.get(name) else "request"
-            yield f"a limit of at most {_plain(ratio)} times the request of {name}, and no {missing} is set"
+            yield say(
+                "a limit of at most {ratio} times the request of {resource}, and no {missing} is set",
+                ratio=_plain(ratio),
+                resource=name,
+                missing=missing,
+            )
         elif limits[name] > ratio * requests[name]:
             actual = _plain(limits[name] / requests[name])
-            yield f"a limit of at most {_plain(ratio)} times the request of {name} per {kind}, and it is {actual} times"
+            yield say(
+                "a limit of at most {ratio} times the request of {resource} per {kind}, and it is {actual} times",
+                ratio=_plain(ratio),
+                resource=name,
+                kind=kind,
+                actual=actual,
+            )
 
 
 def _is(word: str, name: str, found: tuple[str, Fraction] | None) -> str:
     if found is None:
-        return f"no {word} of {name} is set"
-    return f"the {found[0]} is {format_amount(name, found[1])}"
+        return say("no {word} of {resource} is set", word=word, resource=name)
+    return say("the {word} is {amount}", word=found[0], amount=format_amount(name, found[1]))
 
 
 def _told(name: str, amount: Fraction) -> str:

@@ -7,9 +7,10 @@ apply. A client cannot read the cluster's default level and exemptions, which ad
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import containers_of
 
@@ -77,9 +78,9 @@ class _Pod(NamedTuple):
 
     def contexts(self) -> Iterator[tuple[str, Object]]:
         """Yield the ``securityContext`` of the pod and of each container, with a name for messages."""
-        yield "the pod", self.own
+        yield say("the pod"), self.own
         for container in self.containers:
-            yield f"container {container['name']}", container.get("securityContext") or {}
+            yield _container(container), container.get("securityContext") or {}
 
 
 def forbidden(template: Object, labels: Mapping[str, str]) -> list[str]:
@@ -97,8 +98,8 @@ def forbidden(template: Object, labels: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(text for check in checks for text in check(pod)))
 
 
-def _all(values: Iterable[str]) -> str:
-    return ", ".join(values)
+def _container(container: Object) -> Sentence:
+    return say("container {name}", name=container["name"])
 
 
 def _host_namespaces(pod: _Pod) -> Iterator[str]:
@@ -110,7 +111,7 @@ def _host_namespaces(pod: _Pod) -> Iterator[str]:
 def _host_paths(pod: _Pod) -> Iterator[str]:
     for volume in pod.spec.get("volumes") or []:
         if volume.get("hostPath"):
-            yield f"hostPath of volume {volume['name']}"
+            yield say("{setting} of {whose}", setting="hostPath", whose=say("volume {name}", name=volume["name"]))
 
 
 def _host_ports(pod: _Pod) -> Iterator[str]:
@@ -119,7 +120,7 @@ def _host_ports(pod: _Pod) -> Iterator[str]:
             # With ``hostNetwork`` the API server turns every port into a host port.
             number = port.get("hostPort") or (port["containerPort"] if pod.spec.get("hostNetwork") else 0)
             if number:
-                yield f"hostPort {number} of container {container['name']}"
+                yield say("{setting} of {whose}", setting=f"hostPort {number}", whose=_container(container))
 
 
 def _hosts_of_probes(pod: _Pod) -> Iterator[str]:
@@ -129,29 +130,35 @@ def _hosts_of_probes(pod: _Pod) -> Iterator[str]:
         for handler in [*handlers, lifecycle.get("postStart"), lifecycle.get("preStop")]:
             for kind in ("httpGet", "tcpSocket"):
                 if ((handler or {}).get(kind) or {}).get("host"):
-                    yield f"{kind}.host in container {container['name']}"
+                    yield say("{setting} in {whose}", setting=f"{kind}.host", whose=_container(container))
 
 
 def _privileged(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         if context.get("privileged"):
-            yield f"securityContext.privileged: true of {whose}"
+            yield say("{setting} of {whose}", setting="securityContext.privileged: true", whose=whose)
         if (context.get("windowsOptions") or {}).get("hostProcess"):
-            yield f"securityContext.windowsOptions.hostProcess: true of {whose}"
+            yield say("{setting} of {whose}", setting="securityContext.windowsOptions.hostProcess: true", whose=whose)
 
 
 def _security_profiles(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         profile = context.get("appArmorProfile")
         if profile and profile.get("type") not in _SECCOMP:
-            yield f"securityContext.appArmorProfile.type: {profile.get('type')} of {whose}"
+            yield say(
+                "{setting} of {whose}",
+                setting=f"securityContext.appArmorProfile.type: {profile.get('type')}",
+                whose=whose,
+            )
         options = context.get("seLinuxOptions") or {}
         kinds = ("", "container_t", "container_init_t", "container_kvm_t")
         if options.get("type", "") not in (*kinds, "container_engine_t")[: 5 if pod.version >= 31 else 4]:
-            yield f"securityContext.seLinuxOptions.type: {options['type']} of {whose}"
+            yield say(
+                "{setting} of {whose}", setting=f"securityContext.seLinuxOptions.type: {options['type']}", whose=whose
+            )
         for field in ("user", "role"):
             if options.get(field):
-                yield f"securityContext.seLinuxOptions.{field} of {whose}"
+                yield say("{setting} of {whose}", setting=f"securityContext.seLinuxOptions.{field}", whose=whose)
     for key, value in pod.annotations.items():
         if key.startswith(_APPARMOR_CONTAINER) and not re.match(r"\Z|runtime/default\Z|localhost/", value):
             yield f"annotation {key}={value}"
@@ -160,14 +167,19 @@ def _security_profiles(pod: _Pod) -> Iterator[str]:
 def _proc_mount(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts() if not pod.has_own_users else ():
         if context.get("procMount") not in (None, "Default"):
-            yield f"securityContext.procMount: {context['procMount']} of {whose}"
+            yield say("{setting} of {whose}", setting=f"securityContext.procMount: {context['procMount']}", whose=whose)
 
 
 def _added_capabilities(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         added = set((context.get("capabilities") or {}).get("add") or ()) - _BASELINE_CAPABILITIES
         if added:
-            yield f"securityContext.capabilities.add of {whose}: {_all(sorted(added))}"
+            yield say(
+                "{setting} of {whose}: {names}",
+                setting="securityContext.capabilities.add",
+                whose=whose,
+                names=sorted(added),
+            )
 
 
 def _seccomp(pod: _Pod) -> Iterator[str]:
@@ -181,7 +193,11 @@ def _seccomp(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         profile = context.get("seccompProfile")
         if profile and profile.get("type") not in _SECCOMP:
-            yield f"securityContext.seccompProfile.type: {profile.get('type')} of {whose}"
+            yield say(
+                "{setting} of {whose}",
+                setting=f"securityContext.seccompProfile.type: {profile.get('type')}",
+                whose=whose,
+            )
 
 
 def _sysctls(pod: _Pod) -> Iterator[str]:
@@ -195,7 +211,7 @@ def _volumes(pod: _Pod) -> Iterator[str]:
         kinds = [key for key, value in volume.items() if key != "name" and value is not None]
         # The API server defaults a volume without a kind to emptyDir.
         if kinds and not _RESTRICTED_VOLUMES & set(kinds) and "hostPath" not in kinds:
-            yield f"{kinds[0]} of volume {volume['name']}"
+            yield say("{setting} of {whose}", setting=f"{kinds[0]}", whose=say("volume {name}", name=volume["name"]))
 
 
 def _privilege_escalation(pod: _Pod) -> Iterator[str]:
@@ -203,7 +219,11 @@ def _privilege_escalation(pod: _Pod) -> Iterator[str]:
         return
     for container in pod.containers:
         if (container.get("securityContext") or {}).get("allowPrivilegeEscalation") is not False:
-            yield f"no securityContext.allowPrivilegeEscalation: false of container {container['name']}"
+            yield say(
+                "no {setting} of {whose}",
+                setting="securityContext.allowPrivilegeEscalation: false",
+                whose=_container(container),
+            )
 
 
 def _runs_as_root(pod: _Pod) -> Iterator[str]:
@@ -211,17 +231,17 @@ def _runs_as_root(pod: _Pod) -> Iterator[str]:
         return
     everywhere = pod.own.get("runAsNonRoot")
     if everywhere is False:
-        yield "securityContext.runAsNonRoot: false of the pod"
+        yield say("{setting} of {whose}", setting="securityContext.runAsNonRoot: false", whose=say("the pod"))
     for whose, context in list(pod.contexts())[1:]:
         said = context.get("runAsNonRoot")
         if said is False:
-            yield f"securityContext.runAsNonRoot: false of {whose}"
+            yield say("{setting} of {whose}", setting="securityContext.runAsNonRoot: false", whose=whose)
         elif said is None and not everywhere:
-            yield f"no securityContext.runAsNonRoot: true of {whose}"
+            yield say("no {setting} of {whose}", setting="securityContext.runAsNonRoot: true", whose=whose)
     if pod.version >= 23:
         for whose, context in pod.contexts():
             if context.get("runAsUser") == 0:
-                yield f"securityContext.runAsUser: 0 of {whose}"
+                yield say("{setting} of {whose}", setting="securityContext.runAsUser: 0", whose=whose)
 
 
 def _seccomp_required(pod: _Pod) -> Iterator[str]:
@@ -229,7 +249,11 @@ def _seccomp_required(pod: _Pod) -> Iterator[str]:
         return
     for container in pod.containers:
         if not (container.get("securityContext") or {}).get("seccompProfile"):
-            yield f"no securityContext.seccompProfile.type: RuntimeDefault of container {container['name']}"
+            yield say(
+                "no {setting} of {whose}",
+                setting="securityContext.seccompProfile.type: RuntimeDefault",
+                whose=_container(container),
+            )
 
 
 def _dropped_capabilities(pod: _Pod) -> Iterator[str]:
@@ -238,10 +262,19 @@ def _dropped_capabilities(pod: _Pod) -> Iterator[str]:
     for container in pod.containers:
         capabilities = (container.get("securityContext") or {}).get("capabilities") or {}
         if "ALL" not in (capabilities.get("drop") or ()):
-            yield f"no securityContext.capabilities.drop: [ALL] of container {container['name']}"
+            yield say(
+                "no {setting} of {whose}",
+                setting="securityContext.capabilities.drop: [ALL]",
+                whose=_container(container),
+            )
         added = set(capabilities.get("add") or ()) - {"NET_BIND_SERVICE"}
         if added:
-            yield f"securityContext.capabilities.add of container {container['name']}: {_all(sorted(added))}"
+            yield say(
+                "{setting} of {whose}: {names}",
+                setting="securityContext.capabilities.add",
+                whose=_container(container),
+                names=sorted(added),
+            )
 
 
 def _proc_mount_always(pod: _Pod) -> Iterator[str]:

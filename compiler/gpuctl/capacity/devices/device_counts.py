@@ -25,6 +25,7 @@ from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_d
 from gpuctl.capacity.devices.shared_counters import DeviceKey, SharedCounters
 from gpuctl.capacity.scheduler.scheduler_model import Units
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import quantity
 from gpuctl.objects.selectors import tolerates
@@ -62,7 +63,10 @@ class DeviceCounts:
         """Return why the devices that a pod requests are unknown."""
         found = pod_devices(spec, namespace, self.snapshot)
         uneven = [request for request, _ in found.requests if request.all and request not in self.sizes]
-        return [*found.unknown, *(f"nodes have different numbers of devices for {item.name}" for item in uneven)]
+        return [
+            *found.unknown,
+            *(say("nodes have different numbers of devices for {resource}", resource=item.name) for item in uneven),
+        ]
 
     def uncounted(self, spec: Object, namespace: str) -> list[str]:
         """Return why nodes may have more devices for a pod than are counted."""
@@ -170,7 +174,9 @@ class _Count:
                 for device in item["devices"]
             ]
             if len(slices) != slices[0]["pool"]["slices"] or len({device.key for device in found}) < len(found):
-                why = f"the pool {pool} of the driver {driver} is incomplete or invalid now"
+                why = say(
+                    "the pool {pool} of the driver {driver} is incomplete or invalid now", pool=pool, driver=driver
+                )
                 found = [_Device(device.key, "", {**device.value, "uncounted": why}) for device in found]
             result += found
         return result
@@ -185,21 +191,25 @@ class _Count:
                     if not self._is_selected(option, device):
                         continue
                 except UnknownMatch as error:
-                    self._doubt(request, f"a selector of {option} has no known result: {error}")
+                    self._doubt(
+                        request, say("a selector of {object} has no known result: {error}", object=option, error=error)
+                    )
                     continue
                 if _is_tainted(option, device):
                     if request.all:
-                        self._doubt(request, f"{device.key[2]} on {device.node} has a taint")
+                        self._doubt(
+                            request, say("{device} on {node} has a taint", device=device.key[2], node=device.node)
+                        )
                     continue
-                special = device.value.get("uncounted") or ("" if device.node else "devices of several nodes")
+                special = device.value.get("uncounted") or ("" if device.node else say("devices of several nodes"))
                 if special:
-                    self._doubt(request, f"gpuctl does not count {special}")
+                    self._doubt(request, say("gpuctl does not count {what}", what=special))
                     continue
                 result.setdefault(device.node, set()).add(device.key)
                 chosen.setdefault(device.node, set()).add(option)
         for node, options in chosen.items():
             if len(options) > 1:
-                self._doubt(request, f"{node} has devices of several alternatives")
+                self._doubt(request, say("{node} has devices of several alternatives", node=node))
                 del result[node]
         return result
 
@@ -210,7 +220,10 @@ class _Count:
         return all(selector_of_device(selector, device.key[0], device.value) for selector in selectors)
 
     def _doubt(self, request: DeviceRequest, why: str) -> None:
-        self._doubts.setdefault(request.name, f"nodes may have more {request.name} than are counted: {why}")
+        self._doubts.setdefault(
+            request.name,
+            say("nodes may have more {resource} than are counted: {reason}", resource=request.name, reason=why),
+        )
 
     def _shared(self) -> dict[str, tuple[frozenset[str], ...]]:
         """Return node -> names with the same devices. Names with a part of the same devices are no longer counted."""
@@ -226,7 +239,7 @@ class _Count:
                 why = self._conflict(pair, sets)
                 mixed.update(dict.fromkeys(pair, why) if why else {})
             for name, why in mixed.items():
-                self._doubt(self._requests[name], f"{why} of {node}")
+                self._doubt(self._requests[name], say("{reason} of {node}", reason=why, node=node))
                 del self._matches[name][node]
             alike: dict[frozenset[DeviceKey], list[str]] = {}
             for name in names:
@@ -243,10 +256,10 @@ class _Count:
         if one == other:
             return ""
         if one & other:
-            return "some requests match only a part of the devices"
+            return say("some requests match only a part of the devices")
         # The devices of pods on nodes are known.
         divide = self._coming.issuperset(pair) and self._counters.cards_of(one) & self._counters.cards_of(other)
-        return "some requests divide the same cards" if divide else ""
+        return say("some requests divide the same cards") if divide else ""
 
     def _divide(self) -> None:
         """Keep, of devices that take parts of cards, those that can be in use together."""
@@ -255,7 +268,7 @@ class _Count:
             for node, keys in list(found.items()):
                 room = self._counters.room(keys)
                 if request.all and len(room.devices) < len(keys):
-                    self._doubt(request, f"{node} has devices that take parts of cards")
+                    self._doubt(request, say("{node} has devices that take parts of cards", node=node))
                     del found[node]
                     continue
                 found[node] = set(room.devices)
@@ -294,8 +307,10 @@ class _Count:
             for keys in found.values():
                 if key in keys:
                     keys.remove(key)
-                    title = f"ResourceClaim {claim['name']} in {claim['namespace']}"
-                    self._doubt(self._requests[name], f"{title} holds devices for no pod or for several")
+                    title = say("ResourceClaim {name} in {namespace}", name=claim["name"], namespace=claim["namespace"])
+                    self._doubt(
+                        self._requests[name], say("{claim} holds devices for no pod or for several", claim=title)
+                    )
 
 
 def _is_tainted(option: DeviceFilter, device: _Device) -> bool:

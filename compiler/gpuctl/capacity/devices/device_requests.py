@@ -14,7 +14,7 @@ from gpuctl.capacity.snapshot.device_entries import resource_claim_template_entr
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.device_drivers import class_limit, described
-from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 
 # k8s.io/api/resource/v1: prefix of a resource name that requests devices of a DeviceClass.
@@ -113,7 +113,7 @@ def class_of(resource: str) -> str:
 def lacking_lists(snapshot: Snapshot, *names: str) -> str:
     """Return why some of these lists are unknown, or ""."""
     unreadable = [_LISTS[name] for name in names if name in snapshot.unreadable]
-    return f"{first_few(unreadable)} could not be read" if unreadable else ""
+    return say("{objects:few} could not be read", objects=[*unreadable]) if unreadable else ""
 
 
 def offering_classes(resource: str, snapshot: Snapshot) -> list[str]:
@@ -150,7 +150,7 @@ def pod_devices(spec: Object, namespace: str, snapshot: Snapshot) -> PodDevices:
         found += requests
         unknown.update(dict.fromkeys(why))
     if sum(amount for request, amount in found if not request.all) > _MOST_DEVICES and not unknown:
-        unknown[f"its pods request more than {_MOST_DEVICES} devices"] = None
+        unknown[say("its pods request more than {most} devices", most=_MOST_DEVICES)] = None
     return PodDevices(tuple(found), tuple(unknown))
 
 
@@ -167,22 +167,24 @@ def _of_claim(claim: Object, namespace: str, snapshot: Snapshot) -> tuple[list[t
     lists = ("deviceClasses", "resourceSlices", "resourceClaims", *(["resourceClaimTemplates"] if template else []))
     lacking = lacking_lists(snapshot, *lists)
     if lacking:
-        return [], [f"its pods claim devices (resourceClaims): {lacking}"]
+        return [], [say("its pods claim devices (resourceClaims): {reason}", reason=lacking)]
     spec = next((item for item in items if (item["namespace"], item["name"]) == (namespace, name)), None)
     if spec is None:
-        return [], [f"{title} of its pods was not found in {namespace}"]
+        return [], [say("{name} of its pods was not found in {namespace}", name=title, namespace=namespace)]
     if not template:
-        return [], [f"its pods share the devices of {title}"]
+        return [], [say("its pods share the devices of {name}", name=title)]
     if spec.get("uncounted"):
-        return [], [f"{title} requests devices in a way that is not counted: {spec['uncounted']}"]
+        return [], [
+            say("{name} requests devices in a way that is not counted: {what}", name=title, what=spec["uncounted"])
+        ]
     found, known = [], {item["name"] for item in snapshot.device_classes}
     for options in spec["requests"]:
         absent = [item["class"] for item in options if item["class"] not in known]
         if absent:
-            return [], [f"DeviceClass {absent[0]} of {title} was not found"]
+            return [], [say("DeviceClass {class_name} of {name} was not found", class_name=absent[0], name=title)]
         amounts = {(item["count"], item.get("all", False)) for item in options}
         if len(amounts) != 1:
-            return [], [f"the alternatives of {title} request different numbers of devices"]
+            return [], [say("the alternatives of {name} request different numbers of devices", name=title)]
         ((count, every),) = amounts
         found.append((DeviceRequest(tuple(_filter(item) for item in options), all=every), count))
     return found, []
@@ -203,14 +205,27 @@ def doubtful_resources(spec: Object, snapshot: Snapshot) -> Iterator[str]:
             continue
         lacking = lacking_lists(snapshot, "deviceClasses")
         if lacking:
-            yield f"it is unknown whether nodes have more {resource} than they report: {lacking}"
+            yield say(
+                "it is unknown whether nodes have more {resource} than they report: {reason}",
+                resource=resource,
+                reason=lacking,
+            )
             continue
         names = offering_classes(resource, snapshot)
         lacking = lacking_lists(snapshot, "resourceSlices", "resourceClaims")
         if names and (lacking or len(names) > 1):
-            classes = f"the DeviceClass {names[0]} offers" if len(names) == 1 else f"{first_few(names)} offer"
-            why = lacking or "the scheduler uses one of them"
-            yield f"nodes may have more {resource} than they report: {classes} it from ResourceSlices, and {why}"
+            why = lacking or say("the scheduler uses one of them")
+            classes = (
+                say("the DeviceClass {name} offers", name=names[0])
+                if len(names) == 1
+                else say("{names:few} offer", names=[*names])
+            )
+            yield say(
+                "nodes may have more {resource} than they report: {classes} it from ResourceSlices, and {reason}",
+                resource=resource,
+                classes=classes,
+                reason=why,
+            )
 
 
 def amounts_by_name(found: PodDevices, sizes: Mapping[DeviceRequest, int]) -> Units:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.quantities import quantity
 
 DeviceKey = tuple[str, str, str]
@@ -72,9 +73,9 @@ class SharedCounters:
             added = self._fill(rest, left)
             found.update(held, added if is_even else added[:1])
             if not is_even:
-                doubt = "their driver can divide the cards in several ways"
+                doubt = say("their driver can divide the cards in several ways")
         if others and not doubt and len(found) < len(keys):
-            doubt = "other devices hold parts of the cards"
+            doubt = say("other devices hold parts of the cards")
         return Room(frozenset(found), doubt)
 
     def _groups(self, keys: Iterable[DeviceKey]) -> list[list[DeviceKey]]:

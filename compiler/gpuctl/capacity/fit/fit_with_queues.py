@@ -10,7 +10,7 @@ from gpuctl.capacity.fit.verdicts import STARTS, Fit, Verdict, Victim
 from gpuctl.capacity.kueue.admission_cycles import AdmissionRun
 from gpuctl.capacity.kueue.kueue_configuration import ASSUMED_DEFAULTS, CONFIGURATION
 from gpuctl.capacity.kueue.queue_admission import QueueAdmission, QueuedJobStatus
-from gpuctl.capacity.kueue.queue_messages import flavor_headroom, waiting_message
+from gpuctl.capacity.kueue.queue_messages import QueueWait, flavor_headroom, queue_wait
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
@@ -21,7 +21,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 
-PlacementJudge = Callable[[ClusterModel, Sequence[Demand], Mapping[int, str]], list[Fit]]
+PlacementJudge = Callable[[ClusterModel, Sequence[Demand], Mapping[int, QueueWait]], list[Fit]]
 """Judges the placement of pods. Jobs whose numbers are keys of the mapping create no pods, for the reason given."""
 
 
@@ -29,11 +29,11 @@ def fit_queued_jobs(
     cluster: ClusterModel, demands: Sequence[Demand], admission: QueueAdmission, placed: PlacementJudge
 ) -> list[Fit]:
     """Return the answers in the order of the demands."""
-    withheld: dict[int, str] = {}
+    withheld: dict[int, QueueWait] = {}
     mine = list(demands)
     for number, status in admission.statuses.items():
         mine[number], reason = _as_admitted(demands[number], status, admission)
-        if reason:
+        if reason is not None:
             withheld[number] = reason
     runs = [found.run for found in admission.outcomes.values()]
     lost = [admission.workloads[key] for run in runs for key in run.preempted if key in admission.workloads]
@@ -59,12 +59,7 @@ def _ordered(answer: Fit, *, holds_in_every_order: bool, in_turn: bool) -> Fit:
         return replace(answer, certain=answer.certain and answer.verdict != "unknown")
     if in_turn:
         return replace(answer, certain=False)
-    return replace(
-        answer,
-        certain=False,
-        depends=True,
-        reason=clauses(answer.reason, say(DEPENDS)),
-    )
+    return replace(answer.with_clauses(say(DEPENDS)), certain=False, depends=True)
 
 
 def assumed_defaults(snapshot: Snapshot, answers: Iterable[Fit]) -> list[str]:
@@ -82,25 +77,24 @@ def _run_of(status: QueuedJobStatus, admission: QueueAdmission) -> AdmissionRun 
     return None if status.job is None else admission.outcomes[admission.state.roots[status.job.queue]].run
 
 
-def _as_admitted(demand: Demand, status: QueuedJobStatus, admission: QueueAdmission) -> tuple[Demand, str]:
-    """Return a job as the scheduler gets it, and why it gets no pods, or ""."""
+def _as_admitted(demand: Demand, status: QueuedJobStatus, admission: QueueAdmission) -> tuple[Demand, QueueWait | None]:
+    """Return a job as the scheduler gets it, and why it gets no pods now; None if it gets them."""
     if status.unknown_reason:
-        return demand._replace(unknown_reasons=[*demand.unknown_reasons, status.unknown_reason]), ""
+        return demand._replace(unknown_reasons=[*demand.unknown_reasons, status.unknown_reason]), None
     run = _run_of(status, admission)
     if status.refusal or run is None or status.job is None:
-        return demand._replace(refusals=[*demand.refusals, status.refusal]), status.refusal
+        refused = QueueWait(status.refusal, "") if status.refusal else None
+        return demand._replace(refusals=[*demand.refusals, status.refusal]), refused
     if not run.is_admitted(status.job.number):
         rules, node = admission.state.rules[status.job.queue], run.nodes[status.job.queue]
-        return demand, waiting_message(
-            status.path, flavor_headroom(status.job, rules, node), run.jobs_ahead_of(status.job)
-        )
+        return demand, queue_wait(status.path, flavor_headroom(status.job, rules, node), run.jobs_ahead_of(status.job))
     flavors = run.admitted[status.job.number]
     groups = [
         (_with_flavors(group, [admission.flavors[name] for name in dict.fromkeys(given.values())]), count)
         for (group, count), given in zip(demand.groups, flavors, strict=True)
     ]
     later = [status.unknown_after_admission] if status.unknown_after_admission else []
-    return demand._replace(groups=groups, unknown_reasons=[*demand.unknown_reasons, *later]), ""
+    return demand._replace(groups=groups, unknown_reasons=[*demand.unknown_reasons, *later]), None
 
 
 def _with_flavors(group: PodGroup, flavors: Iterable[Object]) -> PodGroup:
@@ -155,8 +149,7 @@ def _as_queued(cluster: ClusterModel, admission: QueueAdmission, number: int, an
     ]
     if not run.is_admitted(number):
         said = say("Kueue {stops}, but other jobs get that quota", stops=stops) if lost else ""
-        reason = clauses(answer.reason, said)
-        return replace(answer, admitted=False, reason=reason, victims=taken)
+        return replace(answer.with_clauses(said), admitted=False, victims=taken)
     answer = replace(answer, admitted=True)
     if answer.verdict == "unknown":
         return answer

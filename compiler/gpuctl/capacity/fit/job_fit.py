@@ -20,6 +20,7 @@ from gpuctl.capacity.fit.shortage import eligible_nodes
 from gpuctl.capacity.fit.verdicts import VERDICTS, Fit, Verdict, Victim, agreeing_answers, with_remarks
 from gpuctl.capacity.kueue.job_queues import queue_name
 from gpuctl.capacity.kueue.queue_admission import admit_queued_jobs
+from gpuctl.capacity.kueue.queue_messages import QueueWait
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand, model_demands
 from gpuctl.capacity.pods.job_pods import FailureDomain
@@ -54,7 +55,7 @@ def _fit_fixed(
     cluster, demands = model_demands(snapshot, objects, in_turn, with_running_pods)
     admission_of_queues = admit_queued_jobs(snapshot, demands, objects)
 
-    def placed(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str]) -> list[Fit]:
+    def placed(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, QueueWait]) -> list[Fit]:
         return _placed(cluster, demands, withheld, snapshot)
 
     answers = (
@@ -90,7 +91,7 @@ def _with_missing_kueue(answer: Fit, snapshot: Snapshot, objects: Sequence[Objec
     remark = say(
         "Kueue is not installed: queue {queue} has no effect, and the pods are not started together", queue=queue
     )
-    return replace(answer, reason=clauses(answer.reason, remark))
+    return answer.with_clauses(remark)
 
 
 def _with_ending_pods(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
@@ -115,7 +116,7 @@ def _with_ending_pods(answers: list[Fit], cluster: ClusterModel) -> list[Fit]:
 
 
 def _placed(
-    cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str], snapshot: Snapshot
+    cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, QueueWait], snapshot: Snapshot
 ) -> list[Fit]:
     """Return the answers for jobs. No pods are created for ``withheld`` ones (number -> reason)."""
     owned = [pod for demand in demands for pod in demand.owned]
@@ -129,7 +130,9 @@ def _placed(
     return answers
 
 
-def _answers(cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, str], now: str) -> list[Fit]:
+def _answers(
+    cluster: ClusterModel, demands: Sequence[Demand], withheld: Mapping[int, QueueWait], now: str
+) -> list[Fit]:
     charged = [without_pods(demand) if number in withheld else demand for number, demand in enumerate(demands)]
     quotas = quota_admissions(cluster.quotas, charged)
     asking = [
@@ -168,7 +171,7 @@ def _with_uncounted_devices(
         return answer
     if answer.verdict == "preempts":
         # The user is asked: pods are evicted unless uncounted devices have room.
-        return replace(answer, certain=False, reason=clauses(answer.reason, reason))
+        return replace(answer.with_clauses(reason), certain=False)
     waits_anyway = bool(admission.refusals) or is_withheld
     if admission.is_permanent or (answer.verdict == "fits-when-empty" and waits_anyway):
         return answer
@@ -201,11 +204,7 @@ def _with_contested_quota(answer: Fit, admission: QuotaAdmission, losing: Set[st
     refused = admission.shortfalls and not admission.is_permanent
     if not (answer.certain and refused and answer.demand.namespace in losing):
         return answer
-    return replace(
-        answer,
-        certain=False,
-        reason=say("{reason}; evictions in its namespace may free the quota", reason=answer.reason),
-    )
+    return replace(answer.with_clauses(say("evictions in its namespace may free the quota")), certain=False)
 
 
 def _answer_without_pods(
@@ -214,7 +213,7 @@ def _answer_without_pods(
     quotas: Sequence[QuotaAdmission],
     number: int,
     nodes: SuitableNodes,
-    reason: str,
+    wait: QueueWait,
 ) -> Fit:
     """Return the answer for a job whose pods are not created now: whether they would fit after other work has ended."""
     demand = demands[number]
@@ -226,8 +225,8 @@ def _answer_without_pods(
         return Fit(demand, *plain, 0, [], bool(demand.refusals), found, None)
     empty, why = verdict_without_room(component, demand, QuotaAdmission([], [], False, []), found, 0)
     if empty == "never":
-        return Fit(demand, "never", say("{why}; {reason}", why=why, reason=reason), 0, [], True, found, None)
-    return Fit(demand, "fits-when-empty", reason, 0, [], True, found, None)
+        return Fit(demand, "never", say("{why}; {reason}", why=why, reason=wait.message), 0, [], True, found, None)
+    return Fit(demand, "fits-when-empty", wait.message, 0, [], True, found, None, queue_wait=wait.place)
 
 
 def _component(

@@ -60,6 +60,7 @@ class Fit:
       the jobs created in their order.
     - ``depends``: the verdict may differ in another order.
     - ``opening``: when the job will fit; None if unknown.
+    - ``queue_wait``: the reason without its verb, for a job that waits in a queue: the queue, and what it lacks there.
     - ``admitted``: Kueue admits the job now; None if it is in no queue, or if that is unknown.
     - ``component``: equal for all jobs that may influence each other's placement.
     """
@@ -76,6 +77,12 @@ class Fit:
     admitted: bool | None = None
     component: int | None = None
     depends: bool = False
+    queue_wait: str = ""
+
+    def with_clauses(self, *texts: str) -> Fit:
+        """Return the answer with further clauses of its reason."""
+        waits = clauses(self.queue_wait, *texts) if self.queue_wait else ""
+        return replace(self, reason=clauses(self.reason, *texts), queue_wait=waits)
 
     @property
     def likelihood(self) -> float | None:
@@ -93,7 +100,7 @@ def with_remarks(answer: Fit) -> Fit:
     remarks = answer.demand.remarks
     if not remarks or answer.verdict == "unknown":
         return answer
-    return replace(answer, reason=clauses(answer.reason, *remarks))
+    return answer.with_clauses(*remarks)
 
 
 def agreeing_answers(least: Sequence[Fit], most: Sequence[Fit], drivers: Sequence[str]) -> list[Fit]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from gpuctl.capacity.kueue.cohorts import FlavorResource, cohort_of, flavor_quotas, reserved_quota
 from gpuctl.capacity.scheduler.scheduler_model import amount_of, format_units
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.quantities import quantity
 from gpuctl.objects.queue_names import flavor_name, is_unlimited
@@ -42,13 +43,22 @@ def changed_limits(before: Object, after: Object, used: Mapping[FlavorResource, 
     for place, amount in used.items():
         if not amount or place not in old or old[place] == new.get(place):
             continue
-        held = f"ClusterQueue {name}: jobs hold {format_units(place.resource, amount)}"
+        held = say("ClusterQueue {name}: jobs hold {amount}", name=name, amount=format_units(place.resource, amount))
         if place not in new:
             yield (
-                f"{held} of flavor {place.flavor}, which the new quota does not have: Kueue does not count them, so "
-                "that the namespace can use more until they end"
+                say(
+                    "{held} of flavor {flavor}, which the new quota does not have: Kueue does not count them, so "
+                    "that the namespace can use more until they end",
+                    held=held,
+                    flavor=place.flavor,
+                )
             )
         elif new[place].nominal < amount:
             most = format_units(place.resource, new[place].nominal).split()[0]
-            lent = "; other users of the quota can take back the rest" if cohort_of(after) else ""
-            yield f"{held}, and the limit becomes {most}: they keep running, and others wait until they end{lent}"
+            lent = say("; other users of the quota can take back the rest") if cohort_of(after) else ""
+            yield say(
+                "{held}, and the limit becomes {most}: they keep running, and others wait until they end{lent}",
+                held=held,
+                most=most,
+                lent=lent,
+            )

@@ -99,7 +99,14 @@ def _never(path: QueuePath, pod_set: str | None, resource: str, asked: Fraction,
     )
 
 
-def waiting_message(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int) -> str:
+class QueueWait(NamedTuple):
+    """Why a job is not admitted now: ``message`` is a sentence about the job, ``place`` the same without its verb."""
+
+    message: str
+    place: str
+
+
+def queue_wait(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int) -> QueueWait:
     """Return why a job is not admitted now: what it lacks in each flavor, and how many jobs come before it."""
     rooms: dict[str, list[QueueHeadroom]] = {}
     for room in lacking(found, lambda item: item.free):
@@ -115,7 +122,10 @@ def waiting_message(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int)
         else ""
     )
     first = say("{jobs:job} {jobs:is/are} ahead of it", jobs=ahead) if ahead else ""
-    return say("waits in {queue}: {why:;}", queue=path, why=[part for part in (lacks, first) if part])
+    why = [part for part in (lacks, first) if part]
+    return QueueWait(
+        say("waits in {queue}: {why:;}", queue=path, why=why), say("{queue}: {why:;}", queue=path, why=why)
+    )
 
 
 def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> str:

@@ -16,6 +16,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.jobs.job_lookup import name_of_id
@@ -60,7 +61,15 @@ class DocumentHistory:
             if row.past.revision == revision:
                 return row
         kept = ", ".join(str(row.past.revision) for row in self.rows)
-        raise NotThere(f"there is no revision {revision} of {self.name} in {self.namespace}", f"there are {kept}")
+        raise NotThere(
+            say(
+                "there is no revision {revision} of {name} in {namespace}",
+                revision=revision,
+                name=self.name,
+                namespace=self.namespace,
+            ),
+            say("there are {names}", names=kept),
+        )
 
 
 def read_documents(
@@ -85,7 +94,8 @@ def read_documents(
             histories[namespace] = DocumentHistory(name, namespace, rows)
     if len(histories) > 1:
         raise SeveralJobs(
-            f"there is a history of {name} in several namespaces: {', '.join(histories)}", f"say which {IN_NAMESPACE}"
+            say("there is a history of {name} in several namespaces: {namespaces}", name=name, namespaces=[*histories]),
+            say("say which {how}", how=IN_NAMESPACE),
         )
     if not histories:
         raise no_history(text, scope.namespace)
@@ -99,7 +109,9 @@ def parsed_name(text: str) -> tuple[str, str]:
     """
     kind, _, name = text.rpartition("/")
     if not is_dns_label(name) or kind not in ("", "job", *JOB_KINDS):
-        raise NoSuchJob(f"`{visible(text)}` is not the name of a job", "write its name, or `training/NAME`")
+        raise NoSuchJob(
+            say("`{text}` is not the name of a job", text=visible(text)), say("write its name, or `training/NAME`")
+        )
     return kind, name
 
 
@@ -108,10 +120,13 @@ def no_history(text: str, namespace: str | None) -> NoHistory:
 
     :param namespace: None for all namespaces that the user may read.
     """
-    where = f"in {namespace}" if namespace else "in any namespace that you may read"
+    where = say("in {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
     return NoHistory(
-        f"there is no history of {text} {where}",
-        f"it begins when {APPLY} next changes the job; what Argo CD or Flux apply has its history in git",
+        say("there is no history of {job} {where}", job=text, where=where),
+        say(
+            "it begins when {command} next changes the job; what Argo CD or Flux apply has its history in git",
+            command=APPLY,
+        ),
     )
 
 
@@ -123,8 +138,10 @@ def _rows(
     pasts = [] if len(shown) < len(pasts) and all(past.invalid_reason is not None for past in shown) else shown
     for past in pasts:
         if past.invalid_reason is not None:
-            where = f"Secret {past.secret} in {namespace}"
-            scope.note(f"{where} is marked as history and is ignored: {past.invalid_reason}")
+            where = say("Secret {name} in {namespace}", name=past.secret, namespace=namespace)
+            scope.note(
+                say("{secret} is marked as history and is ignored: {reason}", secret=where, reason=past.invalid_reason)
+            )
     sound = [past for past in pasts if past.invalid_reason is None]
     rows = []
     for past, before in zip(sound, [*sound[1:], None], strict=False):

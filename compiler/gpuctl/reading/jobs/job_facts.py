@@ -10,6 +10,7 @@ from gpuctl.backend.emitter import emit_object
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
@@ -120,7 +121,7 @@ def own_labels(job: Job, keys: Records) -> str:
 
 def services_of(scope: Scope, job: Job, keys: Records) -> list[Object]:
     """Return the Services of a job. ``scope`` is limited to the job's namespace."""
-    return scope.all_if_allowed("Service", labels=own_labels(job, keys), why="its addresses are unknown") or []
+    return scope.all_if_allowed("Service", labels=own_labels(job, keys), why=say("its addresses are unknown")) or []
 
 
 def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:

@@ -10,6 +10,7 @@ from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.hints import IN_NAMESPACE, ListHint
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -72,7 +73,9 @@ def split_prefix(text: str) -> tuple[str, str]:
     """
     prefix, _, name = text.rpartition("/")
     if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
-        raise NoSuchJob(f"`{text}` is not the name of a job", "write its name, `training/NAME`, or `pod/NAME`")
+        raise NoSuchJob(
+            say("`{text}` is not the name of a job", text=text), say("write its name, `training/NAME`, or `pod/NAME`")
+        )
     return "pod" if prefix in _PODS else "job" if prefix == "jobs" else prefix, name
 
 
@@ -90,20 +93,34 @@ def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | N
     else:
         found = [job for job in found if job.identity.name == name] or found
     if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
-        titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
-        raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
+        titles = dict.fromkeys(
+            say("{job} in {namespace}", job=f"{job.identity.kind}/{name}", namespace=job.identity.namespace)
+            for job in found
+        )
+        raise SeveralJobs(say("there are several jobs {name}: {jobs}", name=name, jobs=[*titles]), _which(found))
     if found:
         job = newest_generation(found)
         _tell_others(scope, job, found)
         return job
     if jobs:
-        raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is not a {kind} but {jobs[0].identity.kind}/{name}")
+        raise NoSuchJob(
+            say(
+                "{name} in {namespace} is not a {kind} but {actual}/{name}",
+                name=name,
+                namespace=jobs[0].identity.namespace,
+                kind=kind,
+                actual=jobs[0].identity.kind,
+            )
+        )
     return None
 
 
 def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
     """Return the error for a pod name that exists in several namespaces."""
-    return SeveralJobs(f"there are several pods {name}: in {', '.join(namespaces)}", f"say which {IN_NAMESPACE}")
+    return SeveralJobs(
+        say("there are several pods {name}: in {namespaces}", name=name, namespaces=[*namespaces]),
+        say("say which {how}", how=IN_NAMESPACE),
+    )
 
 
 def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> JobNotFound:
@@ -113,9 +130,14 @@ def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> Job
     :param names: names of existing jobs; the closest one is suggested.
     """
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
-    where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
-    hint = f"did you mean `{close[0]}`? " if close else ""
-    return JobNotFound(f"there is no job or pod {name} {where}", f"{hint}{ListHint('jobs')} lists the existing ones")
+    where = (
+        say("in namespace {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
+    )
+    hint = say("did you mean `{close}`? ", close=close[0]) if close else ""
+    return JobNotFound(
+        say("there is no job or pod {name} {where}", name=name, where=where),
+        say("{hint}{command} lists the existing ones", hint=hint, command=ListHint("jobs")),
+    )
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
@@ -158,22 +180,28 @@ def workload_of(job: Job) -> Object:
     """
     if job.workload is not None:
         return job.workload
-    whose = f"of {job.identity.name} in {job.identity.namespace}"
+    whose = say("of {job} in {namespace}", job=job.identity.name, namespace=job.identity.namespace)
     if job.pods and all(map(is_controlled, job.pods)):
         # Pods and workloads are listed at different times. Kubernetes deletes the pods of a deleted workload.
-        later = "if you have just created it, try again; otherwise Kubernetes deletes the pods"
-        raise NoSuchJob(f"only pods {whose} are seen: their controller is gone, or not visible yet", later)
+        later = say("if you have just created it, try again; otherwise Kubernetes deletes the pods")
+        raise NoSuchJob(
+            say("only pods {whose} are seen: their controller is gone, or not visible yet", whose=whose), later
+        )
     names = [pod["metadata"]["name"] for pod in job.pods]
     which = " ".join(names) if len(names) <= _FEW else f"-l app={job.identity.name}"
-    hint = f"`kubectl delete pod {which} -n {job.identity.namespace}` ends what runs" if names else None
-    raise NoSuchJob(f"only pods {whose} are left", hint)
+    hint = (
+        say("`kubectl delete pod {pods} -n {namespace}` ends what runs", pods=which, namespace=job.identity.namespace)
+        if names
+        else None
+    )
+    raise NoSuchJob(say("only pods {whose} are left", whose=whose), hint)
 
 
 def _which(jobs: list[Job]) -> str:
     """Return how to name one of several jobs unambiguously."""
-    ways = [str(IN_NAMESPACE)] if len({job.identity.namespace for job in jobs}) > 1 else []
-    ways += ["as KIND/NAME"] if len({job.identity.kind for job in jobs}) > 1 else []
-    return f"say which {', or '.join(ways)}"
+    ways = [say("{how}", how=IN_NAMESPACE)] if len({job.identity.namespace for job in jobs}) > 1 else []
+    ways += [say("as KIND/NAME")] if len({job.identity.kind for job in jobs}) > 1 else []
+    return say("say which {how}", how=say(", or ").join(ways))
 
 
 def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
@@ -181,10 +209,18 @@ def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
     for other in found:
         if other.identity != job.identity:
             leaving = other.workload is None or other.workload["metadata"].get("deletionTimestamp")
-            state = "is being deleted" if leaving else "is there too"
+            state = say("is being deleted") if leaving else say("is there too")
             title = job.identity.title
             own, old = job.identity.object_name, other.identity.object_name
-            scope.note(f"{title} is {own} here, the newer one; {old} {state}: `{old}` as the name means that one")
+            scope.note(
+                say(
+                    "{job} is {own} here, the newer one; {old} {state}: `{old}` as the name means that one",
+                    job=title,
+                    own=own,
+                    old=old,
+                    state=state,
+                )
+            )
 
 
 def _refuse_two_meanings(found: Iterable[Job], text: str) -> None:
@@ -203,8 +239,15 @@ def ambiguous_text(text: str, named: tuple[str, str, str], meant: tuple[str, str
     """Return the error for a text that is the name of one job and the id of another; each is kind, name, namespace."""
     by_name, by_id = (f"{kind}/{name}" for kind, name, _ in (named, meant))
     return SeveralJobs(
-        f"{text} is the name of {by_name} in {named[2]} and the job id of {by_id} in {meant[2]}",
-        f"write {by_name} or {by_id}",
+        say(
+            "{text} is the name of {job} in {namespace} and the job id of {other} in {elsewhere}",
+            text=text,
+            job=by_name,
+            namespace=named[2],
+            other=by_id,
+            elsewhere=meant[2],
+        ),
+        say("write {job} or {other}", job=by_name, other=by_id),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
@@ -219,7 +220,7 @@ def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
         if main is not None and main["kind"] in ("Job", "StatefulSet"):
             field = f",involvedObject.name={main['metadata']['name']}"
     events = scope.all_if_allowed(
-        "Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown"
+        "Event", fields=f"reason=FailedCreate{field}", why=say("why jobs have no pods is not shown")
     )
     named: dict[tuple[str, str], list[Job]] = {}
     for job in without.values():

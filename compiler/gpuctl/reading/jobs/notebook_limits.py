@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.durations import format_duration, parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
@@ -35,9 +36,12 @@ class LimitSeconds(NamedTuple):
             return ""
         end, field = self.end(start), f"`notebook.max_lifetime: {format_duration(int(self.max_lifetime))}`"
         if now >= end:
-            return f"its lifetime has ended, at {format_timestamp(end)} ({field})"
-        return (
-            f"it is paused in {rough_duration(end - now)}, at {format_timestamp(end)} ({field}); save your work before"
+            return say("its lifetime has ended, at {time} ({field})", time=format_timestamp(end), field=field)
+        return say(
+            "it is paused in {duration}, at {time} ({field}); save your work before",
+            duration=rough_duration(end - now),
+            time=format_timestamp(end),
+            field=field,
         )
 
 

@@ -6,6 +6,7 @@ import re
 
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotThere
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import gets_requests
@@ -34,14 +35,22 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
         return running[0], len(running)
     if not pods:
         status = job.status(keys)
-        raise NoPodRunning(f"{title} has no pods: {_said(status.word, status.reason)}", str(why))
+        raise NoPodRunning(
+            say("{title} has no pods: {word}", title=title, word=_said(status.word, status.reason)), str(why)
+        )
     newest = pods[-1]
     status = pod_status(newest)
-    others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
-    hint = f"{why._replace(action='logs')} shows what it printed"
+    others = say(" (and {pods} more)", pods=len(pods) - 1) if len(pods) > 1 else ""
+    hint = say("{command} shows what it printed", command=why._replace(action="logs"))
     raise NoPodRunning(
-        f"pod {newest['metadata']['name']} of {title} does not run: {_said(status.word, status.reason)}{others}",
-        hint if status.phase in ("succeeded", "failed") else f"{why} shows the cause",
+        say(
+            "pod {pod} of {job} does not run: {status}{others}",
+            pod=newest["metadata"]["name"],
+            job=title,
+            status=_said(status.word, status.reason),
+            others=others,
+        ),
+        hint if status.phase in ("succeeded", "failed") else say("{command} shows the cause", command=why),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from gpuctl.apply.run.wait_running import is_up
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
 from gpuctl.objects.hashed_names import unhashed_name
@@ -37,11 +38,11 @@ CONDITIONS = ("running", "ready", "done", "deleted")
 STARTED = "started"
 """A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` uses it too."""
 _WORDS = {
-    "running": "is running",
-    "ready": "is ready",
-    "done": "is done",
-    "deleted": "is deleted",
-    STARTED: "has started",
+    "running": Template("is running"),
+    "ready": Template("is ready"),
+    "done": Template("is done"),
+    "deleted": Template("is deleted"),
+    STARTED: Template("has started"),
 }
 _TICK = 0.3
 LONGEST_WAIT = 60
@@ -93,15 +94,21 @@ def waited_job(name: str, job: Job) -> WaitedJob:
 
 def already_deleted(name: str) -> WaitResult:
     """Return the result of waiting for the deletion of a name that does not exist."""
-    return WaitResult(name, None, "deleted", "met", f"{name} is deleted")
+    return WaitResult(name, None, "deleted", "met", say("{object} is deleted", object=name))
 
 
 def deletion_result(name: str, identity: Identity, condition: str) -> WaitResult:
     """Return the result for a job that was deleted with all its pods."""
     title = identity.title
     if condition == "deleted":
-        return WaitResult(name, identity, condition, "met", f"{title} is deleted")
-    return WaitResult(name, identity, condition, "gone", f"{title} was deleted: it will not be {condition}")
+        return WaitResult(name, identity, condition, "met", say("{object} is deleted", object=title))
+    return WaitResult(
+        name,
+        identity,
+        condition,
+        "gone",
+        say("{job} was deleted: it will not be {condition}", job=title, condition=condition),
+    )
 
 
 @dataclass
@@ -252,7 +259,13 @@ class _Wait:
                 add_refusals(self._scope, [item.job])
                 status = item.job.status(self._keys)
                 cause = cause_of(self._scope, item.job, self._keys, self._settings)
-                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {cause or _said(status)}"
+                text = say(
+                    "{job} is not {condition} after {timeout} s: {reason}",
+                    job=item.title,
+                    condition=self._condition,
+                    timeout=f"{self._timeout:.0f}",
+                    reason=cause or _said(status),
+                )
                 outcome = self._outcome(item, "late", text, status, cause)
             if outcome is not None:
                 del self._waiting[identity]
@@ -273,24 +286,32 @@ class _Wait:
         if condition == "deleted":
             # A new job of the same name is not the one that was waited for.
             another = workload["metadata"]["uid"] != item.uid
-            return self._outcome(item, "met", f"{title} was deleted, and created again") if another else None
+            return (
+                self._outcome(item, "met", say("{job} was deleted, and created again", job=title)) if another else None
+            )
         self._read_prerequisites(item)
         status = item.job.status(self._keys)
         if status.word == DEPENDENCY_FAILED:
-            return self._outcome(item, "failed", f"{title} cannot start: {status.reason}", status, status.reason)
+            return self._outcome(
+                item,
+                "failed",
+                say("{object} cannot start: {reason}", object=title, reason=status.reason),
+                status,
+                status.reason,
+            )
         if condition != STARTED and item.job.runs:
             # Of a scheduled training, its newest run.
             workload = item.job.runs[-1]
         ended = end_state(workload)
         if ended == "failed":
             cause = cause_of(self._scope, item.job, self._keys, self._settings)
-            text = f"{title} failed: {cause or status.reason or status.word}"
+            text = say("{job} failed: {reason}", job=title, reason=cause or status.reason or status.word)
             return self._outcome(item, "failed", text, status, cause)
         if condition == "done" and workload["kind"] in SERVICES:
-            text = f"{title} serves until it is deleted: it is never done"
+            text = say("{job} serves until it is deleted: it is never done", job=title)
             return self._outcome(item, "never", text, status)
         if ended or self._holds(workload, item.job):
-            text = f"{title} {_WORDS['done' if ended else condition]}"
+            text = say("{job} {state}", job=title, state=say(_WORDS["done" if ended else condition]))
             return self._outcome(item, "met", text, status)
         return None
 

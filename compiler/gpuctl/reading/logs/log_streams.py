@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
 from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
 from gpuctl.objects.role_jobs import role_of
 from gpuctl.objects.workload_state import gets_requests, has_ended
@@ -196,11 +197,14 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
     if len(found) > 1 and len(places) == 1 and places != {(None, None)}:
         found = found[-1:]
     if len(found) != 1:
-        what = "several pods" if found else "no pod"
-        names = ", ".join(pod["metadata"]["name"] for pod in found or job.pods)
+        title, names = job.identity.title, [pod["metadata"]["name"] for pod in found or job.pods]
         raise NotThere(
-            f"{job.identity.title} has {what} {wanted}",
-            (f"write one of {names}" if found else f"it has {names}") if names else "it has no pods",
+            say("{job} has several pods {name}", job=title, name=wanted)
+            if found
+            else say("{job} has no pod {name}", job=title, name=wanted),
+            (say("write one of {names}", names=names) if found else say("it has {names}", names=names))
+            if names
+            else say("it has no pods"),
         )
     return found
 
@@ -232,7 +236,10 @@ def select_container(pod: Object, name: str | None) -> str:
         default = annotations_of(pod).get(DEFAULT_CONTAINER)
         return str(default if default in names else names[0])
     if name not in names + others:
-        raise NotThere(f"pod {pod['metadata']['name']} has no container {name}", f"it has {', '.join(names + others)}")
+        raise NotThere(
+            say("pod {pod} has no container {name}", pod=pod["metadata"]["name"], name=name),
+            say("it has {names}", names=[*names + others]),
+        )
     return name
 
 
@@ -267,16 +274,16 @@ def log_error_text(error: ClusterError, pod: Object) -> str:
     status = pod_status(pod)
     if isinstance(error, ApiError):
         if error.is_missing:
-            return "it was deleted, and its log with it"
+            return say("it was deleted, and its log with it")
         silent = _SILENT_NODE.search(error.raw)
         if error.status >= 500 and silent:
-            node = pod["spec"].get("nodeName") or "its node"
-            return f"node {node} does not answer: {silent[1] or silent[2]}"
+            node = pod["spec"].get("nodeName") or say("its node")
+            return say("node {node} does not answer: {reason}", node=node, reason=silent[1] or silent[2])
         if error.status == 400 and status.phase in ("failed", "unknown"):
             reason = f": {status.reason}" if status.reason else ""
-            return f"it is {status.word} and has no log{reason}"
+            return say("it is {state} and has no log{reason}", state=status.word, reason=reason)
         if error.status == 400 and "previous terminated container" in error.raw:
-            return "it has not been restarted: there is no run before this one"
+            return say("it has not been restarted: there is no run before this one")
     return error.message
 
 

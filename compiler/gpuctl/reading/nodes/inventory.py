@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import Records
@@ -74,7 +75,7 @@ def _pods(scope: Scope, fields: str = UNFINISHED) -> list[Object] | None:
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        scope.note(f"{error.message}: used and free resources of nodes are unknown")
+        scope.note(say("{error}: used and free resources of nodes are unknown", error=error.message))
         return None
 
 
@@ -84,6 +85,6 @@ def _definitions(scope: Scope, keys: Records) -> list[Object] | None:
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        scope.note(f"{error.message}: pools are derived from node labels alone")
+        scope.note(say("{error}: pools are derived from node labels alone", error=error.message))
         return None
     return [item for item in maps if pool_of(item, keys)]

@@ -17,6 +17,7 @@ from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
 from gpuctl.language.device_drivers import WHOLE_CARDS
 from gpuctl.language.mig_profiles import is_profile, profile_of, resource_of
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 from gpuctl.objects.pod_specs import containers_of
 
@@ -80,7 +81,7 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
                 return NO_DEVICES
             if not error.lacks_permission:
                 raise
-            scope.note(f"{error.message}: GPUs that drivers offer as devices (DRA) are not counted")
+            scope.note(say("{error}: GPUs that drivers offer as devices (DRA) are not counted", error=error.message))
             return Devices(is_known=False)
         if kind == "DeviceClass" and not lists[0]:
             return NO_DEVICES

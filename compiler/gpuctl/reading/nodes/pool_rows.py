@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.companion_names import DATA_KEY, pool_of
@@ -19,7 +20,7 @@ from gpuctl.reading.nodes.node_rows import STATUSES, NodeDetails, PodOnNode, pod
 
 PoolStatus = Literal["active", "maintaining", "faulty", "empty"]
 """``empty``: a pool without nodes, in which no job can run."""
-DEFAULT_DESCRIPTION = "nodes that are in no pool"
+DEFAULT_DESCRIPTION = Template("nodes that are in no pool")
 
 
 class PoolBounds(NamedTuple):
@@ -39,12 +40,19 @@ class PoolState:
     """
 
     name: str
-    description: str | None
+    stated_description: str | None
     members: tuple[NodeDetails, ...]
     missing: tuple[str, ...]
     quota: PoolBounds
     waiting: tuple[PodOnNode, ...] | None
     is_defined: bool
+
+    @property
+    def description(self) -> str | None:
+        """Its description; that of the default pool is in the language of the caller."""
+        return (
+            say(DEFAULT_DESCRIPTION) if self.name == DEFAULT_POOL and not self.is_defined else self.stated_description
+        )
 
     @property
     def status(self) -> PoolStatus:
@@ -143,7 +151,7 @@ def _pool(
     quota, named = definition.get("quota"), definition.get("nodes")
     limits = quota if isinstance(quota, dict) else {}
     here = {node.name for node in nodes}
-    description = DEFAULT_DESCRIPTION if name == DEFAULT_POOL else None
+    description = None
     if definition_map is not None:
         description = annotations_of(definition_map).get(settings.label("description"))
     return PoolState(

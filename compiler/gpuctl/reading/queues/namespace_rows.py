@@ -11,6 +11,7 @@ from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
@@ -121,7 +122,13 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceLists:
             raise
         assumed = (scope.fallback,)
         if scope.namespace is None:
-            scope.note(f"{error.message}: shown is {scope.fallback}, the namespace of the context")
+            scope.note(
+                say(
+                    "{error}: shown is {namespace}, the namespace of the context",
+                    error=error.message,
+                    namespace=scope.fallback,
+                )
+            )
         scope = Scope(session, scope.fallback)
 
     def read(kind: str) -> list[Object]:

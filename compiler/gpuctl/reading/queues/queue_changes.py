@@ -11,6 +11,7 @@ from gpuctl.capacity.snapshot.kueue_entries import cluster_queue_entry, flavor_e
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.quantities import sum_by_key
 
@@ -54,8 +55,12 @@ def queue_changes(snapshot: Snapshot, old: Compilation | None, new: Compilation 
             if (kind, place) in after:
                 yield from changed_limits(queue, after[kind, place], sum_by_key(map(held_quota, holding)))
             elif holding:
-                jobs = "1 job runs" if len(holding) == 1 else f"{len(holding)} jobs run"
-                yield f"ClusterQueue {place[1]} is deleted: {jobs} on; Kueue deletes the queue after their end"
+                yield say(
+                    "ClusterQueue {name} is deleted: {jobs:job} {jobs:runs/run} on; Kueue deletes the queue after "
+                    "their end",
+                    name=place[1],
+                    jobs=len(holding),
+                )
         elif kind == "LocalQueue" and (kind, place) not in after:
             waiting = [
                 f"{owner.get('kind', 'workload').lower()}/{owner.get('name', item['name'])}"
@@ -65,7 +70,12 @@ def queue_changes(snapshot: Snapshot, old: Compilation | None, new: Compilation 
             ]
             if waiting:
                 jobs = first_few(sorted(waiting), _NAMED)
-                yield f"LocalQueue {place[1]} in {place[0]} is deleted: {jobs} cannot start without it"
+                yield say(
+                    "LocalQueue {name} in {namespace} is deleted: {jobs} cannot start without it",
+                    name=place[1],
+                    namespace=place[0],
+                    jobs=jobs,
+                )
 
 
 def _queues(compilation: Compilation | None) -> dict[tuple[str, _Place], Object]:

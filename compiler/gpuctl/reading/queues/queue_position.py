@@ -22,6 +22,7 @@ from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
@@ -137,20 +138,28 @@ def read_kueue(scope: Scope, limits: ReaderLimits = NO_LIMITS) -> KueueLists:
 
     workloads, local, cluster, cohorts = scope.session.each(read, list(kinds))
     if workloads is None:
-        scope.note("Kueue's workloads may not be read (this needs `list` on them): the jobs of queues are unknown")
+        scope.note(say("Kueue's workloads may not be read (this needs `list` on them): the jobs of queues are unknown"))
     elif "Workload" in confined:
-        where = "the namespaces that you may read" if limits.is_confined else scope.fallback
+        where = say("the namespaces that you may read") if limits.is_confined else scope.fallback
         scope.note(
-            f"Kueue's workloads of other namespaces may not be read: positions in queues count only the jobs of {where}"
+            say(
+                "Kueue's workloads of other namespaces may not be read: positions in queues count only the jobs of "
+                "{where}",
+                where=where,
+            )
         )
     if local is None:
-        scope.note("Kueue's localqueues may not be read (this needs `list` on them): the queues of jobs are unknown")
+        scope.note(
+            say("Kueue's localqueues may not be read (this needs `list` on them): the queues of jobs are unknown")
+        )
     elif "LocalQueue" in confined and scope.namespace is None:
-        scope.note(f"not all namespaces may be read; showing only {scope.fallback}")
+        scope.note(say("not all namespaces may be read; showing only {namespace}", namespace=scope.fallback))
     if cluster is None:
         scope.note(
-            "Kueue's clusterqueues may not be read (this needs `list` on them in the whole cluster): their quotas and "
-            "cohorts are unknown"
+            say(
+                "Kueue's clusterqueues may not be read (this needs `list` on them in the whole cluster): their "
+                "quotas and cohorts are unknown"
+            )
         )
     return KueueLists(workloads, local, cluster, cohorts)
 

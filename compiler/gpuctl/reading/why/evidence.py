@@ -19,7 +19,7 @@ from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, SERVICES, Key, Object, Resource
 from gpuctl.objects.durations import rough_duration
-from gpuctl.objects.hidden_names import in_namespace, prefixed
+from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.objects.pod_templates import pods_left, replicas
@@ -33,6 +33,7 @@ from gpuctl.reading.jobs.status import is_ready
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.event_proofs import has_expected_reporter, is_outdated, preempted_by
+from gpuctl.reading.why.finding import in_namespace
 from gpuctl.reading.why.log_diagnosis import lines_of
 
 TAIL = 200

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.language.sentences import Sentence, say
+from gpuctl.objects.hidden_names import OTHERS, is_hidden
 
 CAUSES: dict[str, str] = {
     "running": "nothing is wrong",
@@ -133,6 +134,13 @@ class Finding:
     def rank(self) -> tuple[bool, int, float]:
         """Sort key: the smallest has to be fixed first."""
         return self.is_past, RANKS[self.cause], -self.weight
+
+
+def in_namespace(name: str, namespace: str) -> str:
+    """Return a job and its namespace, or :data:`~gpuctl.objects.hidden_names.OTHERS` if both are hidden."""
+    if is_hidden(name) and is_hidden(namespace):
+        return OTHERS
+    return say("{job} in {namespace}", job=name, namespace=namespace)
 
 
 def most_urgent(findings: Iterable[Finding | None]) -> Finding | None:

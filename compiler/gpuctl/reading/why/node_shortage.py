@@ -16,10 +16,9 @@ from gpuctl.capacity.scheduler.scheduling import ROOM, nodes_that_pass
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import labels_of
-from gpuctl.objects.hidden_names import in_namespace
 from gpuctl.objects.role_jobs import role_of
 from gpuctl.reading.jobs.status import pod_status
-from gpuctl.reading.why.finding import Finding, Proof
+from gpuctl.reading.why.finding import Finding, Proof, in_namespace
 from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor
 from gpuctl.reading.why.scheduler_message import shortage_of
 

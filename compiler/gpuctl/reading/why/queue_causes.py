@@ -12,7 +12,7 @@ from gpuctl.capacity.kueue.queue_messages import QueuePath
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.hidden_names import in_namespace, is_hidden, unique_names
+from gpuctl.objects.hidden_names import is_hidden, unique_names
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.queueing import is_gated, queue_of
@@ -28,7 +28,7 @@ from gpuctl.reading.queues.queue_position import (
 )
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Proof
+from gpuctl.reading.why.finding import Finding, Proof, in_namespace
 from gpuctl.reading.why.queue_troubles import (
     NAMED,
     kueue_message,

@@ -89,7 +89,11 @@ def _nominated(pending: PendingPods) -> Finding | None:
         jobs=jobs,
     )
     told = tuple(
-        Proof("status", f"pod/{pod.name} in {pod.namespace}", say("of {job}, is being deleted", job=pod.owner))
+        Proof(
+            "status",
+            say("{job} in {namespace}", job=f"pod/{pod.name}", namespace=pod.namespace),
+            say("of {job}, is being deleted", job=pod.owner),
+        )
         for pod in leaving[:_LISTED]
     )
     numbers = {"node": node, "leavingPods": len(leaving), "leavingJobs": jobs}

@@ -24,6 +24,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records
@@ -104,7 +105,7 @@ def apply_request(
     :raises InvalidOptions: the options contradict each other.
     """
     if run.rollback and not run.wait:
-        raise InvalidOptions("rollback needs wait: it restores workloads that do not run in time")
+        raise InvalidOptions(say("rollback needs wait: it restores workloads that do not run in time"))
     request = wanted.request
     with BackgroundHistory(session, request.keys, partial(_origin, wanted)) as recorder:
         plan = apply(session, request, run, recorder.follow(callbacks), seen)

@@ -22,6 +22,7 @@ from gpuctl.compilation import Compilation
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records, is_ours, records
@@ -110,7 +111,7 @@ def _carry_out(
 ) -> Plan:
     note_kept_claims(session, plan, keys)
     if run.force and any(step.deletes for step in plan.steps):
-        callbacks.on_message("warning: without their grace period processes may still hold their GPUs for a while")
+        callbacks.on_message(say("warning: without their grace period processes may still hold their GPUs for a while"))
     with session.within(run.timeout):
         note_dependents(session, plan, keys)
     return execute(session, plan, keys, run, callbacks, seen)

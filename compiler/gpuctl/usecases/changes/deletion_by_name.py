@@ -9,6 +9,7 @@ from gpuctl.apply.plan.plan import Declined, Plan
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.workflow import execute
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
 
@@ -63,7 +64,7 @@ def delete_quotas(
         kept = {step.key for step in namespaces.steps}
         plan.steps = [step for step in plan.steps if step.key not in kept]
     else:
-        plan.notes.append(f"namespace {', '.join(users)} and its contents stay, without a limit")
+        plan.notes.append(say("namespace {names} and its contents stay, without a limit", names=[*users]))
     return _carry_out(session, plan, namespaces, keys, run, callbacks)
 
 
@@ -87,7 +88,7 @@ def _carry_out(
     if plan.steps:
         execute(session, plan, keys, run, callbacks)
     elif plan.questions and not callbacks.confirm(plan):
-        raise Declined("not confirmed", plan)
+        raise Declined(say("not confirmed"), plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps if step.action != "skip"):
         with session.within(run.timeout):
             admin_deletion.delete_namespaces(

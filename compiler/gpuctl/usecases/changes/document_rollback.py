@@ -21,6 +21,7 @@ from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
@@ -59,12 +60,20 @@ class RollbackTarget(NamedTuple):
     def question(self) -> str:
         """Return the question to confirm."""
         past, history = self.past, self.history
-        by = f", {past.who}" if past.who else ""
-        title = f"{past.document['kind']}/{history.name} in {history.namespace}"
-        act = f"runs {title} again, by" if self.again else f"rolls back {title} to"
-        head = f"{act} revision {past.revision} ({to_minute(past.when)}{by})"
+        form = (
+            Template("runs {job} in {namespace} again, by revision {revision} ({when})")
+            if self.again
+            else Template("rolls back {job} in {namespace} to revision {revision} ({when})")
+        )
+        head = say(
+            form,
+            job=f"{past.document['kind']}/{history.name}",
+            namespace=history.namespace,
+            revision=past.revision,
+            when=", ".join(filter(None, (to_minute(past.when), past.who))),
+        )
         changes = [] if self.live is None else value_changes(self.live, past.document)
-        return f"{head}: {changes_text(changes)}" if changes else head
+        return say("{head}: {changes}", head=head, changes=changes_text(changes)) if changes else head
 
 
 def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> RollbackTarget:
@@ -100,8 +109,13 @@ def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int
         others = [row.past for row in history.rows if row.past.digest != now]
         if not others:
             raise NotRevertible(
-                f"no other document of {history.name} in {history.namespace} is kept",
-                f"{JobHint('history', history.name, history.namespace)} lists them; its files in git have older ones",
+                say(
+                    "no other document of {name} in {namespace} is kept", name=history.name, namespace=history.namespace
+                ),
+                say(
+                    "{command} lists them; its files in git have older ones",
+                    command=JobHint("history", history.name, history.namespace),
+                ),
             )
         past = others[0]
     if past.masked:
@@ -117,9 +131,13 @@ def removed_training(history: DocumentHistory) -> RollbackTarget:
     past = history.rows[0].past
     if past.document["kind"] != "training":
         raise NotRevertible(
-            f"{past.document['kind']}/{history.name} in {history.namespace} does not exist, and only trainings can "
-            "run again",
-            f"{JobHint('rollback', history.name, history.namespace)} creates it again",
+            say(
+                "{job}/{name} in {namespace} does not exist, and only trainings can run again",
+                job=past.document["kind"],
+                name=history.name,
+                namespace=history.namespace,
+            ),
+            say("{command} creates it again", command=JobHint("rollback", history.name, history.namespace)),
         )
     if past.masked:
         raise _incomplete(history, past)
@@ -153,16 +171,27 @@ def rerun_removed(
 
 def _incomplete(history: DocumentHistory, past: PastDocument) -> NotRevertible:
     revision = RevisionHint(history.name, history.namespace, past.revision)
-    filled = f"fill them in and apply that: {revision}"
+    filled = say("fill them in and apply that: {command}", command=revision)
     commit = past.commit
     if commit is not None:
         where = f" of {commit.repository}" if commit.repository else ""
-        changed = ", though they were not quite as in it" if commit.dirty else ""
-        filled = f"its files are in commit {commit.id[:_SHORT]}{where}{changed}: apply those; or {filled}"
+        changed = say(", though they were not quite as in it") if commit.dirty else ""
+        filled = say(
+            "its files are in commit {commit}{where}{changed}: apply those; or {filled}",
+            commit=commit.id[:_SHORT],
+            where=where,
+            changed=changed,
+            filled=filled,
+        )
     return NotRevertible(
-        f"revision {past.revision} of {history.name} in {history.namespace} lacks the values of "
-        f"{', '.join(past.masked)}: credentials are not kept",
-        f"{filled}. A value that refers to a Secret (`secret:`, `key:`) is kept whole",
+        say(
+            "revision {revision} of {name} in {namespace} lacks the values of {fields}: credentials are not kept",
+            revision=past.revision,
+            name=history.name,
+            namespace=history.namespace,
+            fields=[*past.masked],
+        ),
+        say("{filled}. A value that refers to a Secret (`secret:`, `key:`) is kept whole", filled=filled),
     )
 
 
@@ -202,7 +231,11 @@ def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequ
     )
     own = [item.object for item in compiled.lowered if not item.shared]
     if not is_it or any(key_of(obj).namespace != history.namespace for obj in own):
-        raise NotRevertible(f"revision {past.revision} of {history.name} is not a document of this job")
+        raise NotRevertible(
+            say(
+                "revision {revision} of {name} is not a document of this job", revision=past.revision, name=history.name
+            )
+        )
     found = list(dict.fromkeys(text for obj in own for text in privileges(obj)))
     question = target.question + (f"; has {', '.join(found)}" if found else "")
     return replace(

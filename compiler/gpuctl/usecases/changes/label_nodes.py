@@ -10,6 +10,7 @@ from gpuctl.hints import CREATE_POOL
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.companion_names import config_map_name
@@ -56,13 +57,19 @@ def _notes(session: Session, labels: Mapping[str, str | None], settings: Setting
         if value is None:
             continue
         if gpus.is_label(key) and not gpus.selects(key):
-            yield f"jobs select GPU types by {gpus.key}, not by {key}: set it too, so that jobs find the node"
+            yield say(
+                "jobs select GPU types by {wanted}, not by {key}: set it too, so that jobs find the node",
+                wanted=gpus.key,
+                key=key,
+            )
         elif key.rpartition("/")[2] == "pool" and key != keys.pool:
-            yield f"jobs select pools by {keys.pool}, not by {key}"
+            yield say("jobs select pools by {wanted}, not by {key}", wanted=keys.pool, key=key)
         elif key == keys.pool and value not in ("", DEFAULT_POOL):
             try:
                 there = session.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(value)))
             except ApiError:
                 continue
             if there is None:
-                yield f"pool {value} has no definition, only nodes; {CREATE_POOL} gives it one"
+                yield say(
+                    "pool {pool} has no definition, only nodes; {command} gives it one", pool=value, command=CREATE_POOL
+                )

@@ -14,6 +14,7 @@ from gpuctl.apply.run.checkpoint_before_stop import checkpoint_before
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.ownership_metadata import Records, records
@@ -100,7 +101,7 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
     for note in plan.notes:
         callbacks.on_message(f"note: {note}")
     if plan.questions and not callbacks.confirm(plan):
-        raise Declined("not confirmed", plan)
+        raise Declined(say("not confirmed"), plan)
     return plan
 
 

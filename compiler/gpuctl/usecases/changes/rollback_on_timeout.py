@@ -24,6 +24,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.usecases.documents.change_options import DocumentOptions
@@ -54,13 +55,13 @@ def restore_late_workloads(
         why = JobHint("why", step.key.name, step.key.namespace)
         delete = why._replace(action="delete")
         if step.action == "create":
-            said.append(f"{step.key} is new, and stays unchanged")
-            hints.append(f"{why} shows the cause; {delete} deletes it")
+            said.append(say("{object} is new, and stays unchanged", object=step.key))
+            hints.append(say("{why} shows the cause; {delete} deletes it", why=why, delete=delete))
         elif not _changes_pods(step):
-            said.append(f"{step.key} was not changed by this apply, and stays unchanged")
-            hints.append(f"{why} shows the cause")
+            said.append(say("{object} was not changed by this apply, and stays unchanged", object=step.key))
+            hints.append(say("{command} shows the cause", command=why))
         elif not _is_ours_still(session, step, request.keys):
-            said.append(f"{step.key} was changed or deleted by another client, and stays unchanged")
+            said.append(say("{object} was changed or deleted by another client, and stays unchanged", object=step.key))
         else:
             changed.append(step)
     if changed:
@@ -105,13 +106,16 @@ def _bring_back(
             back = apply(session, former, replace(run, checkpoint=False), recorder.follow(quiet))
             recorder.finish()
     except (ClusterError, InvalidDocuments) as failure:
-        why = failure.message if isinstance(failure, ClusterError) else "its former document is no longer valid"
+        why = failure.message if isinstance(failure, ClusterError) else say("its former document is no longer valid")
         for step in changed:
-            step.result, step.error = "failed", f"{step.key} could not be restored: {why}"
+            step.result, step.error = (
+                "failed",
+                say("{object} could not be restored: {reason}", object=step.key, reason=why),
+            )
             callbacks.on_step_done(replace(step, error=None))
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
-        return [f"{names} could not be restored: {why}"]
+        return [say("{names} could not be restored: {reason}", names=names, reason=why)]
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
     return _told(plan, back, changed, late, callbacks)
@@ -124,7 +128,7 @@ def _ends_no_others(back: Plan) -> bool:
     """
     victims = [loss for step in back.steps for loss in step.victims if loss.runtime]
     if victims:
-        raise ConfirmationMissing(f"it would evict others: {', '.join(map(str, victims))}", back)
+        raise ConfirmationMissing(say("it would evict others: {jobs}", jobs=[*map(str, victims)]), back)
     return True
 
 
@@ -173,24 +177,30 @@ def _told(
     """
     undone = {step.key: step for step in back.steps}
     mains = {step.key for step in changed}
-    said = []
+    said: list[str] = []
     for step in plan.steps:
         other = undone.get(step.key)
         if other is None or (step.key not in mains and other.action == "unchanged"):
             continue
         if other.action == "unchanged":
             step.result = "failed"
-            step.error = f"{step.key} could not be restored: its former document now yields the live object"
+            step.error = say(
+                "{object} could not be restored: its former document now yields the live object", object=step.key
+            )
             said.append(step.error)
         elif other.result in _DONE:
             step.result = "rolled-back"
-            why = late.get(step.key, "its job does not run").removeprefix(f"{step.key} ")
-            step.error = f"{step.key} was restored: {why}"
+            why = late.get(step.key, say("its job does not run")).removeprefix(say("{object} ", object=step.key))
+            step.error = say("{object} was restored: {reason}", object=step.key, reason=why)
             if step.key in mains:
-                said.append(f"{step.key} was restored")
+                said.append(say("{object} was restored", object=step.key))
         else:
             step.result = "failed"
-            step.error = f"{step.key} could not be restored: {other.error or 'it was not begun'}"
+            step.error = say(
+                "{object} could not be restored: {reason}",
+                object=step.key,
+                reason=other.error or say("it was not begun"),
+            )
             said.append(step.error)
         callbacks.on_step_done(replace(step, error=None))
     return said

@@ -12,6 +12,7 @@ from gpuctl.apply.run.recovery_plan import RecoveryPlan, plan_recovery
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.workflow import LEASE_WAIT
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
 
@@ -62,7 +63,7 @@ def recover(
     result = found.result
     if found.outlook.journals:
         if found.plan.questions and not callbacks.confirm(found.plan):
-            raise Declined("not confirmed", found.plan)
+            raise Declined(say("not confirmed"), found.plan)
         result = recovery.recover(
             session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=callbacks.on_wait
         )

@@ -25,6 +25,7 @@ from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.label_names import AFTER
 from gpuctl.objects.prerequisites import as_released, prerequisites_of
@@ -58,7 +59,9 @@ class FitResult:
     @property
     def notes(self) -> list[str]:
         """Return what the verdicts do not take into account, as sentences."""
-        part = [f"only namespace {self.within} may be read: jobs that wait elsewhere are not shown"]
+        part = [
+            say("only namespace {namespace} may be read: jobs that wait elsewhere are not shown", namespace=self.within)
+        ]
         return [
             *(part if self.within else ()),
             *snapshot_limits(self.snapshot),
@@ -181,8 +184,8 @@ def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
     elif answer.verdict == "fits-when-empty":
         return replace(answer, certain=False)
     else:
-        what = "pods of other namespaces"
-    reason = f"free resources are unknown: {what} may not be listed"
+        what = say("pods of other namespaces")
+    reason = say("free resources are unknown: {what} may not be listed", what=what)
     return replace(
         answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, opening=None, admitted=None
     )
@@ -210,7 +213,9 @@ def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation) -> lis
     label = compilation.settings.label(AFTER)
     waits = {key_of(obj): first_few(found) for obj in compilation.objects if (found := prerequisites_of(obj, label))}
     return [
-        replace(one, reason="; ".join(filter(None, (f"it waits for {waits[one.demand.key]}", one.reason))))
+        replace(
+            one, reason="; ".join(filter(None, (say("it waits for {name}", name=waits[one.demand.key]), one.reason)))
+        )
         if one.demand.key in waits
         else one
         for one in answers

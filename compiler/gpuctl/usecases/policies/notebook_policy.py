@@ -15,6 +15,7 @@ from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import ACTIVITY_CONTAINER
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, controller_of, key_of, labels_of
 from gpuctl.objects.durations import format_duration, rough_duration
 from gpuctl.objects.label_names import owner_of
@@ -49,8 +50,8 @@ class GpuUse(NamedTuple):
     def problem(self, uid: str) -> str:
         """Return why the use of a workload's GPUs is unknown; "" if it is known."""
         if self.unknown:
-            return f"the use of its GPUs is unknown: {self.unknown}"
-        return "the use of its GPUs is not measured" if self.used.get(uid) is None else ""
+            return say("the use of its GPUs is unknown: {reason}", reason=self.unknown)
+        return say("the use of its GPUs is not measured") if self.used.get(uid) is None else ""
 
 
 class Activity(NamedTuple):
@@ -123,7 +124,12 @@ def _lifetime(found: IdleJob, limits: LimitSeconds, now: float) -> IdleJob | Non
         return None
     if now >= end:
         field = f"`notebook.max_lifetime: {format_duration(int(limits.max_lifetime))}`"
-        cause = f"it ran for {rough_duration(now - found.since)}, since {format_timestamp(found.since)} ({field})"
+        cause: str = say(
+            "it ran for {duration}, since {time} ({field})",
+            duration=rough_duration(now - found.since),
+            time=format_timestamp(found.since),
+            field=field,
+        )
         return found._replace(limit="max_lifetime", cause=cause)
     cause = limits.lifetime_warning(found.since, now)
     return found._replace(limit="max_lifetime", cause=cause, verdict=IdleVerdict.WARN)
@@ -146,10 +152,15 @@ def _idle(
         if not unknown and use.idle.get(uid, 0.0) < stop_after:
             return None
     if unknown:
-        cause = f"not paused by `notebook.stop_after`: {unknown}"
+        cause = say("not paused by `notebook.stop_after`: {reason}", reason=unknown)
         return found._replace(limit="stop_after", verdict=IdleVerdict.UNKNOWN, cause=cause)
     field = f"`notebook.stop_after: {format_duration(int(stop_after))}`"
-    cause = f"no activity for {rough_duration(now - last)}, since {format_timestamp(last)} ({field})"
+    cause = say(
+        "no activity for {duration}, since {time} ({field})",
+        duration=rough_duration(now - last),
+        time=format_timestamp(last),
+        field=field,
+    )
     return found._replace(limit="stop_after", since=last, hours=(now - last) / 3600, cause=cause)
 
 
@@ -170,7 +181,7 @@ def read_activity(session: Session, pod: Object, now: float) -> Activity:
     try:
         text = session.text(path, query)
     except ClusterError as error:
-        return Activity(0.0, f"its activity cannot be read: {one_line(error.message)}")
+        return Activity(0.0, say("its activity cannot be read: {error}", error=one_line(error.message)))
     return parse_activity(text, now)
 
 
@@ -181,12 +192,14 @@ def parse_activity(text: str, now: float) -> Activity:
     except (ValueError, IndexError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        return Activity(0.0, f"its container {ACTIVITY_CONTAINER} has reported nothing yet")
+        return Activity(0.0, say("its container {container} has reported nothing yet", container=ACTIVITY_CONTAINER))
     if "unknown" in found:
-        return Activity(0.0, f"its activity is unknown: {one_line(str(found['unknown']))}")
+        return Activity(0.0, say("its activity is unknown: {reason}", reason=one_line(str(found["unknown"]))))
     printed, last = (seconds_of(found.get(name)) for name in ("time", "last_activity"))
     if printed is None or last is None or not now - _FRESH <= printed <= now + _CLOCK_SKEW:
-        return Activity(0.0, f"its container {ACTIVITY_CONTAINER} has reported nothing for 15 minutes")
+        return Activity(
+            0.0, say("its container {container} has reported nothing for 15 minutes", container=ACTIVITY_CONTAINER)
+        )
     return Activity(now if found.get("busy") else min(last, now))
 
 

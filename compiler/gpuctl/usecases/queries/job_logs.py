@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.jobs.job_objects import Job
@@ -117,8 +118,15 @@ class JobLogs:
         sources, missing = log_sources(session, self._pods, self._query.wanted(follow=False))
         if not sources:
             name = self.job.identity.name
-            hint = f"{JobHint('why', name, self.job.identity.namespace)} shows the cause{WAIT_FOR_LOG}"
-            raise NoLog(f"{self.job.identity.title} has no log yet: {self._why_none(missing)}", hint)
+            hint = say(
+                "{command} shows the cause{more}",
+                command=JobHint("why", name, self.job.identity.namespace),
+                more=WAIT_FOR_LOG,
+            )
+            raise NoLog(
+                say("{job} has no log yet: {reason}", job=self.job.identity.title, reason=self._why_none(missing)),
+                hint,
+            )
         return MergedLogs(session, sources, missing)
 
     def followed(self, *, read_all: bool = False) -> FollowedLogs:
@@ -140,6 +148,8 @@ class JobLogs:
     def _why_none(self, missing: list[LogProblem]) -> str:
         if not missing:
             status = self.job.status(self._reader.keys)
-            return f"it has no pods: {status.word}{f': {status.reason}' if status.reason else ''}"
-        others = f" (and {len(missing) - 1} more pods)" if len(missing) > 1 else ""
-        return f"its pod {missing[0].pod} is {missing[0].message}{others}"
+            word, reason = status.word, status.reason
+            said = say("{word}: {reason}", word=word, reason=reason) if reason else word
+            return say("it has no pods: {status}", status=said)
+        others = say(" (and {pods} more pods)", pods=len(missing) - 1) if len(missing) > 1 else ""
+        return say("its pod {pod} is {state}{others}", pod=missing[0].pod, state=missing[0].message, others=others)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
 from gpuctl.reading.jobs import job_rows
@@ -184,7 +185,7 @@ def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
     if reader.service is not None:
         return JobGpuUsage(*gpu_use_of_service(reader.service, reader.scope))
     jobs, labels = list(jobs), job_rows.platform_keys(reader.settings, reader.keys)
-    nodes = reader.scope.all_if_allowed("Node", why="the total of GPUs is not shown")
+    nodes = reader.scope.all_if_allowed("Node", why=say("the total of GPUs is not shown"))
     total = None
     if nodes is None or reader.scope.namespace is not None:
         labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuctl.hints import NodeLabelsHint
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.reading.nodes import inventory
@@ -193,8 +194,12 @@ def _check_all_have(names: Iterable[str], key: str, having: Container[str], know
     lacking = [name for name in names if name not in having]
     if lacking:
         close = nearest(key, known)
-        hint = f"did you mean `{close}`?" if close else f"{NodeLabelsHint(lacking[0])} lists its labels"
-        raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
+        hint = (
+            say("did you mean `{name}`?", name=close)
+            if close
+            else say("{command} lists its labels", command=NodeLabelsHint(lacking[0]))
+        )
+        raise NotThere(say("node {names}: no label {key}", names=[*lacking], key=key), hint)
 
 
 def labels_of_node(session: Session, name: str) -> list[LabelRow] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gpuctl.api.queue_answers import QueueDetail, QueueItem, QueueList
 from gpuctl.kube.not_found import no_such
+from gpuctl.language.sentences import say
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.queues.queue_position import NO_LIMITS, ReaderLimits, read_kueue
 from gpuctl.reading.queues.queue_rows import Queue, QueueRow, read_queues
@@ -71,7 +72,7 @@ def _rows_of_service(reader: ReadContext, service: ServiceClient) -> list[QueueI
 def _queues(reader: ReadContext, sees: Filter, limits: ReaderLimits) -> list[Queue]:
     lists = read_kueue(reader.scope, limits)
     if not lists.installed:
-        reader.scope.note("Kueue is not installed")
+        reader.scope.note(say("Kueue is not installed"))
     found = read_queues(lists, reader.keys)
     return [queue for queue in found if _is_within(reader, queue.row) and sees(queue.row)]
 

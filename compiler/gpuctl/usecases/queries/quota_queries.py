@@ -12,6 +12,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.reading.nodes.inventory import UNFINISHED
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
@@ -56,11 +57,13 @@ def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> Sequence[Quot
         if not error.lacks_permission or names or reader.scope.namespace is not None:
             raise
         raise ClusterError(
-            error.message, f"name a user whose quota you may read, or a namespace {NAMED_NAMESPACE}"
+            error.message, say("name a user whose quota you may read, or a namespace {how}", how=NAMED_NAMESPACE)
         ) from None
     quotas, ranges, queues = (found[kind] for kind in ("ResourceQuota", "LimitRange", "ClusterQueue"))
     if reader.settings.has_quota_queues and not queues:
-        reader.scope.note("the limits of Kueue are missing: there is no ClusterQueue of a quota, or none may be listed")
+        reader.scope.note(
+            say("the limits of Kueue are missing: there is no ClusterQueue of a quota, or none may be listed")
+        )
     there = read_quotas(quotas, ranges, reader.settings, queues=queues)
     within = reader.scope.namespace
     return _named_quotas([quota for quota in there if within in (None, quota.namespace)], names)

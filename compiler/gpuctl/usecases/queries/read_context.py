@@ -14,6 +14,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.service.service_client import NoCluster, ServiceClient
@@ -50,7 +51,7 @@ def context_of(session: Session, settings: Settings, namespace: str | None = Non
     if namespace is not None and not is_dns_label(namespace):
         from gpuctl.usecases.documents.change_options import InvalidOptions
 
-        raise InvalidOptions(f"`{visible(namespace)}` is not a legal namespace name")
+        raise InvalidOptions(say("`{namespace}` is not a legal namespace name", namespace=visible(namespace)))
     return ReadContext(Scope(session, namespace), settings, records(settings))
 
 
