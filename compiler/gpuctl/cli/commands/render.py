@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from gpuctl.backend.emitter import emit_json, iter_stream
-from gpuctl.backend.policy_export import policy_objects
 from gpuctl.cli.options.document_options import (
     CompileOptions,
     check_delivery_options,
@@ -19,7 +18,7 @@ from gpuctl.cli.options.document_options import (
     placement_option,
     require_inputs,
 )
-from gpuctl.cli.output import json, text
+from gpuctl.cli.output import text
 from gpuctl.compilation import compile
 
 
@@ -81,10 +80,14 @@ def command(
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
         if output == "json":
+            from gpuctl.cli.output import json
+
             click.echo(json.render(result.diagnostics), nl=False)
         return 1
     objects = result.objects
     if policy:
+        from gpuctl.backend.policy_export import policy_objects
+
         objects = policy_objects(result.settings)
         if not objects:
             raise click.UsageError("the platform has no `policy`: write one into platform.yaml")
