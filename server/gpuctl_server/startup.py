@@ -28,7 +28,7 @@ from gpuctl_server import channel_commands as channels
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.kubernetes import ClusterUsers
-from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
+from gpuctl_server.access.oidc_login import is_address
 from gpuctl_server.access.tokens import DamagedTokens, ServiceTokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
@@ -247,6 +247,8 @@ def _provider_users(settings: ServerSettings, connection: Connection) -> Authent
         raise CannotStart("auth oidc needs oidc_issuer and oidc_audience")
     if not is_address(settings.oidc_issuer):
         raise CannotStart("oidc_issuer must be an HTTPS URL")
+    from gpuctl_server.access.oidc import Provider, ProviderUsers
+
     provider = Provider(
         settings.oidc_issuer,
         settings.oidc_audience,

@@ -87,7 +87,7 @@ def test_foreign_tables_are_not_touched(postgresql: PostgresqlServer) -> None:
 @pytest.mark.slow
 def test_wait_for_a_lock_is_limited(postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle holder of the lock loses it and gets an error."""
-    monkeypatch.setattr("gpuctl_usage.store.engines._LOCK_TIMEOUT", 0.2)
+    monkeypatch.setattr("gpuctl_usage.store.engines.LOCK_TIMEOUT", 0.2)
     url = postgresql.new_database()
     one, other = open_database(url), open_database(url)
     cluster = one.cluster("uid-1", "lab")

@@ -14,7 +14,8 @@ import pytest
 
 from gpuctl_usage.facts import GpuQuota
 from gpuctl_usage.store.database import Database, open_database
-from gpuctl_usage.store.engines import DatabaseProblem, engine_of, migrate, url_of, write_transaction
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, url_of, write_transaction
+from gpuctl_usage.store.table_migration import migrate
 from support.nobody import as_nobody
 
 KNOWN = [GpuQuota(f"team-{number}", number, 0, None) for number in range(2000)]

@@ -39,7 +39,7 @@ from gpuctl_usage.store import intervals
 from gpuctl_usage.store.allocation_snapshots import latest_snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import holdings, metadata, periods, sums
-from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, migrate, prepare, url_of, write_transaction
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, url_of, write_transaction
 from gpuctl_usage.store.hours import PeriodLength, WorkloadStatus
 from gpuctl_usage.store.packing import (
     PAIR_BITS,
@@ -54,6 +54,7 @@ from gpuctl_usage.store.packing import (
     unpack_triples,
 )
 from gpuctl_usage.store.surrogate_keys import group_ids
+from gpuctl_usage.store.table_migration import head, migrate, prepare
 from gpuctl_usage.store.usage_queries import RowOrder, RowQuery, UsageRow, find_rows, hour_counts, page_within
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped

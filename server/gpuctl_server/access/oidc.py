@@ -6,13 +6,9 @@ is never taken for a shared secret.
 
 from __future__ import annotations
 
-import json
 import threading
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import jwt
 
@@ -20,14 +16,13 @@ from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl.language.sentences import say
 from gpuctl_server.access.kubernetes import ClusterCaller, Reviewer, User
+from gpuctl_server.access.oidc_login import PATIENCE, is_address, read_json
 from gpuctl_server.access.rights import AccessRequest, Decision, denied
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY = 30
 """Tolerated clock difference, seconds."""
 _KEYS_LAST = 300
-_LARGEST = 1024 * 1024
-_PATIENCE = 10
 _RESERVED = "system:"
 """Prefix of Kubernetes' own users and groups. A token must not yield such a name."""
 
@@ -126,25 +121,5 @@ class ProviderUsers:
                             issuer=self._provider.issuer,
                         )
                     )
-                self._client = jwt.PyJWKClient(address, lifespan=_KEYS_LAST, timeout=_PATIENCE)
+                self._client = jwt.PyJWKClient(address, lifespan=_KEYS_LAST, timeout=PATIENCE)
             return self._client
-
-
-def is_address(text: str) -> bool:
-    """Return True if keys may be fetched from an address: HTTPS, or HTTP on the local machine."""
-    parts = urlsplit(text)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"))
-
-
-def read_json(address: str | urllib.request.Request) -> dict[str, Any]:
-    """Return the JSON object at an address; an empty one if the answer is something else.
-
-    :raises ConnectionFailed: there is no answer, or an error.
-    """
-    try:
-        with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:  # noqa: S310 - checked when set up
-            found = json.loads(answer.read(_LARGEST))
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        where = address if isinstance(address, str) else address.full_url
-        raise ConnectionFailed(say("{address} cannot be read: {error}", address=where, error=error)) from None
-    return found if isinstance(found, dict) else {}

@@ -19,16 +19,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import jwt
-
-from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.language.sentences import say
-from gpuctl_server.access.oidc import is_address, read_json
 from gpuctl_server.request_log import LOG
 
 LIFETIME = 600
 """Time for logging in at the provider, seconds."""
+PATIENCE = 10
+"""Timeout of requests to the provider, seconds."""
 _BYTES = 32
+_LARGEST = 1024 * 1024
 
 
 class LoginFailed(Exception):
@@ -106,6 +106,9 @@ class CodeFlow:
 
         :raises LoginFailed: the user or the provider has refused, or the answer belongs to another attempt.
         """
+        # It loads much of a library for cryptography, which services with another login do not need.
+        import jwt
+
         if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
             raise LoginFailed("expired")
         if "code" not in answer:
@@ -139,3 +142,23 @@ class CodeFlow:
                 say("{issuer}: its OpenID configuration has no valid `{field}`", issuer=self.issuer, field=name)
             )
         return found
+
+
+def is_address(text: str) -> bool:
+    """Return True if keys may be fetched from an address: HTTPS, or HTTP on the local machine."""
+    parts = urllib.parse.urlsplit(text)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"))
+
+
+def read_json(address: str | urllib.request.Request) -> dict[str, Any]:
+    """Return the JSON object at an address; an empty one if the answer is something else.
+
+    :raises ConnectionFailed: there is no answer, or an error.
+    """
+    try:
+        with urllib.request.urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310 - checked when set up
+            found = json.loads(answer.read(_LARGEST))
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        where = address if isinstance(address, str) else address.full_url
+        raise ConnectionFailed(say("{address} cannot be read: {error}", address=where, error=error)) from None
+    return found if isinstance(found, dict) else {}

@@ -16,7 +16,6 @@ from gpuctl_usage.store.engines import (
     describe_errors,
     display_name,
     engine_of,
-    prepare,
     read_transaction,
     shrink,
     size_of,
@@ -36,6 +35,9 @@ def open_database(url: str, clock: Callable[[], float] = time.time) -> Database:
     :param url: a path, or an SQLAlchemy URL such as ``sqlite:////var/lib/gpuctl/usage.db``.
     :raises DatabaseProblem: it cannot be opened, belongs to another program, has a newer version, or is corrupt.
     """
+    # Alembic needs 9 MB, also in a service without a usage database.
+    from gpuctl_usage.store.table_migration import prepare
+
     address = url_of(url)
     name = display_name(address)
     engine = engine_of(address)
