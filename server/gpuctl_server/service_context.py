@@ -273,7 +273,7 @@ def make_service(
     """Return a service that has not been started."""
     keys = records(platform)
     # One thread: each list is watched by its own request for the lifetime of the service.
-    mirror = Mirror(Session(connection, threads=1), watched_lists(keys), again=settings.mirror_again)
+    mirror = Mirror(ListSharingSession(connection, threads=1), watched_lists(keys), again=settings.mirror_again)
     board = JobBoard(connection, mirror, platform)
     fleet = FleetBoard(connection, mirror, platform)
     metrics = ServiceMetrics(mirror, authenticator if isinstance(authenticator, ServiceTokenFile) else None)

@@ -216,7 +216,7 @@ def test_expired_list_starts_again(
     times: int,
 ) -> None:
     """The continue token of a page expires: the list starts again, the second time without pages."""
-    monkeypatch.setattr(session_module, "PAGE", 2)
+    monkeypatch.setattr(Session, "page_size", 2)
     config_maps.create(*"abcde")
 
     def is_next_page(request: Request) -> bool:
@@ -388,7 +388,7 @@ def test_events_contain_only_the_kept_fields(
     config_maps: NamespaceConfigMaps, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This holds for paged lists, watches, and deletions found by a second list; nothing else is stored."""
-    monkeypatch.setattr(session_module, "PAGE", 2)
+    monkeypatch.setattr(Session, "page_size", 2)
     config_maps.create(*"abcde")
     told: list[Event] = []
 

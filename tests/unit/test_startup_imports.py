@@ -179,6 +179,11 @@ def test_compile_loads_no_libraries_and_models_of_other_commands(tmp_path: Path)
     assert others.isdisjoint({name.partition(".")[0] for name in found})
 
 
+def test_service_loads_no_libraries_of_settings_that_are_not_set() -> None:
+    """Alembic migrates usage databases, PyJWT verifies tokens of OIDC providers."""
+    assert loaded_by("import gpuctl_server.startup").isdisjoint({"alembic", "mako", "pygments", "jwt", "cryptography"})
+
+
 EXIT_SCRIPT = """
 import atexit, sys, threading, time
 import gpuctl.__main__, gpuctl.cli.main

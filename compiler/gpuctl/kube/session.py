@@ -12,7 +12,6 @@ from gpuctl.kube.response_streams import WatchStream, is_object
 from gpuctl.kube.transport import WATCH_TIMEOUT
 from gpuctl.objects.api_resources import Key, Object, Resource, key_of
 
-PAGE = 500
 MANAGER = "gpuctl"
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -23,10 +22,12 @@ _METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 class Session(ApiRequests):
     """The objects that one operation reads and writes. Retries and deadlines are those of :class:`ApiRequests`.
 
-    ``caller``: name of the user on whose behalf it works; None: not determined yet.
+    ``caller``: name of the user on whose behalf it works; None: not determined yet. ``page_size``: number of objects
+    read at a time; the objects of a page are in memory together.
     """
 
     caller: str | None = None
+    page_size = 500
 
     def with_time_limit(self, patience: float) -> Session:
         """Return another session of the same connection that gives up after this number of seconds."""
@@ -104,7 +105,7 @@ class Session(ApiRequests):
         once more; without ``on_restart`` objects that were yielded already are skipped. If it expires again, the list
         is read without pages, as in client-go.
         """
-        query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
+        query = {"limit": str(self.page_size), "labelSelector": labels, "fieldSelector": fields}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         seen: set[str] = set()
         restarted = False

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_server.mirror.selector_matching import LabelSelector
+from gpuctl_server.mirror.trimming import Trimmer
 
 SHARED = frozenset({"Pod", "Node"})
 READ_ONLY_AGE = 60.0
@@ -77,6 +78,8 @@ class MaxListAge:
 class ListSharingSession(Session):
     """A session that, after :meth:`share`, shares lists of all pods and nodes with other requests."""
 
+    # Python returns little of the memory of a page to the system, because some of its objects are kept.
+    page_size = 100
     _shared_lists: SharedLists | None = None
     _max_age = MaxListAge()
 
@@ -113,13 +116,14 @@ class ListSharingSession(Session):
     def _read(self, resource: Resource, fields: str) -> tuple[list[Object], str]:
         versions: list[str] = []
         objects: list[Object] = []
+        trimmer = Trimmer()
         for page in super().pages(resource, None, fields=fields, on_version=versions.append, on_restart=objects.clear):
             # The managed fields of a node are kept: they have the time at which a label was set.
-            objects += map(_without_managers, page) if resource.kind == "Pod" else page
+            objects += (_reduced(pod, trimmer) for pod in page) if resource.kind == "Pod" else page
         return objects, versions[-1]
 
 
-def _without_managers(obj: Object) -> Object:
-    """Return an object without its managed fields: a third of a pod, and not needed for pods of other jobs."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {**obj, "metadata": metadata}
+def _reduced(pod: Object, trimmer: Trimmer) -> Object:
+    """Return a pod without its managed fields, which are a third of it; pods with equal parts of a spec share them."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+    return {**pod, "metadata": metadata, "spec": {key: trimmer.shared(value) for key, value in pod["spec"].items()}}
