@@ -9,17 +9,18 @@ from typing import NamedTuple
 # Long names with a value. The second part are options of the plugins Shifter, Enroot and uenv, the third those of srun
 # and of pyxis.
 _VALUED = """
-acctg-freq bb bbf begin burst-buffer cluster-constraint comment container container-id core-spec cores-per-socket
-cpu-freq cpus-per-gpu deadline delay-boot export export-file gid gpu-bind gpu-freq gpus-per-node gpus-per-socket
-gpus-per-task gres gres-flags hint mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network
-ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode power prefer priority profile reservation
-segment signal sockets-per-node switches thread-spec threads-per-core time-min tmp tres-bind tres-per-job tres-per-task
-uid wait-all-nodes wckey wrap
+acctg-freq autocomplete bb bbf begin burst-buffer cluster-constraint comment container container-id context
+cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot export export-file extra gid gpu-bind gpu-freq gpus-per-node
+gpus-per-socket gpus-per-task gres gres-flags hint kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind
+mem-per-cpu mem-per-gpu mem-update mincpus network ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+ntasks-per-tres open-mode power prefer priority profile reservation resources runtime segment signal sockets-per-node
+switches thread-spec threads-per-core time-min tmp tres-bind tres-per-job tres-per-task uid wait-all-nodes wckey wrap
 
 environment image module uenv view volume
 
-accel-bind bcast compress container-env container-image container-mounts container-name container-save container-workdir
-cpu-bind epilog het-group jobid mpi msg-timeout prolog relative resv-ports task-epilog task-prolog threads
+accel-bind bcast-exclude container-env container-image container-mounts container-name container-save container-workdir
+cpu-bind epilog het-group ignore-signals jobid mpi msg-timeout prolog relative slurmd-debug task-epilog task-prolog
+threads treewidth
 """
 _WITH_LETTER = {
     "account": "A",
@@ -28,6 +29,7 @@ _WITH_LETTER = {
     "chdir": "D",
     "clusters": "M",
     "constraint": "C",
+    "core-spec": "S",
     "cpus-per-task": "c",
     "dependency": "d",
     "distribution": "m",
@@ -50,9 +52,10 @@ _WITH_LETTER = {
 _WITH_VALUE = frozenset({*_VALUED.split(), *_WITH_LETTER})
 # Options without a value, or with one only after `=`.
 _PLAIN = """
-contiguous disable-status disable-stdout-job-summary enforce-binding exact exclusive external get-user-env ignore-pbs
-kill-on-invalid-dep multi-prog nice no-requeue overlap parsable propagate pty reboot requeue spread-job stepmgr
-test-only usage use-min-nodes whole
+async bcast compress consolidate-segments contiguous debugger-test disable-status disable-stdout-job-summary
+enforce-binding exact exclusive external external-launcher get-user-env ignore-pbs interactive multi-prog nice
+no-requeue oom-kill-step overlap parsable propagate pty quit-on-interrupt reboot requeue resv-ports send-libs spread-job
+spread-segments stepmgr test-only usage use-min-nodes wait-for-children whole x11
 
 container-entrypoint container-mount-home container-readonly container-remap-root container-writable kill-on-bad-exit
 no-container-entrypoint no-container-mount-home no-container-remap-root
@@ -60,6 +63,7 @@ no-container-entrypoint no-container-mount-home no-container-remap-root
 _FLAG_LETTERS = {
     "help": "h",
     "hold": "H",
+    "immediate": "I",
     "label": "l",
     "no-kill": "k",
     "no-allocate": "Z",
@@ -75,7 +79,14 @@ _FLAG_LETTERS = {
 _FLAGS = frozenset({*_PLAIN.split(), *_FLAG_LETTERS})
 _LETTERS = {letter: name for table in (_WITH_LETTER, _FLAG_LETTERS) for name, letter in table.items() if letter}
 _LETTERS["b"] = "begin"
-_OLD_NAMES = {"share": "oversubscribe", "workdir": "chdir", "tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
+_OLD_NAMES = {
+    "cluster": "clusters",
+    "pack-group": "het-group",
+    "share": "oversubscribe",
+    "tasks": "ntasks",
+    "tasks-per-node": "ntasks-per-node",
+    "workdir": "chdir",
+}
 _NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
 OF_CONTAINERS = frozenset(
     [
@@ -89,6 +100,8 @@ OF_CONTAINERS = frozenset(
     ]
 ) - {"container-id"}
 """Options of the plugins pyxis, Shifter, Enroot and uenv."""
+_ATTACHED = frozenset({"immediate", "kill-on-bad-exit"})
+"""Options whose value, if any, follows their letter."""
 # `srun --wait 60` and `-K` differ from those of sbatch.
 _OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status", "r": "relative"}
 
@@ -128,13 +141,15 @@ def read_options(words: Sequence[str], line: int, *, srun: bool = False) -> Spli
             at += 1
             break
         following = words[at + 1] if at + 1 < len(words) else None
-        found = list(_long(word, following, line) if word.startswith("--") else _short(word, following, line, srun))
+        found = list(
+            _long(word, following, line, srun) if word.startswith("--") else _short(word, following, line, srun)
+        )
         options += found
         at += 1 + (found[-1].text.startswith(word + " ") and found[-1].value == following)
     return SplitOptions(options, at)
 
 
-def _long(word: str, following: str | None, line: int) -> Iterator[SlurmOption]:
+def _long(word: str, following: str | None, line: int, srun: bool) -> Iterator[SlurmOption]:
     """Read an option such as ``--nodes=2`` or ``--nodes 2``; as with getopt, the start of a name is enough."""
     written, equals, value = word[2:].partition("=")
     name = written.replace("_", "-")
@@ -147,10 +162,14 @@ def _long(word: str, following: str | None, line: int) -> Iterator[SlurmOption]:
     name = _OLD_NAMES.get(name, name)
     if equals:
         yield SlurmOption(name, value, word, line)
-    elif name in _WITH_VALUE and following is not None:
+    elif _has_value(name, srun) and following is not None:
         yield SlurmOption(name, following, f"{word} {following}", line)
     else:
         yield SlurmOption(name, None, word, line)
+
+
+def _has_value(name: str, srun: bool) -> bool:
+    return name in _WITH_VALUE or (srun and name == "wait")
 
 
 def _short(word: str, following: str | None, line: int, srun: bool) -> Iterator[SlurmOption]:
@@ -163,7 +182,10 @@ def _short(word: str, following: str | None, line: int, srun: bool) -> Iterator[
         if name is None:
             yield SlurmOption(letter, letters or None, f"-{letter}{letters}", line, known=False)
             return
-        if name in _WITH_VALUE:
+        if name in _ATTACHED and letters[:1].isdigit():
+            yield SlurmOption(name, letters, f"-{letter}{letters}", line)
+            return
+        if _has_value(name, srun):
             if letters:
                 yield SlurmOption(name, letters.removeprefix("="), f"-{letter}{letters}", line)
             elif following is not None:

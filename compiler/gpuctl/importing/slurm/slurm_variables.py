@@ -90,6 +90,7 @@ _OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'
 """The name of the first host in another network, where sites add a letter to it."""
 _OWN = r"(?m)^[ \t]*(?:(?:export|readonly|local|declare(?:[ \t]+-\w+)*)[ \t]+)?(SLURM_\w+)=(?!\S*\$\{?\1\b)"
 """A variable that a script sets, though its name is like Slurm's."""
+_UNSET = r"\bunset[ \t][^\n;&|]*"
 _ARITHMETIC = r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)"
 """A sum of the shell, where variables need no dollar sign."""
 FIRST = "$MASTER_ADDR"
@@ -183,6 +184,7 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
     own = set(re.findall(_OWN, body)) - {*_RENAMED, *_ONE_TASK, *_IDS, *literal}
     breaks = LineBreaks(body)
+    unset = [range(*match.span()) for match in re.finditer(_UNSET, body)]
     sums = [range(*match.span()) for match in re.finditer(_ARITHMETIC, body)]
     starts = [part.start for part in sums]
 
@@ -191,6 +193,8 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
         before = bisect_right(starts, match.start()) - 1
         is_value = match["bare"] is None or (before >= 0 and match.start() in sums[before])
         line = breaks.before(match.start())
+        if match["bare"] is not None and any(match.start() in part for part in unset):
+            return match[0]
         if name in renamed:
             note = _ID_NOTE if name in _IDS else f"`{name}` is `{renamed[name]}`"
             changes.append(VariableChange(line, note, renamed[name]))

@@ -31,6 +31,7 @@ _SUPERFLUOUS = {
 }
 _DROPPED = {
     "mpi": "no MPI library starts processes in a pod: use torchrun or another launcher",
+    **dict.fromkeys(("bcast", "send-libs"), "the program is in the image or in `storage.workdirs`"),
     "accel-bind": "a launcher assigns the GPUs of a pod",
     **dict.fromkeys(("uenv", "view"), "the software comes from `environment.image`"),
     "cpu-bind": "CPUs are bound by the kubelet",
@@ -184,6 +185,9 @@ class SrunOptions:
                 self.ledger.mapped(option.line, option.text, None, "the first node has `NODE_RANK` 0")
             elif option.name in ("nodes", "ntasks", "ntasks-per-node"):
                 self.ledger.mapped(option.line, option.text, "resources.nodes")
+            elif option.name == "kill-on-bad-exit" and option.value == "0":
+                note = "a pod that fails ends the job; srun lets the other processes run"
+                self.ledger.changed(option.line, option.text, None, note)
             elif option.name in _SUPERFLUOUS:
                 self.ledger.mapped(option.line, option.text, None, _SUPERFLUOUS[option.name])
             else:
