@@ -11,7 +11,7 @@ from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import OF_TORCHRUN, CalledScript, CalledScripts
-from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS
+from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, is_for_each_node
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
@@ -61,6 +61,10 @@ class BodyState:
         """The variables that the options of the last step set, with their values as written."""
         self.renamed: set[tuple[int, str]] = set()
         """Lines and variables of Slurm that a step replaces by those of torchrun."""
+        self.in_containers = False
+        """True if the script starts a program in a container."""
+        self.on_nodes: list[tuple[int, int]] = []
+        """Lines of commands that run outside of containers, but for those that only prepare or print."""
         self.removed_options = False
         """True if options of torchrun are removed, which gpuctl sets as variables."""
 
@@ -107,6 +111,20 @@ class BodyState:
             found = self.expanded(command.program[0])
             name = found[0].rsplit("/", 1)[-1] if found else name
         return name
+
+    def note_place(self, program: Sequence[BodyWord], lines: tuple[int, int], *, in_container: bool) -> None:
+        """Remember whether a command runs in a container or on its node."""
+        if in_container:
+            self.in_containers = True
+        elif program and not is_for_each_node([word.text for word in program]):
+            self.on_nodes.append(lines)
+
+    def note_commands_of_nodes(self) -> None:
+        """Note the commands that a pod runs in the image of a container which another command names."""
+        for first, last in self.on_nodes if self.in_containers else ():
+            if not self.remarks.has_all(range(first, last + 1)):
+                note = "it runs in the image too; Slurm runs it outside of the container"
+                self.remarks.add(first, last, Outcome.CHANGED, COMMAND, note)
 
     def set_master_port(self, port: int, line: int) -> None:
         """Set the rendezvous port, if it is not the default."""

@@ -59,8 +59,11 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     exports = _exported(body, command.program[1:place])
     if (lost := lost_processes(command._replace(words=command.program[place:]), nodes=1)) is not None:
         body.remarks.dropped(line, last, lost)
-    place += container_program(body, command.program[place:], srun)
+    inner = container_program(body, command.program[place:], srun)
+    place += inner
     program = command.program[place:]
+    in_container = inner > 0 or any(option.name in ("container-image", "environment", "image") for option in options)
+    body.note_place(program, (line, last), in_container=in_container)
     script = script_of(body, program)
     if script is not None:
         exports += variables_for(body, script, (line, last))

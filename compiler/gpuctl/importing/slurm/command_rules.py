@@ -57,9 +57,10 @@ printf pushd pwd read readonly return set shift shopt sleep source test trap tru
 which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
-_PREPARES = frozenset(
-    ["chmod", "cp", "dd", "df", "find", "free", "git", "ln", "lscpu", "mv", "ps", "rm", "rsync", "tar"]
-)
+_TOOLS = """
+awk chmod cp cut dd df find free git grep head kill ln lscpu mv ps rm rsync sed sort tail tar tee tr uniq wc
+"""
+_PREPARES = frozenset(_TOOLS.split())
 _SHELL_WITH_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _JUPYTER = (
     r"(?:\A|[\s/\"'])(?:jupyter(?:-|\s+)?(?:lab|notebook|server)|jupyterhub-singleuser)(?=[\s\"']|\Z)"

@@ -107,6 +107,7 @@ class ScriptBody:
                 self.removed.update(range(self._line(statement.start), self._line(statement.end - 1) + 1))
             else:
                 self._statement(statement)
+        self.body.note_commands_of_nodes()
         lines = ScriptLines(self.body, self.statements, self.removed)
         lines.remove_directives()
         lines.note_arguments()
@@ -207,9 +208,10 @@ class ScriptBody:
             note = "every node runs it; Slurm runs it on the first node"
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         program = command.program
-        if program and (place := container_program(self.body, program, self.srun)):
+        if place := container_program(self.body, program, self.srun) if program else 0:
             self.body.edits.replace(program[0].start, program[place].start, "")
             program = program[place:]
+        self.body.note_place(program, (line, last), in_container=place > 0)
         self._called_script(command, program, (line, last))
         remove_launcher_options(self.body, program)
 
