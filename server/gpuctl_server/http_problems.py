@@ -208,7 +208,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         is_unknown = error.status_code == 404
-        problem = UnknownPath("see /api/v1/docs") if is_unknown else Problem(error.status_code, str(error.detail))
+        problem = UnknownPath(say("see /api/v1/docs")) if is_unknown else Problem(error.status_code, str(error.detail))
         response = answer(problem, request.url.path)
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))

@@ -277,7 +277,7 @@ def test_repeated_authorization_header_is_rejected(served: Served) -> None:
 
 
 def test_messages_follow_accept_language(served: Served) -> None:
-    """Messages of the product's document follow Accept-Language; other messages and error codes stay English."""
+    """Messages follow Accept-Language; error codes stay English."""
     question = {"resource": "jobs", "action": "create", "pool": "training-pool"}
     for language, message in (
         ("zh-CN,zh;q=0.9,en;q=0.8", "用户拥有training-pool的任务创建权限"),
@@ -289,3 +289,20 @@ def test_messages_follow_accept_language(served: Served) -> None:
     answer = served.call("POST", "/nodes/labels/batch", json=label, headers={"Accept-Language": "zh"})
     assert answer["message"] == "部分节点标记失败，请查看 failed 列表"
     assert (answer["failed"][0]["error"], answer["failed"][0]["message"]) == ("NodeNotFound", "节点 nobody-0 不存在")
+
+
+def test_kept_answers_and_early_errors_have_a_language(served: Served) -> None:
+    chinese = {"Accept-Language": "zh"}
+    for headers, language, text in (
+        (chinese, "zh", "不属于任何资源池的节点"),
+        # The second answer comes from the cache.
+        (chinese, "zh", "不属于任何资源池的节点"),
+        ({}, None, "nodes that are in no pool"),
+    ):
+        answer = served.client().get("/pools", headers=headers)
+        assert (answer.headers.get("Content-Language"), text in answer.text) == (language, True)
+    lost = served.client().get("/nothing", headers=chinese)
+    assert (lost.json()["message"], lost.headers["Content-Language"]) == ("此路径不存在", "zh")
+    both = [("Authorization", "Bearer a"), ("Authorization", "Bearer b"), ("Accept-Language", "zh")]
+    twice = served.client("").get("/jobs", headers=both)
+    assert (twice.json()["message"], twice.headers["Content-Language"]) == ("请求头 Authorization 重复", "zh")

@@ -15,6 +15,7 @@ from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.capacity.admission.limit_ranges import limit_violations
 from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
+from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_wait
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.api_errors import api_error
 from gpuctl.kube.not_found import no_such
@@ -132,6 +133,11 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         None,
     ),
     (
+        lambda: Wait("queue", queue_wait(QueuePath("team", "gpus", ""), [], 2).place),
+        "will wait: Kueue's queue team (ClusterQueue gpus): 2 jobs are ahead of it",
+        "要等待：Kueue 队列 team（ClusterQueue gpus）：前面有 2 个任务",
+    ),
+    (
         lambda: done_message("pool/a", "deleted"),
         "pool/a is deleted",
         "已删除 pool/a",
@@ -149,7 +155,7 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
     (
         lambda: say("{object} was deleted", object=Key("Job", "nlp", "a")),
         "job.batch/a in nlp was deleted",
-        "job.batch/a（nlp） 已被删除",
+        "job.batch/a（nlp）已被删除",
     ),
     (
         lambda: (

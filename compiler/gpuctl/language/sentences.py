@@ -60,7 +60,9 @@ def say(template: str, /, **values: object) -> Sentence:
     translation = request_translation()
     if translation is None:
         return Sentence(_ENGLISH.vformat(template, (), values))
-    return Sentence(_CHINESE.vformat(translation.find(template) or template, (), values))
+    text = _CHINESE.vformat(translation.find(template) or template, (), values)
+    # Chinese has no space after a full-width sign, which the name of an object may end in.
+    return Sentence(text.replace("） ", "）"))
 
 
 def clauses(*parts: str) -> Sentence:

@@ -100,7 +100,7 @@ def _never(path: QueuePath, pod_set: str | None, resource: str, asked: Fraction,
 
 
 class QueueWait(NamedTuple):
-    """Why a job is not admitted now: ``message`` is a sentence about the job, ``place`` the same without its verb."""
+    """Why a job waits: ``message`` is a sentence about the job, ``place`` the same without its verb."""
 
     message: str
     place: str
