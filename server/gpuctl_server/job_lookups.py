@@ -118,7 +118,7 @@ def ambiguous_job(text: str, found: Sequence[ListedJob]) -> Problem:
     listed = [
         {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind} for item in found
     ]
-    where = ", ".join(f"{item['jobId']} in {item['namespace']}" for item in listed)
+    where = [say("{job} in {namespace}", job=item["jobId"], namespace=item["namespace"]) for item in listed]
     said = say("{text} matches several jobs: {jobs}; name one by its jobId", text=text, jobs=where)
     return Problem(409, said, error="SeveralFound", details=listed)
 

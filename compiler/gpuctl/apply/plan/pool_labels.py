@@ -108,7 +108,8 @@ def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
             if pool not in pools_of(obj, keys.pool):
                 continue
             key = key_of(obj)
-            users[key] = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name} in {key.namespace}"
+            job = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name}"
+            users[key] = say("{job} in {namespace}", job=job, namespace=key.namespace)
     return users
 
 

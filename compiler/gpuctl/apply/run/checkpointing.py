@@ -60,7 +60,8 @@ class CheckpointTarget(NamedTuple):
 def checkpoint_target(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> CheckpointTarget:
     """Return the checkpoint target for a live workload."""
     key = key_of(workload)
-    title = f"{labels_of(workload).get(keys.job_type, key.kind)}/{unhashed_name(workload)} in {key.namespace}"
+    job = f"{labels_of(workload).get(keys.job_type, key.kind)}/{unhashed_name(workload)}"
+    title = say("{job} in {namespace}", job=job, namespace=key.namespace)
     return CheckpointTarget(title, workload, saved)
 
 

@@ -81,7 +81,7 @@ def _nominated(pending: PendingPods) -> Finding | None:
     if not leaving:
         # Since 1.35 a node is also nominated while volumes and devices are prepared for the pod.
         return None
-    jobs = list(dict.fromkeys(f"{pod.owner} in {pod.namespace}" for pod in leaving))
+    jobs = list(dict.fromkeys(say("{job} in {namespace}", job=pod.owner, namespace=pod.namespace) for pod in leaving))
     message = say(
         "{prefix}room is being made on {node}: the scheduler waits for evicted pods to end, of {jobs:few}",
         prefix=pending.prefix,
