@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
@@ -138,23 +139,31 @@ def script_of(body: BodyState, program: Sequence[BodyWord]) -> CalledScript | No
     return scripts.script_of(body.known_words(program)[0]) if scripts is not None and program else None
 
 
-def variables_for(body: BodyState, script: CalledScript, lines: tuple[int, int]) -> list[tuple[str, str]]:
+def variables_for(
+    body: BodyState,
+    script: CalledScript,
+    lines: tuple[int, int],
+    of_step: Mapping[str, str] = MappingProxyType({}),
+    *,
+    by_torchrun: bool = False,
+) -> list[tuple[str, str]]:
     """Return the variables of Slurm that a called script needs, with their values in a pod; note what has no equal.
 
     :param lines: of the command that calls it.
+    :param of_step: variables about the processes of a step -> their values.
+    :param by_torchrun: torchrun starts it once for each GPU.
     """
     if script.text is None:
         note = f"`{script.name}` is not beside this file: what it uses of Slurm is not known"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return []
-    equals = body.facts.scripts.equals if body.facts.scripts is not None else {}
+    equals = {**(body.facts.scripts.equals if body.facts.scripts is not None else {}), **of_step}
     found = [(name, equals[name]) for name in script.variables if name in equals]
     if found:
         names = ", ".join(f"`{name}`" for name, _ in found)
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"the command sets {names} for `{script.name}`")
-    is_started = body.facts.tasks == body.facts.gpus > 1 and not script.starts_processes
     for name in script.variables:
-        if name not in equals and not (is_started and name in OF_TORCHRUN):
+        if name not in equals and not (by_torchrun and name in OF_TORCHRUN):
             body.remarks.lost(lines[0], f"{script.name}: ${name}", "the script uses it, and it has no equal in a pod")
     for name in script.commands:
         body.remarks.lost(lines[0], f"{script.name}: {name}", SLURM_COMMANDS.get(name, NO_STEP))

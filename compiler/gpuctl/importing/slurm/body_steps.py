@@ -9,7 +9,7 @@ from itertools import pairwise
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, variables_for
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
-from gpuctl.importing.slurm.called_scripts import OF_TORCHRUN, CalledScript
+from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript
 from gpuctl.importing.slurm.command_rules import is_for_each_node, lost_processes, reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
@@ -27,7 +27,6 @@ _PYTHON = r"(?:\S*/)?python[\d.]*\Z"
 _VARIABLE = r"\"?\$\{?(\w+)(?:\[[@*]\])?\}?\"?"
 _RUNNERS = r"(?:\S*/)?(?:uv|poetry|pixi|pdm) run\Z"
 _SHELL = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
-_ANY_LAUNCHER = r"\b(?:torchrun|deepspeed|accelerate|composer|horovodrun|mpirun|mpiexec|torch\.distributed\.\w+)\b"
 _LAUNCHERS = (
     r"(?:^|[\s;&|(/])(?:torchrun|deepspeed|accelerate[ \t]+launch|mpirun|mpiexec)\s"
     r"|torch\.distributed\.(?:run|launch)\b"
@@ -66,7 +65,9 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     body.note_place(program, (line, last), in_container=in_container)
     script = script_of(body, program)
     if script is not None:
-        exports += variables_for(body, script, (line, last))
+        equals = _equals_of_step(body, step)
+        by_torchrun = _is_for_torchrun(body, step, script)
+        exports += variables_for(body, script, (line, last), equals, by_torchrun=by_torchrun)
     prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
     if body.facts.undivided and command.background and step.host is None:
@@ -147,6 +148,21 @@ def _tasks(body: BodyState, step: SrunStep) -> int:
     return step.tasks_per_node or on_each or body.facts.tasks
 
 
+def _equals_of_step(body: BodyState, step: SrunStep) -> dict[str, str]:
+    """Return the variables of Slurm about the processes of a step on all nodes, with their values in a pod."""
+    if not step.is_everywhere(body.facts.nodes):
+        return {}
+    tasks = _tasks(body, step)
+    if tasks == 1:
+        return {"SLURM_PROCID": "$NODE_RANK", "SLURM_LOCALID": "0", "SLURM_NTASKS": "$NNODES"}
+    return {"SLURM_NTASKS": str(tasks * body.facts.nodes)}
+
+
+def _is_for_torchrun(body: BodyState, step: SrunStep, script: CalledScript) -> bool:
+    """Return True if torchrun starts a script once for each GPU."""
+    return _tasks(body, step) == body.facts.gpus > 1 and script.text is not None and not script.starts_processes
+
+
 def _start_processes(
     body: BodyState,
     step: SrunStep,
@@ -164,7 +180,7 @@ def _start_processes(
         note = "torchrun starts a process for each GPU, with RANK and LOCAL_RANK for SLURM_PROCID and SLURM_LOCALID"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return
-    if tasks == body.facts.gpus and called is not None and called.text is not None and not called.starts_processes:
+    if called is not None and _is_for_torchrun(body, step, called):
         sets = [f"{name}=${ours}" for name, ours in OF_TORCHRUN.items() if name in called.variables]
         shell = f"bash -c '{' '.join(sets)} exec \"$@\"' - " if sets else ""
         body.edits.replace(program[0].start, program[0].start, f"torchrun --no-python {shell}")
@@ -192,7 +208,7 @@ def _shell_script(body: BodyState, program: tuple[BodyWord, ...]) -> BodyWord | 
 
 def _needs_srun(body: BodyState, program: tuple[BodyWord, ...]) -> bool:
     """Return True if a program on several nodes has no launcher, and is not told the rank of its node."""
-    if re.search(_ANY_LAUNCHER, body.text) is not None or is_for_each_node([word.text for word in program]):
+    if re.search(LAUNCHER, body.text) is not None or is_for_each_node([word.text for word in program]):
         return False
     text = body.edits.part(program[0].start, program[-1].end)
     return re.search(r"\bNODE_RANK\b|\bMASTER_ADDR\b", text) is None

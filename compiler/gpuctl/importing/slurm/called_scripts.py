@@ -20,7 +20,7 @@ _COMMENT = r"(?m)^[ \t]*#[^\n]*"
 _SETS = r"(?m)^[ \t]*(?:export[ \t]+|declare[ \t]+-x[ \t]+)?([A-Za-z_]\w*)="
 OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK"}
 """Variables of a process -> those that torchrun sets."""
-_LAUNCHER = r"\b(?:torchrun|deepspeed|accelerate|composer|horovodrun|mpirun|mpiexec|torch\.distributed\.\w+)\b"
+LAUNCHER = r"\b(?:torchrun|deepspeed|accelerate|composer|horovodrun|mpirun|mpiexec|torch\.distributed\.\w+)\b"
 
 
 class CalledScript(NamedTuple):
@@ -48,7 +48,7 @@ class CalledScript(NamedTuple):
     @property
     def starts_processes(self) -> bool:
         """True if it starts torchrun or another launcher."""
-        return re.search(_LAUNCHER, self._code) is not None
+        return re.search(LAUNCHER, self._code) is not None
 
     @property
     def _code(self) -> str:

@@ -1,0 +1,3 @@
+#!/bin/sh
+export WORLD=$SLURM_NTASKS PART=$SLURM_PROCID
+exec "$@"
