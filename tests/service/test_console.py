@@ -104,7 +104,7 @@ def test_status_is_one_word_in_the_list_the_overview_and_the_page_of_a_job(
     served.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
     visit.log_in().open(f"/jobs?namespace={place.namespace}&status=pending")
     visit.see("Waiting", ".status")
-    assert visit.page.locator("select[name=status] option:checked").inner_text() == "Waiting for any reason"
+    assert visit.page.locator("select[name=status] option:checked").inner_text() == "All waiting"
     visit.open("/overview")
     row = visit.page.locator("tr", has_text=f"{place.namespace}/second")
     assert row.locator(".status").first.inner_text() == "Waiting"

@@ -53,7 +53,9 @@ export function worded(word) {
 /** A status word with its colour. @param {{word: string | null}} props */
 export function Status({ word }) {
   if (!word) return html`<span class="quiet">–</span>`;
-  return html`<span class="status ${colourOf(word.toLowerCase())}" title=${word}>${worded(word)}</span>`;
+  // The long words of Kubernetes, such as CreateContainerConfigError, break in the cards of a narrow screen.
+  const parts = worded(word).split(/(?=[A-Z][a-z])/);
+  return html`<span class="status ${colourOf(word.toLowerCase())}" title=${word}>${parts.map((part, place) => html`${place ? html`<wbr />` : ""}${part}`)}</span>`;
 }
 
 /** Words of `gpuctl fit` -> text. @type {Record<string, string>} */

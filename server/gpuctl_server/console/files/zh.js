@@ -308,7 +308,7 @@ export const CHINESE = {
   "Pending": "等待中",
   "Queued": "排队中",
   "Waiting": "等待其他任务",
-  "Waiting for any reason": "等待中（任何原因）",
+  "All waiting": "所有等待中的",
   "Dependency failed": "前置任务失败",
   "Quota exceeded": "超出配额",
   "Scaled to zero": "已缩容到零",

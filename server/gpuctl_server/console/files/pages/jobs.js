@@ -20,7 +20,7 @@ export default function Jobs() {
 }
 
 /** Return the title of a status as a filter: that of a phase includes jobs with other words, such as Queued. @param {string} status */
-const titleOf = (status) => (status === "pending" ? t("Waiting for any reason") : worded(status));
+const titleOf = (status) => (status === "pending" ? t("All waiting") : worded(status));
 
 /** @param {Record<string, string>} query */
 function commandLine(query) {
