@@ -13,6 +13,16 @@ from support.cluster_tools import Place, namespace_for, places
 from support.postgresql_server import PostgresqlServer, running_postgresql
 from support.real_parts import control_plane_binaries
 
+ENGINES = ["sqlite", "postgresql"]
+
+
+def new_address(request: pytest.FixtureRequest, directory: Path) -> str:
+    """Return the address of a database of the requested engine."""
+    if request.param == "sqlite":
+        return str(directory / "usage.db")
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    return server.new_database()
+
 
 @pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
@@ -50,10 +60,13 @@ def postgresql() -> Iterator[PostgresqlServer]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=ENGINES)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a database that does not exist yet, for each engine."""
-    if request.param == "sqlite":
-        return str(tmp_path / "usage.db")
-    server: PostgresqlServer = request.getfixturevalue("postgresql")
-    return server.new_database()
+    return new_address(request, tmp_path)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def shared_address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An :func:`address` for all tests of a file."""
+    return new_address(request, tmp_path_factory.mktemp("shared"))

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import product
 from pathlib import Path
+from shutil import copy
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -27,7 +29,7 @@ from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_rollup import DayRoller
 from gpuctl_usage.facts import HOUR, WorkloadKey
-from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums
 from gpuctl_usage.store.engines import engine_of, url_of, write_transaction
 from gpuctl_usage.sums import Level
@@ -93,6 +95,14 @@ MODELS = {node: model for node, model, _, _ in WORLD.nodes}
 REPORT = ("usage", "report", "--month", "2026-10")
 
 
+@pytest.fixture(scope="module")
+def world_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of WORLD, which tests read only."""
+    path = tmp_path_factory.mktemp("world") / "usage.db"
+    WORLD.collected(path, START, END).close()
+    return path
+
+
 def free_gpus(world: UsageWorld) -> list[Worker]:
     """Return the free GPUs of n1, each half hour as a worker; n2 is not schedulable."""
     found = []
@@ -105,11 +115,12 @@ def free_gpus(world: UsageWorld) -> list[Worker]:
 
 @pytest.mark.parametrize("tz", ["UTC", "Asia/Shanghai"])
 @pytest.mark.parametrize("case", CASES)
-def test_costs_when_prices_change(case: str, tz: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
-    WORLD.collected(path, START, END).close()
+def test_costs_when_prices_change(
+    case: str, tz: str, world_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = tmp_path / "platform.yaml"
     platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": stated(case)}}))
-    assert run([*REPORT, "--tz", tz, "--database", str(path), "--platform", str(platform)]) == 0
+    assert run([*REPORT, "--tz", tz, "--database", str(world_file), "--platform", str(platform)]) == 0
     tables = tables_of_markdown(capsys.readouterr().out)
     titles: dict[str, Callable[[Worker], str]] = {
         "By namespace": lambda worker: worker.workload.namespace,
@@ -132,19 +143,15 @@ def test_costs_when_prices_change(case: str, tz: str, tmp_path: Path, capsys: py
     assert [cents(rows[name][2]) / 100 for name in MODELS.values()] == pytest.approx([free, 0.0], abs=0.006)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
+def test_idle_cost_of_waste(tmp_path: Path) -> None:
     """The cluster's and a workload's idle cost over ranges that begin and end within hours."""
     key = WorkloadKey("nlp", "StatefulSet", "lab", "w-lab")
     lab = Worker(key, "n2", 2, (60.0, 50.0, 1.0), START + 2.0 * HOUR, None, {"team": "research"})
     world = replace(WORLD, workers=(lab,))
+    ranges = (START, END), (START + 1800, START + 24 * HOUR - 1), (START + 17 * HOUR, START + 18 * HOUR)
     with closing(world.collected(tmp_path / "usage.db", START, END)) as database:
-        prices = price_list(UsagePrices.model_validate(stated(case)))
-        for first, last in (
-            (START, END),
-            (START + 1800, START + 24 * HOUR - 1),
-            (START + 17 * HOUR, START + 18 * HOUR),
-        ):
+        for case, (first, last) in product(CASES, ranges):
+            prices = price_list(UsagePrices.model_validate(stated(case)))
             found = waste(database, "", float(first), float(last), prices=prices)
             # The hours that begin in the range.
             hours = range(max(-(-first // HOUR) * HOUR, int(lab.start)), last, HOUR)
@@ -153,9 +160,8 @@ def test_idle_cost_of_waste(case: str, tmp_path: Path) -> None:
                 for hour in hours
             ]
             cost = costs_of(parts, case, lambda worker: "")[""][1]
-            assert [found["total_idle_cost"], found["workloads"][0]["idle_cost"]] == pytest.approx(
-                [cost] * 2, abs=0.006
-            )
+            costs = [found["total_idle_cost"], found["workloads"][0]["idle_cost"]]
+            assert costs == pytest.approx([cost] * 2, abs=0.006), (case, first, last)
 
 
 GROUPS: dict[Level, Callable[[Worker], str]] = {
@@ -179,11 +185,11 @@ WORKERS = (
 )
 
 
-@pytest.fixture
-def collected(address: str) -> Iterator[Database]:
-    """A world of WORKERS in which the hours of GAP are unknown."""
-    with closing(replace(WORLD, workers=WORKERS).collected(address, START, END)) as database:
-        engine = engine_of(url_of(address))
+@pytest.fixture(scope="module")
+def collected(shared_address: str) -> Iterator[Database]:
+    """A world of WORKERS in which the hours of GAP are unknown. Tests read it only."""
+    with closing(replace(WORLD, workers=WORKERS).collected(shared_address, START, END)) as database:
+        engine = engine_of(url_of(shared_address))
         with write_transaction(engine) as connection:
             gone = select(periods.c.id).where(periods.c.start.in_(list(GAP)))
             connection.execute(delete(sums).where(sums.c.period_id.in_(gone)))
@@ -261,23 +267,23 @@ def test_cost_of_ledger_rows_is_unknown_without_prices_or_holdings(tmp_path: Pat
         assert costs(PriceList({"A100-80G": 2.0, "H20": 1.0}))["serving"] is None
 
 
-def test_report_shows_prices_with_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
-    WORLD.collected(path, START, END).close()
+def test_report_shows_prices_with_dates(world_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    platform = tmp_path / "platform.yaml"
     platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": stated("several")}}))
-    assert run([*REPORT, "--database", str(path), "--platform", str(platform)]) == 0
+    assert run([*REPORT, "--database", str(world_file), "--platform", str(platform)]) == 0
     rows = {row[0]: row for row in tables_of_markdown(capsys.readouterr().out)["By model"]}
     assert rows["A100-80G"][-4] == "20; 7 from 2026-10-31"
     assert rows["H20"][-4] == "11; 12 from 2026-10-30; 3 from 2026-10-31"
 
 
-def test_missing_price_affects_only_its_period(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_price_affects_only_its_period(
+    world_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The cost is unknown only for usage from the time when the model had no price."""
-    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
-    WORLD.collected(path, START, END).close()
+    platform = tmp_path / "platform.yaml"
     prices = {"models": {"A100-80G": 20}, "changes": [{"from": "2026-10-31", "models": {"H20": 1}}]}
     platform.write_text(json.dumps({"kind": "platform", "usage": {"prices": prices}}))
-    where = ["--database", str(path), "--platform", str(platform)]
+    where = ["--database", str(world_file), "--platform", str(platform)]
     assert run([*REPORT, *where]) == 0
     text = capsys.readouterr().out
     tables = tables_of_markdown(text)
@@ -288,10 +294,12 @@ def test_missing_price_affects_only_its_period(tmp_path: Path, capsys: pytest.Ca
     assert [row[-4] for row in tables["By model"][:2]] == ["20", "1 from 2026-10-31"]
 
 
-def test_price_change_within_a_day_with_pruned_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_price_change_within_a_day_with_pruned_hours(
+    world_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """If only UTC days are kept, the cost over a change within such a day is unknown, and the report says so."""
-    path, platform = tmp_path / "usage.db", tmp_path / "platform.yaml"
-    with closing(WORLD.collected(path, START, END)) as database:
+    path, platform = Path(copy(world_file, tmp_path)), tmp_path / "platform.yaml"
+    with closing(open_database(str(path), clock=lambda: float(END))) as database:
         cluster = database.cluster("uid-1", "prod")
         DayRoller(database, cluster).roll(START)
     with closing(sqlite3.connect(path)) as connection:
