@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -135,6 +136,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """One process counts for all."""
     if not _is_worker(config):
         config.pluginmanager.register(Reruns(), "reruns")
+
+
+def pytest_sessionstart() -> None:
+    """Collect no garbage while tests are collected: a quarter of that time, for objects that all stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage among the objects of tests alone."""
+    gc.freeze()
+    gc.enable()
 
 
 def _is_worker(config: pytest.Config) -> bool:
