@@ -18,7 +18,7 @@ from support.cluster_tools import Place, fresh_namespaces, inference, training
 from support.documents_sent import YAML, sent, text_of
 from support.remote import Remote
 from support.served import Served, serving
-from support.usage_database import usage_database
+from support.small_usage import one_hour
 
 SPACE, POOL, OTHER = "limited-space", "limited-pool", "sealed-pool"
 NODE, OTHER_NODE = "limited-0", "sealed-0"
@@ -54,7 +54,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     fresh_namespaces(plane, SPACE)
     for node, pool in ((NODE, POOL), (OTHER_NODE, OTHER)):
         plane.add_node(node, gpus=8, cpu="64", memory="256Gi", labels={"runwhere.ai/pool": pool})
-    usage = usage_database(directory, plane)
+    usage = one_hour(directory, plane)
     with serving(directory, plane.kubeconfig(), USERS, usage_database=usage) as served:  # type: ignore[arg-type]
         quota = {"name": "limited", "users": {SPACE: {"cpu": 900, "memory": "900Gi", "gpu": 400}}}
         served.call("POST", "/quotas", status=201, json=quota)

@@ -26,7 +26,7 @@ from gpuctl_server.access.tokens import new_token, read_tokens, write_tokens
 from support.cluster_tools import fresh_namespaces, training
 from support.documents_sent import sent, text_of
 from support.served import Served, serving
-from support.usage_database import usage_database
+from support.small_usage import one_hour
 
 POOL, OTHER_POOL, ABSENT_POOL = "who-pool", "who-other", "who-absent-pool"
 OWN, FOREIGN, SYSTEM, ABSENT = "who-a", "who-b", "kube-system", "who-absent"
@@ -451,7 +451,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for number in (0, 1):
         plane.add_node(f"who-{number}", gpus=8, cpu="64", memory="256Gi", labels={LABEL: "x"})
         plane.kubectl("label", "node", f"who-{number}", *(f"who.example.com/{role}=x" for role in ROLES))
-    usage = usage_database(directory, plane)
+    usage = one_hour(directory, plane)
     more = {"usage_database": usage, "label_keys": '["who.example.com/"]'}
     with serving(directory, plane.kubeconfig(), ROLES, **more) as served:  # type: ignore[arg-type]
         expired, entry = new_token("expired", "admin", lasts=timedelta(seconds=-1))

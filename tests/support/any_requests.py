@@ -28,7 +28,7 @@ from properties.scale import scaled
 from support.cluster_tools import compute, inference, notebook, outcome, training
 from support.prometheus_server import running_prometheus
 from support.served import Served, serving
-from support.usage_database import usage_database
+from support.small_usage import one_hour
 
 TEAM = "team-a"
 USERS = {"admin": ("admin", None, None), "anna": ("user", (TEAM,), None), "vera": ("viewer", None, None)}
@@ -183,7 +183,7 @@ def served_world(directory: Path, plane: ControlPlane) -> Iterator[Served]:
             plane.kubeconfig(),
             USERS,
             prometheus=prometheus,
-            usage_database=usage_database(directory, plane),
+            usage_database=one_hour(directory, plane),
         ) as served,
     ):
         yield served

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from control_plane import ControlPlane
 from gpuctl_usage.facts import (
     HOUR,
     AllocationSnapshot,
@@ -139,3 +140,14 @@ def small_world(start: int, others: Iterable[Worker] = ()) -> UsageWorld:
     nodes = (("n1", "A100-80G", 8, CapacityState.READY), ("n2", "H20", 4, CapacityState.CORDONED))
     quotas = (GpuQuota("nlp", 6.0, start, None), GpuQuota("serving", 2.0, start + 12 * HOUR, None))
     return UsageWorld(nodes, (*workers, *others), quotas)
+
+
+def one_hour(directory: Path, plane: ControlPlane) -> str:
+    """Return the path of a database with an hour of the cluster of a control plane, in which a job held a GPU."""
+    start = 1_762_300_800
+    job = WorkloadKey("team-a", "Job", "fuzz-train", "uid")
+    worker = Worker(job, "node-1", 1, (50.0,), start, None, {"team": "a"}, {"cost-center": "1"})
+    world = UsageWorld((("node-1", "A100", 2, CapacityState.READY),), (worker,))
+    uid = str(plane.get("namespace", "kube-system")["metadata"]["uid"])
+    world.collected(directory / "usage.db", start, start + HOUR, uid, "cluster-1").close()
+    return str(directory / "usage.db")
