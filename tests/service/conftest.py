@@ -12,7 +12,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, in_front_of
 from fault_tools.world import Api
 from support import node_world
-from support.browser import Visit, chromium, visiting
+from support.browser import Profile, Visit, chromium
 from support.cluster_tools import POOL, Place, add_drill_nodes, namespace_for, places
 from support.real_parts import control_plane_binaries
 from support.remote import Remote
@@ -110,8 +110,16 @@ def browser() -> Iterator[Any]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def profile(browser: Any, served: Served) -> Iterator[Profile]:
+    """A profile of the browser."""
+    made = Profile(browser, served)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def visit(browser: Any, served: Served) -> Iterator[Visit]:
+def visit(profile: Profile) -> Iterator[Visit]:
     """A page of the console, not logged in."""
-    with visiting(browser, served) as made:
+    with profile.visiting() as made:
         yield made
