@@ -101,6 +101,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             path = nodeid.partition("::")[0]
             return nodeid if path.removeprefix("tests/") in SPLIT else path
 
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Forget a file that is done: at each event of a worker, all tests that are still known are counted."""
+            super().mark_test_complete(node, item_index, duration)
+            work = self.assigned_work[node]
+            file = self._split_scope(self.registered_collections[node][item_index])
+            if all(work[file].values()):
+                del work[file]
+
     # Else the files with the most tests come first.
     config.option.loadscopereorder = False
     return Files(config, log)
