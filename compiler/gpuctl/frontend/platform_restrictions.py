@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from gpuctl.language.display_text import shorten
@@ -90,6 +91,8 @@ SYSTEM_DIRECTORIES = frozenset(
     {"/", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/root", "/usr/bin", "/usr/lib"}
 )
 DATA_DEVICES = ("/dev/shm", "/dev/hugepages", "/dev/infiniband")  # noqa: S108 - paths of nodes
+_BELOW_TREES = tuple(f"{tree}/" for tree in SYSTEM_TREES)
+_ABOVE_TREES = frozenset(str(parent) for tree in SYSTEM_TREES for parent in PurePosixPath(tree).parents)
 
 
 def _is_within(path: str, directory: str) -> bool:
@@ -105,7 +108,7 @@ def is_system_path(path: str) -> bool:
     """Return True if a normalised path of a node is part of its system, or contains such a path."""
     if path in SYSTEM_DIRECTORIES or path.endswith(".sock"):
         return True
-    return not is_device(path) and any(_is_within(path, tree) or _is_within(tree, path) for tree in SYSTEM_TREES)
+    return path in _ABOVE_TREES or (not is_device(path) and f"{path}/".startswith(_BELOW_TREES))
 
 
 def forbidden_host_path(path: str, settings: Settings) -> tuple[str, str] | None:
