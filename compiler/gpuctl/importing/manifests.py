@@ -30,6 +30,10 @@ _KEPT = {
     "Ingress": "keep its manifest, with the Service `svc-NAME`, or write `service.route`",
     "Service": "keep its manifest: it selects no pods of these jobs",
     _SCALER: "it scales none of these jobs: keep its manifest, or write `autoscaling`",
+    **dict.fromkeys(
+        ("TrainingRuntime", "ClusterTrainingRuntime"),
+        "it is not read: write its image, command, variables and resources into the document",
+    ),
     "PodDisruptionBudget": "write `service.disruption`",
 }
 """Kind of an object that no importer reads -> what to do."""

@@ -279,6 +279,9 @@ class PodFields:
             for group in ("requests", "limits"):
                 for name in tree.keys((*path, "resources", group)):
                     self._device((*path, "resources", group, name), group, name)
+            workdir = tree.text((*path, "workingDir"))
+            if workdir is not None:
+                self._set((*path, "workingDir"), "environment.workdir", workdir)
             for name in ("securityContext", "lifecycle"):
                 if tree.node((*path, name)) is not None:
                     self.patch.of_container((*path, name), name, tree.typed((*path, name)))

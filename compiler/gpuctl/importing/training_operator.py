@@ -22,6 +22,7 @@ from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torc
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
 _POLICY: Path = ("spec", "runPolicy")
+_ELASTIC: Path = ("spec", "elasticPolicy")
 _PATCHES: Path = ("spec", "runtimePatches")
 _OVERRIDES: tuple[Path, ...] = (("spec", "podTemplateOverrides"), ("spec", "podSpecOverrides"))
 _RENDEZVOUS = "pytorchjob-port"
@@ -66,7 +67,8 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas"))) for name in names]
     nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
     unknown = open_nodes(tree, [(*_REPLICAS, name, "replicas") for name in names], given)
-    if nodes > 1:
+    is_elastic = names == ["Worker"] and given.nodes is None and _elastic_nodes(tree, draft, nodes)
+    if nodes > 1 and not is_elastic:
         line = tree.line((*_REPLICAS, names[0], "replicas")) if names and given.nodes is None else None
         draft.set("resources.nodes", nodes, line)
     for name, number in zip(names, numbers, strict=True):
@@ -90,11 +92,34 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
             other: Path = (*_REPLICAS, name, "template")
             for path in is_same(tree, base, other, without=("ports",)):
                 tree.dropped(path, f"the {names[0]} has another value: programs that differ are `roles`")
-    _policy(tree, draft, names)
+    # The restarts of an elastic policy are taken with its range.
+    _policy(tree, draft, [] if draft.get("job.retries") is not None else names)
     _defaults(tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"})
     tree.drop_rest(_NOTES)
     missing += set_given_values(draft, given, ledger, asking, has_gpus=bool(draft.get("resources.gpu")))
     return Imported(TOOL, [draft], ledger.entries(), [*unknown, *missing])
+
+
+def _elastic_nodes(tree: SourceTree, draft: Draft, nodes: int) -> bool:
+    """Take the range of nodes of an elastic training. Return True if there is one."""
+    least, most = (whole_number(tree.text((*_ELASTIC, name))) for name in ("minReplicas", "maxReplicas"))
+    if not least or most is None or not least <= nodes <= most or least == most:
+        return False
+    draft.set("resources.nodes", {"min": least, "max": most}, tree.line((*_ELASTIC, "minReplicas")))
+    tree.mapped((*_ELASTIC, "minReplicas"), "resources.nodes.min")
+    note = None if nodes == most else f"{most} pods are made at first, not {nodes}: those without room wait"
+    tree.taken((*_ELASTIC, "maxReplicas"), "resources.nodes.max", note)
+    restarts = whole_number(tree.text((*_ELASTIC, "maxRestarts")))
+    if restarts is not None:
+        draft.set("job.retries", restarts, tree.line((*_ELASTIC, "maxRestarts")))
+        note = "torchrun restarts the program this often, and the Job replaces as many pods"
+        tree.changed((*_ELASTIC, "maxRestarts"), "job.retries", note)
+        for path in ((*_REPLICAS, "Worker", "restartPolicy"), (*_POLICY, "backoffLimit")):
+            tree.changed(path, "job.retries", "every failure counts up to `maxRestarts`")
+    for name in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId"):
+        tree.changed((*_ELASTIC, name), None, "gpuctl sets the rendezvous, at the first pod")
+    tree.dropped((*_ELASTIC, "metrics"), "no metric changes the number of nodes: pods join as soon as they run")
+    return True
 
 
 def _ports(tree: SourceTree, base: Path, draft: Draft) -> None:
