@@ -12,6 +12,7 @@ from gpuctl.importing.arena_options import (
     DROPPED,
     DROPPED_PATTERNS,
     FLAGS,
+    OTHER_JOBS,
     SERVICE_FLAGS,
     TFJOB_FLAGS,
 )
@@ -170,7 +171,8 @@ class _ArenaJob:
         if self.is_service:
             self.draft.set("service.type", "ClusterIP", self.line)
         if not self.is_service and FRAMEWORKS.get(self.type) != PYTORCH:
-            note = f"`{self.type}` starts its processes in another way: use torchrun, or `roles` for other programs"
+            other = "starts its processes in another way: use torchrun, or `roles` for other programs"
+            note = f"`{self.type}` {OTHER_JOBS.get(self.type.removesuffix('job'), other)}"
             self.ledger.changed(self.line, shown, "kind", note)
         elif self.is_service and self.type != "custom":
             note = f"`{self.type}` starts a server of its own: write it into `environment.command`"

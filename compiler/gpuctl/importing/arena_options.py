@@ -104,6 +104,13 @@ _PROBE = "use `service.health_check` and `service.liveness`"
 _SUBPATH = "a directory of a claim is `storage.workdirs: [{path: /data, pvc: {claim: NAME, subPath: DIR}}]`"
 _SELECTOR = "nodes are selected by `resources.pool`: add --pool"
 _ISTIO = "use `service.route`"
+OTHER_JOBS = {
+    "spark": "has a driver that starts its executors as pods: keep the SparkApplication and its operator",
+    "volcano": "has tasks and a queue of Volcano: write `roles`, and name a queue of Kueue in `resources.queue`",
+    "ray": "has a head and workers: write them as `roles`, whose programs are `ray start --head` and `ray start "
+    "--address`",
+}
+"""Type of a job, without `job` at its end -> how it differs, and what to use."""
 CLIENT = frozenset({"arena-namespace", "config", "dry-run", "helm-binary", "loglevel", "pprof", "trace"})
 """Options of the client, which do not change the job."""
 DROPPED = {

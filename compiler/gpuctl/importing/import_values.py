@@ -70,18 +70,18 @@ class ImportFailure(NamedTuple):
     line: int
     message: str
     hint: str
-    column: int | None = None
+    column: int = 1
 
     @property
     def place(self) -> str:
-        """The line, and the column if it is known."""
-        return f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
+        """The line and the column."""
+        return f"{self.line}:{self.column}"
 
 
 class Unreadable(Exception):
     """The source cannot be imported at all."""
 
-    def __init__(self, line: int, message: str, hint: str, column: int | None = None) -> None:
+    def __init__(self, line: int, message: str, hint: str, column: int = 1) -> None:
         super().__init__(message)
         self.problem = ImportFailure(line, message, hint, column)
 
