@@ -15,15 +15,22 @@ from gpuctl.importing.node_script import convert_node_script
 from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields, is_no_gpu
+from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
 
 TOOL = "SkyPilot"
 _IPS = r"[ \t]*echo[ \t]+(?:-e[ \t]+)?\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*"
-_FIRST = rf"{_IPS}(?:head[ \t]+-(?:n[ \t]*)?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?)[ \t]*"
+_TAKES_FIRST = (
+    r"(?:head[ \t]+-(?:n[ \t]*)?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?"
+    r"|awk[ \t]+'NR[ \t]*==[ \t]*1(?:[ \t]*\{[ \t]*print(?:[ \t]+\$[01])?[ \t]*\})?')[ \t]*"
+)
+_HERE = r"<<<[ \t]*(?:\"\$\{?SKYPILOT_NODE_IPS\}?\"|\$\{?SKYPILOT_NODE_IPS\b\}?)[ \t]*"
+_FIRST = rf"(?:{_IPS}{_TAKES_FIRST}|[ \t]*{_TAKES_FIRST}{_HERE})"
 _HEAD = rf"\$\({_FIRST}\)|`{_FIRST}`"
+_READ = rf"(?m)^([ \t]*)read[ \t]+(?:-r[ \t]+)?([A-Za-z_]\w*)(?:[ \t]+_)?[ \t]*{_HERE}(?=$|;)"
 _COUNT = rf"\$\({_IPS}wc[ \t]+-l[ \t]*\)|`{_IPS}wc[ \t]+-l[ \t]*`"
 _VARIABLES = {
     _HEAD: "$MASTER_ADDR",
+    _READ: r"\1\2=$MASTER_ADDR",
     _COUNT: "$NNODES",
     r"\bSKYPILOT_NUM_NODES\b": "NNODES",
     r"\bSKYPILOT_NODE_RANK\b": "NODE_RANK",
@@ -200,7 +207,7 @@ def _service(tree: SourceTree, draft: Draft) -> None:
     is_plain = not {"post_data", "headers"} & set(tree.keys(probe))
     if value is not None and is_plain:
         draft.set("service.health_check", value, tree.line(path))
-        tree.mapped(path, "service.health_check")
+        tree.changed(path, "service.health_check", AS_PROBES)
     seconds = whole_number(re.sub(r"s\Z", "", tree.text((*probe, "initial_delay_seconds")) or ""))
     if seconds and is_plain:
         draft.set("service.startup_timeout", f"{seconds}s", tree.line((*probe, "initial_delay_seconds")))

@@ -14,7 +14,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.node_script import convert_node_script
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
-from gpuctl.importing.task_fields import TaskFields, is_no_gpu
+from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
 
 TOOL = "dstack"
 KINDS = {"task": "training", "service": "inference"}
@@ -23,6 +23,7 @@ _VARIABLES = {
     r"\bDSTACK_NODE_RANK\b": "NODE_RANK",
     r"\bDSTACK_MASTER_NODE_IP\b": "MASTER_ADDR",
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
+    r"(?m)^([ \t]*)fg[ \t]*$": r"\1wait $!",
     r"\$\{\{[^{}\n]*\}\}": "",
     r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+\}?"
     r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+": "",
@@ -39,6 +40,7 @@ _HINTS = {
     "gateway": "an address outside the cluster is `service.route`",
 }
 """Type of a configuration that is no job -> what to do."""
+_SHELL = r"(?:/\S*/)?(?:ba|da|k|z)?sh"
 _LIST = r"&&|\|\|"
 _COMMAND = "environment.command"
 _HEALTH = "service.health_check"
@@ -183,7 +185,7 @@ def _probes(tree: SourceTree, draft: Draft) -> None:
         draft.set(_HEALTH, url, tree.line(("probes", 0, "url")))
         for name in ("type", "method"):
             tree.mapped(("probes", 0, name), _HEALTH)
-        tree.changed(("probes", 0, "url"), _HEALTH, "it becomes a startup, a readiness and a liveness probe")
+        tree.changed(("probes", 0, "url"), _HEALTH, AS_PROBES)
 
 
 def _others(tree: SourceTree, draft: Draft) -> None:
@@ -224,15 +226,34 @@ def _others(tree: SourceTree, draft: Draft) -> None:
         tree.taken(("replicas",), "service.replicas", "a range needs `autoscaling`" if is_range else None)
 
 
+def _shell(tree: SourceTree) -> str:
+    """Take the shell. Without one, dstack runs bash in its own image, and sh in others."""
+    written = tree.text(("shell",))
+    if written is None:
+        return "bash" if tree.node(("image",)) is None else "sh"
+    if re.fullmatch(_SHELL, written) is None:
+        return "sh"
+    note = "dstack starts it with `-i`, and it reads `~/.bashrc`: source that file in the command if it is needed"
+    tree.taken(("shell",), _COMMAND, note if written.endswith("bash") else None)
+    return written
+
+
 def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedger) -> None:
-    if tree.text(("shell",)) == "bash":
-        tree.mapped(("shell",), _COMMAND)
+    shell = _shell(tree)
     items = tree.items(("commands",))
     if not items:
         return
     texts = [tree.node(("commands", index)) for index in range(items)]
     if any(node is None or node.kind != SCALAR for node in texts):
         return
+    entrypoint = tree.text(("entrypoint",))
+    if entrypoint is not None:
+        found = re.match(rf"({_SHELL})[ \t]+-c\Z", entrypoint)
+        if found is None or items > 1:
+            tree.dropped(("commands",), "they are arguments of `entrypoint`: write both into `environment.command`")
+            return
+        shell = found[1]
+        tree.mapped(("entrypoint",), _COMMAND)
     tree.take_apart(("commands",))
     # Empty lines keep the lines of the script at those of the file.
     lines: list[str] = []
@@ -253,11 +274,11 @@ def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedg
         # Pods of services do not have gpuctl's variables of trainings.
         variables = {r"\$\{?DSTACK_GPUS_PER_NODE\b\}?": str(task.gpus), **variables}
     text, source = ("\n".join(part) + "\n" for part in (lines, written))
-    convert_node_script(text, first, (task.node_count, task.gpus), variables, draft, ledger, source)
+    convert_node_script(text, first, (task.node_count, task.gpus), variables, draft, ledger, source, shell)
     for index in range(items):
         tree.widen(("commands", index))
     command = draft.get(_COMMAND)
-    if items > 1 and command and command[0] == "bash":
+    if items > 1 and command and command[:2] == [shell, "-c"]:
         command[-1] = f"set -e\n{command[-1]}"
         note = "an item runs if the one before it succeeded: `set -e`, which holds inside of an item, too"
         ledger.changed(tree.line(("commands",)), f"commands: {items} items", _COMMAND, note)

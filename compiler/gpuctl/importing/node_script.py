@@ -26,15 +26,17 @@ def convert_node_script(
     draft: Draft,
     ledger: LineLedger,
     written: str = "",
+    shell: str = "bash",
 ) -> None:
     """Set the command of a document to a script, and add its lines to the ledger.
 
     :raises Unreadable: the script is not valid, or very long.
 
     :param size: the number of nodes, and of GPUs of each.
-    :param variables: pattern of the tool's variable or of a command that reads it -> what stands for it, "" if it has
-        no equal.
+    :param variables: pattern of the tool's variable or of a command that reads it -> what stands for it, a template as
+        of `re.sub`; "" if it has no equal.
     :param written: the script in the source, if the importer has changed its lines.
+    :param shell: the shell that the tool runs the script with.
     """
     if len(text) > _LONGEST:
         raise Unreadable(
@@ -47,8 +49,8 @@ def convert_node_script(
 
         def replaced(match: re.Match[str], new: str = new, breaks: LineBreaks = breaks) -> str:
             line = breaks.before(match.start())
-            name = match[0].strip("${}")
-            note = f"`{match[0]}` is `{new}`" if new else "it has no equal: write its value"
+            name, new = match[0].strip("${}"), match.expand(new)
+            note = f"`{match[0].strip()}` is `{new.strip()}`" if new else "it has no equal: write its value"
             changes.append(VariableChange(line, note, new, "" if new else name))
             return new or match[0]
 
@@ -58,7 +60,7 @@ def convert_node_script(
         tasks=1,
         gpus=size[1],
         first_line=first_line,
-        interpreter=["bash"],
+        interpreter=[shell],
         index_line=None,
         on_every_node=True,
     )

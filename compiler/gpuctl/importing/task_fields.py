@@ -21,6 +21,7 @@ _NO_GPU = r"(?i)(?:tpu[\w-]*|v\d+[a-z]*(?:pod)?-\d+|gaudi\w*|inferentia\w*|train
 """Types of accelerators of vendors whose cards gpuctl does not count."""
 _INTERPOLATED = "${{"
 """Begin of a value that dstack inserts, such as ``${{ secrets.token }}``."""
+AS_PROBES = "it becomes a startup, a readiness and a liveness probe"
 _NO_VALUE = "its value is not in the file: write it into `environment.env`, or name a Secret there"
 
 
