@@ -155,7 +155,7 @@ class _Run:
         self.unfinished.is_done = True
 
     def _carry_out(self, plan: Plan) -> Plan:
-        """Carry the plan out. If the cluster changes meanwhile, return the plan that was made and carried out again."""
+        """Carry the plan out, and return it; or the plan that replaced it, if the cluster has changed since."""
         leases = self._execution(plan).lease_keys()
         self.callbacks.on_start(plan)
         if self.set_run is not None:
