@@ -73,7 +73,10 @@ def _parent(plane: ControlPlane) -> dict[str, Any]:
 
 
 def _read(secret: dict[str, Any]) -> ApplySet:
-    return applyset.parse_parent(secret, any_tooling=True)
+    """Return a set that kubectl has written, as if gpuctl had."""
+    annotations = {**secret["metadata"]["annotations"], applyset.TOOLING: applyset.OUR_TOOLING}
+    read = applyset.parse_parent({**secret, "metadata": {**secret["metadata"], "annotations": annotations}})
+    return read._replace(tooling=secret["metadata"]["annotations"][applyset.TOOLING])
 
 
 def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -161,30 +164,6 @@ def test_kubectl_prunes_with_a_parent_written_by_gpuctl(plane: ControlPlane) -> 
     ]
     assert _present(plane) == {"ConfigMap/kept", "ConfigMap/stranger", "Job/stranger"}
     assert _read(_parent(plane)) == written._replace(group_kinds=frozenset({"ConfigMap"}), namespaces=frozenset())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("resources", ["jobs.batch,services", "jobs,services"])
-def test_deprecated_annotation_selects_the_kinds_that_kubectl_prunes(plane: ControlPlane, resources: str) -> None:
-    """kubectl prunes exactly the kinds that gpuctl reads; neither of them writes the deprecated annotation."""
-    part_of = applyset.set_id("demo", HOME)
-    parent = _write(ApplySet("demo", HOME, tooling=_kubectl_tooling(plane)))
-    del parent["metadata"]["annotations"][applyset.GROUP_KINDS]
-    parent["metadata"]["annotations"][applyset.GROUP_RESOURCES] = resources
-    members = {
-        RESOURCES[kind].group_kind: _object(kind, "member", member_of=part_of)
-        for kind in ("ConfigMap", "Job", "Service")
-    }
-    read = _read(parent)
-    _create(plane, parent, *members.values())
-    result = _kubectl_prune(plane, _object("PriorityClass", "new", namespace=None))
-    assert result.returncode == 0, result.stderr
-    left = {f"{obj['kind']}/member" for kind, obj in members.items() if kind not in read.group_kinds}
-    assert left == {"ConfigMap/member"}
-    assert _present(plane) == left | {"PriorityClass/new"}
-    rewritten = _write(read, parent)["metadata"]["annotations"]
-    assert rewritten[applyset.GROUP_KINDS] == "Job.batch,Service"
-    assert applyset.GROUP_RESOURCES not in rewritten
 
 
 @pytest.mark.slow

@@ -45,8 +45,8 @@ def _secret(
     )
 
 
-def _parse(secret: dict[str, Any], **options: bool) -> ApplySet:
-    return applyset.parse_parent(secret, **options)
+def _parse(secret: dict[str, Any]) -> ApplySet:
+    return applyset.parse_parent(secret)
 
 
 def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -99,7 +99,6 @@ def test_existing_parent_keeps_foreign_metadata() -> None:
         {
             "team": "vision",
             applyset.GROUP_KINDS: None,
-            applyset.GROUP_RESOURCES: "services",
             applyset.NAMESPACES: "gone",
             SOURCES: '["git:gone"]',
         },
@@ -162,12 +161,11 @@ def test_set_of_another_gpuctl_version_is_accepted(tooling: str) -> None:
     ],
 )
 def test_set_of_another_tool_is_refused(tooling: str, shown: str) -> None:
-    """The tool's name is the text before the last slash, as for kubectl; reading the set is allowed."""
+    """The tool's name is the text before the last slash, as for kubectl."""
     secret = _secret({applyset.TOOLING: tooling})
     with pytest.raises(NotOurSet) as caught:
         _parse(secret)
     assert str(caught.value) == f"the set my-set is managed by {shown}; gpuctl manages only its own sets"
-    assert _parse(secret, any_tooling=True).tooling == tooling
 
 
 @pytest.mark.parametrize(
@@ -199,10 +197,9 @@ def test_set_of_another_tool_is_refused(tooling: str, shown: str) -> None:
 def test_secret_that_is_not_a_set_parent_is_refused(
     annotations: dict[str, str | None], labels: dict[str, str] | None, message: str
 ) -> None:
-    for any_tooling in (False, True):
-        with pytest.raises(NotOurSet) as caught:
-            _parse(_secret(annotations, labels), any_tooling=any_tooling)
-        assert str(caught.value) == message
+    with pytest.raises(NotOurSet) as caught:
+        _parse(_secret(annotations, labels))
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -224,26 +221,6 @@ def test_damaged_annotations_are_refused(key: str, text: str, shown: str) -> Non
     with pytest.raises(NotOurSet) as caught:
         _parse(_secret({key: text}))
     assert str(caught.value) == f"secret/my-set in test is damaged: cannot read {shown} in its annotation {key}"
-
-
-def test_deprecated_annotation_is_read_if_group_kinds_are_absent() -> None:
-    """Resources with or without their group, in any case. The current annotation has precedence, even if it is empty."""
-    resources = {applyset.GROUP_RESOURCES: "configmaps,Deployments.apps,jobs,services"}
-    read = _parse(_secret({applyset.GROUP_KINDS: None, **resources}))
-    assert read.group_kinds == {"ConfigMap", "Deployment.apps", "Job.batch", "Service"}
-    assert _parse(_secret({applyset.GROUP_KINDS: "", **resources})).group_kinds == frozenset()
-
-
-@pytest.mark.parametrize("resource", ["certificates.cert-manager.io", "jobs.apps", "", "Job.batch"])
-def test_unknown_resource_in_deprecated_annotation_is_refused(resource: str) -> None:
-    annotations = {applyset.GROUP_KINDS: None, applyset.GROUP_RESOURCES: f"services,{resource}"}
-    with pytest.raises(NotOurSet, match=f"cannot read {resource or 'an empty entry'} in"):
-        _parse(_secret(annotations))
-
-
-def test_empty_deprecated_annotation_alone_is_refused() -> None:
-    with pytest.raises(NotOurSet, match="lacks the annotation applyset"):
-        _parse(_secret({applyset.GROUP_KINDS: None, applyset.GROUP_RESOURCES: ""}))
 
 
 def test_exact_set_has_the_kinds_and_namespaces_of_its_objects() -> None:

@@ -33,8 +33,6 @@ from gpuctl.release import __version__
 ID = "applyset.kubernetes.io/id"
 TOOLING = "applyset.kubernetes.io/tooling"
 GROUP_KINDS = "applyset.kubernetes.io/contains-group-kinds"
-GROUP_RESOURCES = "applyset.kubernetes.io/contains-group-resources"
-"""Deprecated by kubectl in favour of :data:`GROUP_KINDS`: read if that annotation is absent, never written."""
 NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 SOURCES = "gpuctl/sources"
 """Sources of the members. Not under the platform's domain, because a set can be applied with any platform."""
@@ -154,8 +152,8 @@ def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
     """Return the Secret that records a set, based on ``existing`` if there is one.
 
     Other tools' labels and annotations on the existing Secret stay, and so does its resourceVersion: a concurrent
-    change is a conflict. Annotations without a value and the deprecated one are removed. :func:`parse_parent` checks
-    whether the Secret may be replaced.
+    change is a conflict. Annotations without a value are removed. :func:`parse_parent` checks whether the Secret may be
+    replaced.
     """
     secret: Object = copy.deepcopy(existing) if existing is not None else {"metadata": {}}
     metadata = secret["metadata"]
@@ -163,7 +161,6 @@ def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
     written = {
         TOOLING: applyset.tooling,
         GROUP_KINDS: ",".join(sorted(applyset.group_kinds)),
-        GROUP_RESOURCES: None,
         NAMESPACES: ",".join(sorted(applyset.namespaces - {applyset.namespace})) or None,
         SOURCES: json.dumps(applyset.sources) if applyset.sources else None,
         COMMIT: json.dumps(applyset.commit._asdict()) if applyset.commit is not None else None,
@@ -179,10 +176,9 @@ def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
     return {**secret, "apiVersion": "v1", "kind": "Secret"}
 
 
-def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
+def parse_parent(secret: Object) -> ApplySet:
     """Return the set that a Secret records. The version of gpuctl that wrote it does not matter.
 
-    :param any_tooling: also accept another tool's set, to read it.
     :raises NotOurSet: in kubectl's order (``fetchParent``): not the parent of a set, another tool's, an id that is not
         this Secret's, damaged annotations.
     """
@@ -201,7 +197,7 @@ def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
             )
         )
     tooling = annotations[TOOLING]
-    if not any_tooling and _tool(tooling) != _tool(OUR_TOOLING):
+    if _tool(tooling) != _tool(OUR_TOOLING):
         raise NotOurSet(
             say(
                 "the set {set} is managed by {tool}; gpuctl manages only its own sets",
@@ -246,8 +242,6 @@ def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
     """Parse the kinds as ``parseKindAnnotation`` does: an empty annotation is an empty set, a missing one an error."""
     if GROUP_KINDS in annotations:
         return _entries(key, annotations, GROUP_KINDS, _kind)
-    if annotations.get(GROUP_RESOURCES):
-        return _entries(key, annotations, GROUP_RESOURCES, _kind_of_resource)
     raise NotOurSet(
         say(
             "{object} lacks the annotation {annotation}, which lists the kinds of the set",
@@ -277,17 +271,6 @@ def _kind(text: str) -> str | None:
 
 def _namespace(text: str) -> str | None:
     return text if is_dns_label(text) else None
-
-
-def _kind_of_resource(text: str) -> str | None:
-    """Return ``Deployment.apps`` for ``deployments.apps``. Without a group any group matches
-    (``DefaultRESTMapper.KindsFor``).
-    """
-    plural, _, group = text.partition(".")
-    for resource in RESOURCES.values():
-        if resource.plural == plural.lower() and group in ("", resource.group):
-            return resource.group_kind
-    return None
 
 
 def _sources(key: Key, annotations: dict[str, str]) -> tuple[str, ...]:
