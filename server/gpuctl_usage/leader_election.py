@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import NamedTuple
 
+from gpuctl.kube.process_identity import describe_holder, holder_identity, is_dead
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost, LeaseState
@@ -22,30 +19,6 @@ LEASE_TIMEOUT = 20.0
 RENEW_EVERY = 5.0
 """Seconds between renewals."""
 _POLL_EVERY = 2.0
-_PROCESSES = Path("/proc")
-
-
-class _Holder(NamedTuple):
-    """Identity of a lease holder's process.
-
-    :param place: boot id of the machine and PID namespace, within which the process id is unique; "" if unknown.
-    :param began: start time of the process from /proc, because process ids are reused.
-    """
-
-    host: str
-    process: int
-    began: str
-    place: str
-
-    @classmethod
-    def of(cls, text: str) -> _Holder | None:
-        parts = text.split(" ")
-        if len(parts) != len(cls._fields) or not parts[1].isdigit():
-            return None
-        return cls(parts[0], int(parts[1]), parts[2], parts[3])
-
-    def __str__(self) -> str:
-        return " ".join(map(str, self))
 
 
 @contextmanager
@@ -76,7 +49,6 @@ def hold_leadership(
 def _waited_for(
     database: Database, cluster: int, stopping: threading.Event, waiting: Callable[[], None]
 ) -> Database | None:
-    ours = _ourselves()
     seen: LeaseState | None = None
     since = 0.0
     told = ""
@@ -87,15 +59,13 @@ def _waited_for(
             now = time.monotonic()
             if found != seen:
                 seen, since = found, now
-            if not found.holder or now - since >= LEASE_TIMEOUT or _has_ended(found.holder, ours):
-                lease = database.take_lease(cluster, found, str(ours))
+            if not found.holder or now - since >= LEASE_TIMEOUT or is_dead(found.holder):
+                lease = database.take_lease(cluster, found, holder_identity())
                 if lease is not None:
                     return database.with_lease(lease)
             elif found.holder != told:
                 told = found.holder
-                who = _Holder.of(told)
-                more = {} if who is None else {"holder": f"{who.host}, process {who.process}"}
-                LOG.info("another collector holds the lease; waiting", extra=more)
+                LOG.info("another collector holds the lease; waiting", extra={"holder": describe_holder(told)})
         except DatabaseProblem as error:
             # Restart the timeout: without the database the holder cannot renew its lease either.
             seen = None
@@ -114,33 +84,3 @@ def _keep(led: Database, ended: threading.Event) -> None:
         except DatabaseProblem:
             # The collector reports the problem with its next write.
             continue
-
-
-def _ourselves() -> _Holder:
-    host, process = socket.gethostname().replace(" ", ""), os.getpid()
-    try:
-        boot = (_PROCESSES / "sys" / "kernel" / "random" / "boot_id").read_text().strip()
-        place = f"{boot}/{os.stat(_PROCESSES / 'self' / 'ns' / 'pid').st_ino}"
-    except OSError:
-        place = ""
-    return _Holder(host, process, _began(process), place)
-
-
-def _began(process: int) -> str:
-    try:
-        text = (_PROCESSES / str(process) / "stat").read_text()
-    except OSError:
-        return ""
-    # The process name in parentheses may contain anything.
-    state, *rest = text.rpartition(")")[2].split()
-    return "" if state in "ZX" else rest[18]
-
-
-def _has_ended(holder: str, ours: _Holder) -> bool:
-    """Return True if the holder's process is known to have ended: a killed process on this machine need not be waited
-    for.
-    """
-    other = _Holder.of(holder)
-    if other is None or not other.place or other.place != ours.place:
-        return False
-    return _began(other.process) != other.began

@@ -20,6 +20,7 @@ from fault_tools.proxy import Exchange, Proxy, cut_after, first_of, hang, matchi
 from fault_tools.zygote import Running, Zygote, shared
 from gpuctl.apply import workflow
 from gpuctl.apply.run import lease as leases
+from gpuctl.kube import process_identity
 from support.cluster_tools import Place, image, inference, training
 
 LEASE = leases.NAMESPACE_LEASE
@@ -131,9 +132,9 @@ def test_waiting_apply_continues_when_the_lease_is_released(place: Place, proxy:
 def test_lease_of_a_dead_local_process_is_taken_over_at_once(place: Place) -> None:
     """The lease has not expired, but its holder is known to be dead."""
     place.apply(training("a"))
-    command = "from gpuctl.apply.run.lease import holder_identity; print(holder_identity())"
+    command = "from gpuctl.kube.process_identity import holder_identity; print(holder_identity())"
     dead = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
-    assert leases.is_dead(dead)
+    assert process_identity.is_dead(dead)
     create_lease(place, dead)
     done = place.apply(CHANGED, flags=("--yes",))
     assert done.err == ""
@@ -144,10 +145,10 @@ def test_lease_of_a_dead_local_process_is_taken_over_at_once(place: Place) -> No
 def test_lease_of_a_living_local_process_is_waited_for(place: Place, short_lease_wait: None) -> None:
     """A process is identified by its start time, because another process may have the same pid."""
     place.apply(training("a"))
-    create_lease(place, leases.holder_identity())
+    create_lease(place, process_identity.holder_identity())
     refused = place.apply(CHANGED, flags=("--yes",), code=1)
     assert f"@{socket.gethostname()} (process " in refused.err
-    who, number, started, machine = leases.holder_identity().split("#")
+    who, number, started, machine = process_identity.holder_identity().split("#")
     reused = "#".join((who, number, str(int(started) - 1), machine))
     place.kubectl("delete", "lease", LEASE)
     create_lease(place, reused)
@@ -484,13 +485,13 @@ def test_missing_right_to_leases_is_noted(place: Place, proxy: Proxy, verb: str)
 
 @pytest.mark.slow
 def test_identity_names_user_host_and_process() -> None:
-    who, number, started, machine = leases.holder_identity().split("#")
+    who, number, started, machine = process_identity.holder_identity().split("#")
     assert who.endswith(f"@{socket.gethostname()}")
     assert number.isdigit()
     assert started.isdigit()
     assert machine
-    assert not leases.is_dead(leases.holder_identity())
-    assert not leases.is_dead(ELSEWHERE), "a process of another machine was reported as dead"
-    assert leases.describe_holder(ELSEWHERE) == "carol@far (process 4711)"
-    assert leases.describe_holder("somebody") == "somebody"
-    assert json.dumps(leases.holder_identity())
+    assert not process_identity.is_dead(process_identity.holder_identity())
+    assert not process_identity.is_dead(ELSEWHERE), "a process of another machine was reported as dead"
+    assert process_identity.describe_holder(ELSEWHERE) == "carol@far (process 4711)"
+    assert process_identity.describe_holder("somebody") == "somebody"
+    assert json.dumps(process_identity.holder_identity())

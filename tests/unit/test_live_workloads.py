@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.lost_work import running_description
-from gpuctl.apply.run import lease
+from gpuctl.kube import process_identity
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.timestamps import age
@@ -162,11 +162,11 @@ def test_pods_of_workloads_with_similar_names_are_distinguished() -> None:
 
 
 def test_lease_holder_is_dead_if_its_process_ended() -> None:
-    mine = lease.holder_identity()
-    assert not lease.is_dead(mine)
+    mine = process_identity.holder_identity()
+    assert not process_identity.is_dead(mine)
     who, pid, _, machine = mine.split("#")
     assert pid == str(os.getpid())
-    assert lease.is_dead("#".join((who, pid, "1", machine))), "the same pid, but another process"
-    assert not lease.is_dead("#".join((who, pid, "1", "another machine"))), "unknown on another machine"
-    assert not lease.is_dead("somebody else's form")
-    assert lease.describe_holder(mine) == f"{who} (process {pid})"
+    assert process_identity.is_dead("#".join((who, pid, "1", machine))), "the same pid, but another process"
+    assert not process_identity.is_dead("#".join((who, pid, "1", "another machine"))), "unknown on another machine"
+    assert not process_identity.is_dead("somebody else's form")
+    assert process_identity.describe_holder(mine) == f"{who} (process {pid})"

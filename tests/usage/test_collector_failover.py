@@ -7,7 +7,6 @@ killed repeatedly records the same as an undisturbed one.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage import leader_election
 from gpuctl_usage.facts import EndReason, GpuQuota, Holding
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller, hour_of, hours_between
@@ -93,19 +91,6 @@ def test_writes_after_the_lease_was_lost_are_rolled_back(database: Database) -> 
     assert database.lease(cluster).holder == "other"
     database.with_lease(second).give_lease_back()
     assert database.lease(cluster).holder == ""
-
-
-def test_ended_lease_holder_of_this_machine_is_recognized() -> None:
-    """Only for processes of this machine, and by their start time: process ids are reused."""
-    ours = leader_election._ourselves()
-    assert str(leader_election._Holder.of(str(ours))) == str(ours)
-    assert not leader_election._has_ended(str(ours), ours)
-    assert leader_election._has_ended(str(ours._replace(began="1")), ours)
-    assert leader_election._has_ended(str(ours._replace(process=2**22 + 1)), ours)
-    for other in (ours._replace(place="elsewhere", began="1"), ours._replace(place="", began="1")):
-        assert not leader_election._has_ended(str(other), ours)
-    assert not leader_election._has_ended("unknown", ours)
-    assert ours.process == os.getpid()
 
 
 # Two processes.

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.process_identity import describe_holder, holder_identity, is_dead
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
@@ -25,7 +22,6 @@ NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15
 """Seconds without a renewal after which a lease counts as expired."""
 _RENEWAL = 4
-_SEPARATOR = "#"
 
 
 class LeaseHeld(ClusterError):
@@ -40,50 +36,6 @@ def _scope(key: Key) -> str:
         if name != key.name
         else say("in {namespace}", namespace=key.namespace)
     )
-
-
-def holder_identity() -> str:
-    """Return the identity of this process: user@host, pid, start time, and boot id with process namespace.
-
-    With these a later run on the same machine detects at once that the process is dead; other machines have to wait.
-    """
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    pid = os.getpid()
-    return _SEPARATOR.join((f"{user}@{socket.gethostname()}", str(pid), _started(pid) or "", _machine()))
-
-
-def describe_holder(holder: str) -> str:
-    """Return a holder in messages: ``alice@host (process 123)``."""
-    who, *rest = holder.split(_SEPARATOR)
-    return say("{name} (process {process})", name=who, process=rest[0]) if rest else who
-
-
-def is_dead(holder: str) -> bool:
-    """Return True if the holder certainly no longer runs: it was a process of this machine, and is gone."""
-    parts = holder.split(_SEPARATOR)
-    if len(parts) != 4 or not parts[2] or parts[3] != _machine() or not parts[3]:
-        return False
-    return parts[1].isdigit() and _started(int(parts[1])) != parts[2]
-
-
-def _machine() -> str:
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}-{os.readlink('/proc/self/ns/pid')}"
-    return ""
-
-
-def _started(pid: int) -> str | None:
-    """Return the start time of a living process in ticks since boot (proc(5), field 22); None for no process or a
-    zombie.
-    """
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]
-    return None
 
 
 class LeaseObserver:
