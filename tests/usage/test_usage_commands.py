@@ -51,6 +51,16 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of two clusters, the first of which is empty. Tests read it only."""
+    path = tmp_path_factory.mktemp("both") / "both.db"
+    with closing(open_database(str(path))) as database:
+        database.cluster("uid-0", "empty")
+    small_world(START).collected(path, START, END).close()
+    return path
+
+
 Usage = Callable[..., Outcome]
 
 
@@ -84,36 +94,28 @@ EVERY_COMMAND = [
 
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: command[0])
 def test_cluster_must_be_named_if_there_are_several(
-    usage: Usage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    usage: Usage, both: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """Without a reachable cluster there is no default, not even the cluster that was collected first."""
-    path = tmp_path / "both.db"
-    with closing(open_database(str(path))) as both:
-        both.cluster("uid-0", "empty")
-    small_world(START).collected(path, START, END).close()
     if command[0] == "report":
         monkeypatch.setattr("time.time", lambda: float(END))
     else:
         command = (*command, "-o", "json")
     alone = usage(*command).out
-    assert usage(*command, "--cluster", "prod", where=str(path)).out == alone
-    said = usage(*command, where=str(path), code=1)
+    assert usage(*command, "--cluster", "prod", where=str(both)).out == alone
+    said = usage(*command, where=str(both), code=1)
     assert "the database has the usage of 2 clusters, and none of them is that of the kubeconfig" in said.out + said.err
     assert "name one with --cluster: empty, prod" in said.out + said.err
 
 
-def test_default_cluster_is_that_of_the_kubeconfig(tmp_path: Path) -> None:
-    path = tmp_path / "both.db"
-    with closing(open_database(str(path))) as both:
-        both.cluster("uid-0", "empty")
-    small_world(START).collected(path, START, END).close()
+def test_default_cluster_is_that_of_the_kubeconfig(both: Path) -> None:
     asked = UsageRange(START, END)
-    with closing(UsageDatabase(str(path), lambda: "uid-1")) as way:
+    with closing(UsageDatabase(str(both), lambda: "uid-1")) as way:
         assert way.clusters() == ["prod", "empty"]
         assert way.snapshot("")["cluster_name"] == way.waste(asked, 5.0, Settings())["cluster"] == "prod"
         assert [row.use.held > 0 for row in way.ledger("cluster", asked, "total")] == [True]
     for uid in ("uid-9", None):
-        with closing(UsageDatabase(str(path), lambda uid=uid: uid)) as way:  # type: ignore[misc]
+        with closing(UsageDatabase(str(both), lambda uid=uid: uid)) as way:  # type: ignore[misc]
             assert way.clusters() == ["empty", "prod"]
             with pytest.raises(NotThere, match="none of them is that of the kubeconfig"):
                 way.snapshot("")
