@@ -29,7 +29,6 @@ from gpuctl.objects.timestamps import age
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.usecases.queries.job_queries import JobQuery, gpu_use, jobs_of_sweep, list_jobs, watch_jobs
-from gpuctl.usecases.queries.pool_queries import pool_names
 from gpuctl.usecases.queries.read_context import ReadContext
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -190,6 +189,9 @@ def _nothing(read_context: ReadContext, query: JobQuery, statuses: set[str]) -> 
 
 def _no_such_pool(read_context: ReadContext, name: str) -> str:
     """Return the message for a pool that does not exist; "" if it exists, or if the pools may not be read."""
+    # Only a pool without jobs needs the modules that read nodes.
+    from gpuctl.usecases.queries.pool_queries import pool_names
+
     unseen = len(read_context.scope.notes)
     try:
         pools = pool_names(read_context)
