@@ -11,7 +11,7 @@ from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels
-from gpuctl.importing.node_script import convert_node_script
+from gpuctl.importing.node_script import constants, convert_node_script
 from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
@@ -109,9 +109,11 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
     _service(tree, draft)
     run = tree.node(("run",))
     variables = _VARIABLES
-    if task.gpus and kind == "inference":
-        # Pods of services do not have gpuctl's variables of trainings.
-        variables = {r"\$\{?SKYPILOT_NUM_GPUS_PER_NODE\b\}?": str(task.gpus), **variables}
+    if kind == "inference":
+        variables = {**constants({"SKYPILOT_NUM_GPUS_PER_NODE": task.gpus}), **variables}
+        if task.node_count == 1:
+            alone = constants({"SKYPILOT_NUM_NODES": 1, "SKYPILOT_NODE_RANK": 0})
+            variables = {**alone, **variables, _HEAD: "localhost", _READ: r"\1\2=localhost", _COUNT: "1"}
     if run is not None and run.kind == SCALAR:
         tree.take_apart(("run",))
         convert_node_script(

@@ -11,7 +11,7 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.node_script import convert_node_script
+from gpuctl.importing.node_script import constants, convert_node_script
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
@@ -270,9 +270,9 @@ def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedg
     variables = dict(_VARIABLES)
     if task.gpus:
         variables = {r"\$\{?DSTACK_GPUS_NUM\b\}?": str(task.gpus * task.node_count), **variables}
-    if task.gpus and draft.kind == "inference":
-        # Pods of services do not have gpuctl's variables of trainings.
-        variables = {r"\$\{?DSTACK_GPUS_PER_NODE\b\}?": str(task.gpus), **variables}
+    if draft.kind == "inference":
+        alone = {"DSTACK_NODES_NUM": 1, "DSTACK_NODE_RANK": 0}
+        variables = {**constants({"DSTACK_GPUS_PER_NODE": task.gpus, **alone}), **variables}
     text, source = ("\n".join(part) + "\n" for part in (lines, written))
     convert_node_script(text, first, (task.node_count, task.gpus), variables, draft, ledger, source, shell)
     for index in range(items):

@@ -18,6 +18,17 @@ from gpuctl.importing.slurm.text_places import LineBreaks
 _LONGEST = 64 * 1024
 
 
+def constants(values: Mapping[str, int]) -> dict[str, str]:
+    """Return the patterns of variables with their values, which also arithmetic reads: ``$((COUNT / 2))``.
+
+    Pods of services do not have gpuctl's variables of trainings.
+    """
+    return {
+        rf"\$(?:{name}\b|\{{{name}\}})|(?<![\w${{'\"-]){name}(?![\w}}'\":=])": str(value)
+        for name, value in values.items()
+    }
+
+
 def convert_node_script(
     text: str,
     first_line: int,
