@@ -294,7 +294,7 @@ def test_the_program_of_a_pytorchjob_is_the_container_of_that_name(
 def test_a_nul_character_is_named_with_its_line(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
     Path("a.sbatch").write_text(SCRIPT + "echo a\0b\n")
     assert run(["import", "a.sbatch", *IMAGE]) == 1
-    assert "error: a.sbatch:5: the line has a NUL character" in capfd.readouterr().err
+    assert "error: a.sbatch:5:7: the line has a NUL character" in capfd.readouterr().err
 
 
 def test_mounts_on_several_lines_are_read(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -51,8 +51,9 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     if len(text) > _LONGEST:
         raise Unreadable(1, f"the file has more than {_LONGEST // 1024} KiB", "name a batch script")
     if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise Unreadable(line, "the line has a NUL character, which no process can receive", "remove it")
+        before = text[: text.index("\0")].split("\n")
+        message = "the line has a NUL character, which no process can receive"
+        raise Unreadable(len(before), message, "remove it", len(before[-1]) + 1)
     ledger = LineLedger()
     batch = read_batch_file(text, ledger)
     draft = Draft("training", source.name, TOOL)
