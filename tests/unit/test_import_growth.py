@@ -42,6 +42,10 @@ FILES: dict[str, tuple[str, Callable[[int], str]]] = {
     "files of hosts": ("slurm", _script("scontrol show hostnames > h{i}\ncat h{i}\ndeepspeed -H h{i} a.py\n")),
     "hosts": ("slurm", _script("H{i}=$(scontrol show hostnames)\necho $H{i} > h\n")),
     "shells of processes": ("slurm", _script("srun --ntasks-per-node=8 sh -c 'a $SLURM_PROCID'\n")),
+    "called scripts": ("slurm", _script("bash a{i}.sh\nsource b{i}.sh\n")),
+    "names like those of Slurm": ("slurm", _script("SLURM_A{i}=x\nunset SLURM_B{i}\necho $SLURM_A{i}\n")),
+    "reports": ("slurm", _script("echo a{i} >> h\nscontrol show hostnames > h{i}\n")),
+    "programs in containers": ("slurm", _script("b{i}\nsrun --container-image x:1 python a.py\n")),
     "functions": ("slurm", _script("f{i}() {{ echo a; }}\n")),
     "commands of Arena": ("arena", lambda n: "".join(f"arena submit pytorch --name=a{i} 'a'\n" for i in range(n))),
 }

@@ -27,6 +27,7 @@ _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
+_LONGEST_SHELL = 200
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _DIRECTIVE = r"(?m)^#SBATCH(?=\s)[^\n]*(?:\n|\Z)"
 _HOME = r"(?:^|[\s=:\"(<>])~/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
@@ -85,7 +86,7 @@ class ScriptLines:
         edits = ScriptEdits(self.body.edits.remaining())
         for command in (item for statement in self.statements for item in statement.commands):
             for place, word in enumerate(command.words):
-                before = " ".join(item.text for item in command.words[max(place - 3, 0) : place])
+                before = " ".join(item.text[-_LONGEST_SHELL:] for item in command.words[max(place - 3, 0) : place])
                 if keeps_shells and re.search(_SHELL_SCRIPT, before):
                     continue
                 for part in single_quoted_parts(self.body.raw(word)):

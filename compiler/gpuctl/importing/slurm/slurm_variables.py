@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
@@ -184,16 +184,13 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
     own = set(re.findall(_OWN, body)) - {*_RENAMED, *_ONE_TASK, *_IDS, *literal}
     breaks = LineBreaks(body)
-    unset = [range(*match.span()) for match in re.finditer(_UNSET, body)]
-    sums = [range(*match.span()) for match in re.finditer(_ARITHMETIC, body)]
-    starts = [part.start for part in sums]
+    is_unset, is_sum = (_places(pattern, body) for pattern in (_UNSET, _ARITHMETIC))
 
     def replaced(match: re.Match[str]) -> str:
         name = match["braced"] or match["plain"] or match["bare"]
-        before = bisect_right(starts, match.start()) - 1
-        is_value = match["bare"] is None or (before >= 0 and match.start() in sums[before])
+        is_value = match["bare"] is None or is_sum(match.start())
         line = breaks.before(match.start())
-        if match["bare"] is not None and any(match.start() in part for part in unset):
+        if match["bare"] is not None and is_unset(match.start()):
             return match[0]
         if name in renamed:
             note = _ID_NOTE if name in _IDS else f"`{name}` is `{renamed[name]}`"
@@ -216,6 +213,18 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
         return match[0]
 
     return re.sub(_VARIABLE, replaced, body)
+
+
+def _places(pattern: str, text: str) -> Callable[[int], bool]:
+    """Return the function that returns True for an offset inside a match of a pattern."""
+    parts = [range(*match.span()) for match in re.finditer(pattern, text)]
+    starts = [part.start for part in parts]
+
+    def is_inside(offset: int) -> bool:
+        before = bisect_right(starts, offset) - 1
+        return before >= 0 and offset in parts[before]
+
+    return is_inside
 
 
 def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
