@@ -1594,7 +1594,7 @@ type QueueDetail struct {
 }
 
 // QueueEntrance: A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other
-// tools; numbers are null before it has counted them.
+// tools; numbers are null before it has counted them, and where they count jobs of pools that the caller may not see.
 type QueueEntrance struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -1933,7 +1933,7 @@ type WaitingInQueue struct {
 	GPU       int64             `json:"gpu"`
 	Resources map[string]string `json:"resources"`
 	CreatedAt *string           `json:"createdAt"`
-	// Its position in the order in which Kueue tries jobs, from 1.
+	// Its position in the order in which Kueue tries jobs, from 1. Jobs created in the same second may have the same one.
 	Position int64 `json:"position"`
 }
 

@@ -53,6 +53,24 @@ def test_ended_session_says_so_and_the_next_login_returns_to_the_page(visit: Vis
     visit.troubles.clear()
 
 
+def test_page_sends_no_request_while_its_user_logs_out(visit: Visit) -> None:
+    """Its answer would be 401, and the page would say that the session has ended."""
+    page = visit.log_in("vera").page
+    visit.open("/nodes")
+    page.get_by_role("heading", name="Nodes").wait_for()
+
+    def slowly(route: Any) -> None:
+        answer = route.fetch()
+        time.sleep(1.5)
+        route.fulfill(response=answer)
+
+    page.route("**/console/session", slowly)
+    page.evaluate("setTimeout(() => document.querySelector('.age button').click(), 700)")
+    page.click("text=Log out")
+    page.wait_for_selector("#token")
+    assert page.get_by_text("Your session has ended.").count() == 0
+
+
 def test_tab_follows_a_login_of_another_tab(visit: Visit, served: Served) -> None:
     page = visit.log_in("vera").page
     other = page.context.new_page()
@@ -158,6 +176,17 @@ def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Ser
     visit.see("gpuctl describe job training/stuck")
     visit.page.click("nav.tabs >> text=Document")
     visit.see("kind: training")
+
+
+def test_job_page_links_the_jobs_that_it_waits_for(visit: Visit, place: Place, served: Served) -> None:
+    place.apply(training("first"), training("second", job={"after": ["first"]}))
+    served.until("/jobs/second/why", lambda value: value["cause"] == "waiting-for-jobs", namespace=place.namespace)
+    page = visit.log_in().page
+    visit.open(f"/jobs/{place.namespace}/second")
+    row = page.get_by_role("table", name="Jobs that must end first").locator("tbody tr")
+    assert "has not ended" in row.inner_text()
+    row.get_by_role("link", name="first").click()
+    page.get_by_role("heading", name="first").wait_for()
 
 
 def test_cause_fix_evidence_and_verdict_are_in_chinese(browser: Any, place: Place, served: Served) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuctl.api.queue_answers import QueueDetail
 from gpuctl.language.settings import Settings
+from gpuctl.objects.hidden_names import HiddenName
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.queues.queue_position import KueueLists
@@ -93,3 +94,28 @@ def test_reduced_workloads_have_the_same_rows() -> None:
     [one], [other] = (read_queues(KueueLists(lists, [local("team")], None, None), KEYS) for lists in (whole, reduced))
     assert one == other
     assert one.waiting[0].claim.amounts[GPU] == 4
+
+
+def test_waiting_jobs_of_one_second_have_one_position() -> None:
+    """`why` counts the jobs that are certainly ahead: both have to give the same position."""
+    later = workload("third")
+    later["metadata"]["creationTimestamp"] = "2026-01-01T00:00:01Z"
+    [queue] = read_queues(KueueLists([later, workload("second"), workload("first")], [local("team")], None, None), KEYS)
+    assert [(item.position, item.claim.name) for item in queue.waiting] == [
+        (1, "training/second"),
+        (1, "training/first"),
+        (3, "training/third"),
+    ]
+
+
+def test_numbers_of_a_local_queue_with_hidden_jobs_are_unknown() -> None:
+    """Kueue counts the jobs of all pools: a caller who sees the jobs of one pool must not learn of the others."""
+    counts = {"pendingWorkloads": 2, "reservingWorkloads": 0, "admittedWorkloads": 0}
+    hidden = workload("secret")
+    hidden["metadata"]["name"] = HiddenName(1)
+    lists = KueueLists([workload("train"), hidden], [local("team", **counts), local("other", **counts)], None, None)
+    [queue] = read_queues(lists, KEYS)
+    assert [(item.name, item.pending, item.reserving, item.admitted) for item in queue.row.local_queues] == [
+        ("other", 2, 0, 0),
+        ("team", None, None, None),
+    ]

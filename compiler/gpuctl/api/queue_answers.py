@@ -59,7 +59,7 @@ class QueueUse(SharedModel):
 
 class QueueEntrance(SharedModel):
     """A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other tools; numbers
-    are null before it has counted them.
+    are null before it has counted them, and where they count jobs of pools that the caller may not see.
     """
 
     namespace: str = Field(examples=["team-a"])
@@ -146,7 +146,7 @@ class QueueJob(SharedModel):
 class WaitingInQueue(QueueJob):
     """A job that waits in a queue."""
 
-    position: int = Field(description="Its position in the order in which Kueue tries jobs, from 1.", examples=[1])
+    position: int = Field(description="Its position in the order in which Kueue tries jobs, from 1. Jobs created in the same second may have the same one.", examples=[1])
 
 
 class QueueDetail(QueueFields):

@@ -1725,7 +1725,7 @@ class QueueDetail(Answer):
 
 class QueueEntrance(Answer):
     """A LocalQueue: the name that jobs of a namespace use. Kueue counts Workloads, also those of other tools; numbers
-    are null before it has counted them.
+    are null before it has counted them, and where they count jobs of pools that the caller may not see.
     """
 
     namespace: str
@@ -2094,7 +2094,9 @@ class WaitingInQueue(Answer):
     resources: dict[str, str]
     created_at: str | None = None
     position: int
-    """Its position in the order in which Kueue tries jobs, from 1."""
+    """Its position in the order in which Kueue tries jobs, from 1. Jobs created in the same second may have the same
+    one.
+    """
 
 
 class WasteAnswer(Answer):

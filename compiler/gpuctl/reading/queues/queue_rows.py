@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -34,7 +35,7 @@ class LocalQueue(NamedTuple):
 
     :param status: as that of a queue.
     :param pending: number of Workloads without quota; ``reserving``: of those with quota, ``admitted``: of those among
-        them that may start. None if Kueue has not counted them yet.
+        them that may start. None if Kueue has not counted them yet, or if some of them are hidden.
     :param used: reserved quota, in cores, bytes or counts.
     """
 
@@ -73,7 +74,7 @@ class QueueRow:
 
 
 class QueuedClaim(NamedTuple):
-    """A waiting job; ``position`` counts from 1."""
+    """A waiting job; ``position`` is 1 more than the number of jobs ahead of it."""
 
     position: int
     claim: QueueClaim
@@ -101,10 +102,18 @@ def read_queues(lists: KueueLists, keys: Records) -> list[Queue]:
         elif condition(workload, "Finished") is None:
             admission = (workload.get("status") or {}).get("admission") or {}
             admitted.setdefault(admission.get("clusterQueue"), []).append(workload)
+    partly_hidden = {
+        (item["metadata"]["namespace"], (item.get("spec") or {}).get("queueName"))
+        for item in lists.workloads or []
+        if is_hidden(item["metadata"]["name"]) and condition(item, "Finished") is None
+    }
     local: dict[str, list[LocalQueue]] = {}
     for item in lists.local_queues or []:
         if not is_hidden(item["metadata"]["namespace"]):
-            local.setdefault(str((item.get("spec") or {}).get("clusterQueue")), []).append(_local_queue(item))
+            place = _local_queue(item)
+            if (place.namespace, place.name) in partly_hidden:
+                place = place._replace(pending=None, reserving=None, admitted=None)
+            local.setdefault(str((item.get("spec") or {}).get("clusterQueue")), []).append(place)
     known = {str(item["metadata"]["name"]): item for item in lists.cluster_queues or []}
     return [
         _queue(
@@ -126,11 +135,16 @@ def _queue(
     lists: KueueLists,
     keys: Records,
     local: Sequence[LocalQueue],
-    waiting: Iterable[Object],
+    waiting: Collection[Object],
     admitted: Iterable[Object],
 ) -> Queue:
-    in_order = [claim_of(item, keys) for item in sorted(waiting, key=queue_order)]
-    queued = [QueuedClaim(place, claim) for place, claim in enumerate(in_order, 1) if not is_hidden(claim.name)]
+    orders = sorted(map(queue_order, waiting))
+    # Jobs whose order is unknown have the same position, as in `why`.
+    in_order = [
+        QueuedClaim(bisect_left(orders, queue_order(item)) + 1, claim_of(item, keys))
+        for item in sorted(waiting, key=queue_order)
+    ]
+    queued = [one for one in in_order if not is_hidden(one.claim.name)]
     holders = [claim_of(item, keys) for item in sorted(admitted, key=_admitted_at)]
     holders = [claim for claim in holders if not is_hidden(claim.name)]
     # A LocalQueue is active only if its ClusterQueue is.

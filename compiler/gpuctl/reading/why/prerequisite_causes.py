@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import annotations_of
@@ -17,7 +19,7 @@ def waiting(evidence: Evidence) -> Finding | None:
     if job.workload is None or job.status(evidence.keys).word not in ("Waiting", "DependencyFailed"):
         return None
     states = job.prerequisites
-    numbers = {"prerequisites": [{"name": one.name, "condition": one.condition, "state": one.state} for one in states]}
+    numbers = {"prerequisites": [_as_json(one) for one in states]}
     told = _proofs(evidence, evidence.keys)
     unmet = [one for one in states if one.state == "unmet"]
     if unmet:
@@ -50,6 +52,11 @@ def waiting(evidence: Evidence) -> Finding | None:
         others=say("; {met} of {total} prerequisites are met", **met) if len(states) > 1 else "",
     )
     return Finding("waiting-for-jobs", message, numbers, fix, told)
+
+
+def _as_json(one: Prerequisite) -> dict[str, Any]:
+    is_sweep = {"isSweep": True} if one.is_sweep else {}
+    return {"name": one.name, "condition": one.condition, "state": one.state, **is_sweep}
 
 
 def _how_to_create(one: Prerequisite, evidence: Evidence) -> Sentence:

@@ -12,6 +12,8 @@ const SILENCE = 45_000;
 const NEAR = 60_000;
 
 let ahead = 0;
+/** The logout that is under way. @type {Promise<void> | null} */
+let leaving = null;
 
 /** Return how far the service's clock is ahead of this browser's, in ms: ages are about times of the service. */
 export const clockLead = () => ahead;
@@ -169,6 +171,11 @@ function unanswered(error, ended) {
 async function opened(method, url, body, ended, more) {
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json", "Accept-Language": language.value, ...more };
+  if (url !== SESSION && leaving) {
+    // The cookie may be gone already: the request would fail, and its answer look like the end of the session.
+    await leaving;
+    if (!session.value?.name) throw new ApiError(401, null);
+  }
   if (method !== "GET") headers["X-CSRF-Token"] = session.value?.csrf || "";
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
@@ -217,11 +224,11 @@ export async function logIn(token) {
 
 /** End the session of this browser; one that has ended already is no error. */
 export async function logOut() {
-  try {
-    await sent("DELETE", SESSION, undefined);
-  } catch (error) {
+  const ended = sent("DELETE", SESSION, undefined).catch((error) => {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
-  }
+  });
+  leaving = ended.catch(() => undefined);
+  await ended.finally(() => { leaving = null; });
   rights.clear();
   const { auth, provider } = session.value || {};
   session.value = { name: null, csrf: "", auth, provider, usage: false, collected: false, metrics: false, audit: false, namespaces: null, pools: null };

@@ -1,4 +1,4 @@
-/** The jobs that a job waits for: those ahead of it in its queue, and those that hold what it lacks. */
+/** The jobs that a job waits for: those of its document, those ahead of it in its queue, and those that hold what it lacks. */
 import { JobLink, KINDS, PagedTable, html, resourceName } from "../parts.js";
 import { address } from "../route.js";
 import { bytes, number, t } from "../texts.js";
@@ -11,13 +11,32 @@ const LINKED = [...KINDS, "Pod", "Job", "JobSet", "LeaderWorkerSet", "Deployment
 
 /** @param {{why: any, namespace: string}} props `namespace`: that of the job, for those that are named without one */
 export function WaitsFor({ why, namespace }) {
-  const { ahead, heldBy, position, waitingJobs, clusterQueue } = why.numbers;
-  if (!ahead?.length && !heldBy?.length && !clusterQueue) return null;
-  return html`${clusterQueue && html`<p>
+  const { ahead, heldBy, position, waitingJobs, clusterQueue, prerequisites } = why.numbers;
+  if (!ahead?.length && !heldBy?.length && !clusterQueue && !prerequisites?.length) return null;
+  return html`${prerequisites?.length > 0 && html`<${Prerequisites} jobs=${prerequisites} namespace=${namespace} />`}${clusterQueue && html`<p>
       ${t("Queue:")} <a href=${address(["queues", clusterQueue])}>${clusterQueue}</a>${position ? ` · ${t("position {position} of {count}", { position: number(position), count: number(waitingJobs) })}` : ""}
     </p>`}
     <${Others} title=${t("Jobs ahead of it")} head=${t("Asks for")} jobs=${ahead} namespace=${namespace} />
     <${Others} title=${t("Jobs that hold what it lacks")} head=${t("Holds")} jobs=${heldBy} namespace=${namespace} />`;
+}
+
+/** State of a prerequisite -> text. @type {Record<string, string>} */
+const STATES = /* texts */ { met: "has ended as wanted", waiting: "has not ended", missing: "does not exist", unmet: "has ended otherwise" };
+
+/** A sweep has no page: its jobs are a list. @param {{jobs: any[], namespace: string}} props */
+function Prerequisites({ jobs, namespace }) {
+  const title = t("Jobs that must end first");
+  return html`<h3>${title}</h3>
+    <${PagedTable}
+      label=${title}
+      size=${SIZE}
+      rows=${jobs}
+      rowKey=${(row) => row.name}
+      columns=${[
+        { head: t("Job"), cell: (row) => (row.isSweep ? html`<a href=${address(["jobs"], { namespace, name: row.name })}><span class="quiet">${namespace}/</span>${row.name}</a>` : html`<${JobLink} namespace=${namespace} kind="training" name=${row.name} />`), wide: true },
+        { head: t("Status"), cell: (row) => t(STATES[row.state]) },
+      ]}
+    />`;
 }
 
 /** @param {{title: string, head: string, jobs: any[] | null | undefined, namespace: string}} props */
