@@ -169,8 +169,9 @@ class _Server(LimitedServer):
         self._listening(f"[{host}]" if ":" in host else host, port)
 
     async def on_tick(self, counter: int) -> bool:
-        """Also return free memory and renew the certificate at intervals. Called ten times a second."""
+        """Also free memory and renew the certificate at intervals. Called ten times a second."""
         if counter % _TRIM_INTERVAL == 0:
+            self._service.shared_lists.forget_outdated()
             trim_heap()
         if self._certificate is not None and self.config.ssl is not None and counter % _CERTIFICATE_INTERVAL == 0:
             self._certificate.renew(self.config.ssl)

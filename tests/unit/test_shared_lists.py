@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from gpuctl.objects.api_resources import Object
+from gpuctl_server.mirror import shared_lists
 from gpuctl_server.mirror.shared_lists import MaxListAge, SharedLists
 
 
@@ -87,3 +90,14 @@ def test_lists_with_other_field_selectors_are_separate() -> None:
     batch = MaxListAge(10)
     versions = [shared.list_of("Pod", batch.since(), cluster.read, fields).version for fields in ("", "a=b", "a=b")]
     assert versions == ["1", "2", "2"]
+
+
+def test_list_that_is_too_old_for_every_request_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, cluster = SharedLists(), Cluster()
+    shared.list_of("Pod", MaxListAge().since(), cluster.read)
+    shared.forget_outdated()
+    assert shared.list_of("Pod", MaxListAge(60, before=60).since(), cluster.read).version == "1"
+    monkeypatch.setattr(shared_lists, "READ_ONLY_AGE", 0.0)
+    time.sleep(0.01)
+    shared.forget_outdated()
+    assert shared.list_of("Pod", MaxListAge(60, before=60).since(), cluster.read).version == "2"

@@ -146,7 +146,11 @@ class QueueJob(SharedModel):
 class WaitingInQueue(QueueJob):
     """A job that waits in a queue."""
 
-    position: int = Field(description="Its position in the order in which Kueue tries jobs, from 1. Jobs created in the same second may have the same one.", examples=[1])
+    position: int = Field(
+        description="Its position in the order in which Kueue tries jobs, from 1. "
+        "Jobs created in the same second may have the same one.",
+        examples=[1],
+    )
 
 
 class QueueDetail(QueueFields):

@@ -48,11 +48,18 @@ class SharedLists:
                 # Another request may have read it during the wait for the lock.
                 found = self._found(kind, fields, since)
                 if found is None:
+                    self.forget_outdated()
                     begun = time.monotonic()
                     objects, version = read()
                     found = _Listed(begun, version, objects)
                     self._lists[kind] = (fields, found)
         return found
+
+    def forget_outdated(self) -> None:
+        """Remove the lists that are too old for every request."""
+        for kind, (_, found) in list(self._lists.items()):
+            if found.begun < time.monotonic() - READ_ONLY_AGE:
+                self._lists.pop(kind, None)
 
     def _found(self, kind: str, fields: str, since: float) -> _Listed | None:
         known, found = self._lists.get(kind, ("", None))
