@@ -1,7 +1,8 @@
 """List the texts that have no Chinese translation: ``make docs``. A release fails on them: ``make translations``.
 
 A text without a translation stays English: a contributor who cannot write Chinese can add a field, a setting or a
-paragraph. The texts are:
+paragraph. Sentences are the exception: a page of the console shows them between Chinese ones, so a test fails if one is
+missing. The texts are:
 
 - those of the field reference, which ``reference_zh_CN.yaml`` in ``gpuctl.language`` translates;
 - those of the diagnostic codes, which ``zh_CN.yaml`` in ``gpuctl.frontend.codes`` translates;

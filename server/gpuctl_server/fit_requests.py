@@ -14,8 +14,8 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import board_of, require_access
+from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
-from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 from gpuctl_server.simulation_slots import simulation_slot
 

@@ -26,7 +26,7 @@ from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
 from gpuctl_server.content_negotiation import as_yaml, wants_yaml
-from gpuctl_server.redaction import merge_hidden
+from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
 _WORDS = {

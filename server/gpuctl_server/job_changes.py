@@ -27,6 +27,7 @@ from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
+from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.plan_responses import (
     VALIDATED,
@@ -37,7 +38,6 @@ from gpuctl_server.plan_responses import (
     unchanged_message,
 )
 from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun
-from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
     Submission,

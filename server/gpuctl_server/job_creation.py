@@ -23,11 +23,11 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import sees_job
+from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.plan_responses import VALIDATED, done_message, plan_answer, pool_created, require_all_done
 from gpuctl_server.plan_runs import PlanRun
-from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import (
     Submission,

@@ -22,10 +22,10 @@ from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef, await_shown, job_words, open_job
+from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, unchanged_message
 from gpuctl_server.plan_runs import PlanRun
-from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.service_context import Service
 
 SuspendFunction = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]

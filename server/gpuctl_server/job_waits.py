@@ -23,8 +23,8 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import ambiguous_job, board_of, require_access, sees_job
+from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import Board, ListedJob
-from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.service_context import Service
 
 _ANSWERS = 20.0

@@ -28,9 +28,9 @@ from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import SuspendFunction, pausing_with, resuming_with
 from gpuctl_server.job_revisions import rerun_removed
+from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.plan_responses import VALIDATED, dry_run_message, unchanged_message
 from gpuctl_server.plan_runs import PlanRun, await_seen
-from gpuctl_server.redaction import visible_job_filter
 
 
 def delete_named_jobs(

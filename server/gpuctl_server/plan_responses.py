@@ -11,7 +11,7 @@ from gpuctl.language.masking import redact
 from gpuctl.language.sentences import Sentence, Template, request_translation, say
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.redaction import merge_hidden
+from gpuctl_server.merged_answers import merge_hidden
 
 VALIDATED = "validated"
 """Status of an object that a dry run has checked."""

@@ -33,9 +33,9 @@ from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import AccessRequest, Action, Decision
 from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
 from gpuctl_server.http_problems import Problem, RefusedDocuments, forbidden
+from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.own_cluster import cluster_for, reject_other_clusters
-from gpuctl_server.redaction import visible_job_filter
 from gpuctl_server.request_bodies import NAME
 from gpuctl_server.service_context import Service
 

@@ -23,8 +23,8 @@ from gpuctl.reading.queues.queue_rows import read_queues
 from gpuctl.reading.why.finding import in_namespace
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
+from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
-from gpuctl_server.redaction import merge_hidden
 
 KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})
 Sentence = Callable[[str, str], str]

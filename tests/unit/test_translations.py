@@ -1,4 +1,4 @@
-"""Missing Chinese translations: they stay English, are listed, and fail only a release."""
+"""Missing Chinese translations stay English, are listed, and fail only a release; those of sentences fail here."""
 
 from __future__ import annotations
 

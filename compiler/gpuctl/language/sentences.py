@@ -2,8 +2,7 @@
 
 They are English, unless :func:`set_request_translation` has set another language for the current context, such as a
 request of the service. To add one, call :func:`say` where it is made, and translate the template in
-``sentences_zh_CN.yaml``. A template without a translation stays English; ``make docs`` lists it. Nothing compares the
-wording of a sentence.
+``sentences_zh_CN.yaml``: a test fails if it is missing. Nothing compares the wording of a sentence.
 
 Numbers and lists have formats of their own, which the language decides: ``{pods:pod}`` is ``1 pod`` or ``2 pods``,
 ``{pods:is/are}`` a word by number, ``{names:and}`` and ``{names:or}`` a list, ``{names:few}`` its first three items

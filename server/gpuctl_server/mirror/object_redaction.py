@@ -22,7 +22,7 @@ _HOST = "kubernetes.io/hostname"
 class ObjectRedactor:
     """Hides the names of objects that a caller may not see.
 
-    An object keeps its hidden name (:class:`~gpuctl.objects.hidden_names.Hidden`) for the lifetime of the redactor.
+    An object keeps its hidden name (:class:`~gpuctl.objects.hidden_names.HiddenName`) for the lifetime of the redactor.
 
     :param hidden_nodes: the nodes whose pools the caller may not see.
     """

@@ -18,7 +18,7 @@ from gpuctl.usecases.fit.fit_documents import FitResult
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs, listed_jobs
 from gpuctl_server.http_problems import RefusedDocuments
-from gpuctl_server.redaction import merge_hidden
+from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
 from gpuctl_server.routes.common import (
     LARGEST_PAGE,

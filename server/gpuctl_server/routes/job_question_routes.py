@@ -24,9 +24,9 @@ from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import check_rights, find_job
 from gpuctl_server.job_revisions import job_documents, job_revision
 from gpuctl_server.job_waits import wait_for_jobs as wait_for_the_first
+from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
-from gpuctl_server.redaction import merge_hidden
 from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.common import ListAge, ServiceOf, allowed, api_router, run_waiting
 from gpuctl_server.service_context import Service

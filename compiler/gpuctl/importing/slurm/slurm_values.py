@@ -1,4 +1,4 @@
-"""Values of Slurm's options: times, memory, generic resources, arrays."""
+"""Parsing of the values of Slurm's options: times, memory, generic resources, arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Redaction of answers: objects that the caller may not see are merged into one entry, so that they cannot be counted.
+"""Merging of what an answer says of objects that the caller may not see into one entry, so that they cannot be counted.
 
-Their names are replaced by :class:`gpuctl.objects.hidden_names.Hidden` before a text is written, and sentences list
-merged names (:func:`gpuctl.objects.hidden_names.merged`). Here, items of lists with such names are merged.
+Which objects these are, :class:`gpuctl_server.mirror.visibility.Visibility` decides, and
+:class:`gpuctl_server.mirror.object_redaction.ObjectRedactor` replaces their names before a text is written. Sentences
+list each such name once (:func:`gpuctl.objects.hidden_names.unique_names`). Here, items of lists with such names are
+merged.
 """
 
 from __future__ import annotations
