@@ -342,9 +342,11 @@ def streaming(first: bytes, then: bytes) -> Iterator[int]:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        yield server.getsockname()[1]
-        over.set()
-        thread.join()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            over.set()
+            thread.join()
 
 
 @pytest.mark.parametrize(
@@ -361,8 +363,14 @@ def test_answer_that_does_not_begin_ends_in_time(
 ) -> None:
     """Each byte arrives within the timeout of a read."""
     monkeypatch.setattr(webhook_request, "WITHIN", 0.5)
-    with streaming(first, then) as port, pytest.raises(ClusterError, match="does not answer") as caught:
-        webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
+    with streaming(first, then) as port:
+        with pytest.raises(ClusterError, match="does not answer") as caught:
+            webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
+        if scheme == "http":
+            requests = [thread for thread in threading.enumerate() if thread.name == "gpuctl-webhook"]
+            for thread in requests:
+                thread.join(30)
+            assert not any(thread.is_alive() for thread in requests)
     assert "s3cret" not in caught.value.message
 
 

@@ -6,9 +6,11 @@ import contextlib
 import http.client
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from urllib3 import HTTPConnectionPool, HTTPHeaderDict, HTTPResponse, PoolManager, ProxyManager, Timeout
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -30,6 +32,29 @@ class NotConnected(HTTPError):
     """No connection could be made, so nothing was sent; ``__cause__`` is the reason."""
 
 
+class _Carriers:
+    """The sockets of a client's connections, to end what they do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._aborted = False
+
+    def add(self, carrier: socket.socket) -> None:
+        """Add the socket of a new connection. After :meth:`abort` it is useless."""
+        with self._lock:
+            self._sockets.add(carrier)
+            if self._aborted:
+                _shut_down(carrier)
+
+    def abort(self) -> None:
+        """Shut down all sockets, also those that are added later."""
+        with self._lock:
+            self._aborted = True
+            for carrier in self._sockets:
+                _shut_down(carrier)
+
+
 class _Connection(HTTPConnection):
     """A connection that reports a failure to connect separately from failures of a request.
 
@@ -37,6 +62,7 @@ class _Connection(HTTPConnection):
     """
 
     carrier: socket.socket
+    carriers: _Carriers | None = None
 
     def connect(self) -> None:
         try:
@@ -44,6 +70,8 @@ class _Connection(HTTPConnection):
         except (OSError, HTTPError, http.client.HTTPException, ValueError) as error:
             raise NotConnected from error
         self.carrier = self.sock.socket if isinstance(self.sock, SSLTransport) else self.sock
+        if self.carriers is not None:
+            self.carriers.add(self.carrier)
         # Otherwise urllib3 warns about a server whose certificate the user chose not to verify.
         self.is_verified = True
 
@@ -89,9 +117,7 @@ class Reply:
 
         The reading thread must close the response. Only for a response whose connection is not used again.
         """
-        with contextlib.suppress(OSError):
-            # Not SSLSocket.shutdown, which removes the TLS session while the reading thread uses it.
-            socket.socket.shutdown(self._carrier, socket.SHUT_RDWR)
+        _shut_down(self._carrier)
 
 
 class HttpClient:
@@ -108,7 +134,9 @@ class HttpClient:
             trusted = ssl.create_default_context() if proxy.url.startswith("https:") else None
             manager = ProxyManager(proxy.url, proxy_headers=self._proxy_headers, proxy_ssl_context=trusted, **options)
         self._pool: HTTPConnectionPool = manager.connection_from_url(server)
-        self._pool.ConnectionCls = _TlsConnection if self._pool.scheme == "https" else _Connection
+        kind = _TlsConnection if self._pool.scheme == "https" else _Connection
+        self._carriers = _Carriers()
+        self._pool.ConnectionCls = type(kind.__name__, (kind,), {"carriers": self._carriers})
         # Without TLS there is no tunnel: the request names the whole address and goes to the proxy.
         self._prefix = f"http://{self._server.netloc}" if proxy is not None and context is None else ""
 
@@ -153,6 +181,19 @@ class HttpClient:
     def close(self) -> None:
         """Close the idle connections."""
         self._pool.close()
+
+    def abort(self) -> None:
+        """End all requests from any thread. The client cannot be used after that.
+
+        A TLS handshake is not ended: its timeout is that of a read.
+        """
+        self._carriers.abort()
+
+
+def _shut_down(carrier: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        # Not SSLSocket.shutdown, which removes the TLS session while another thread uses it.
+        socket.socket.shutdown(carrier, socket.SHUT_RDWR)
 
 
 def is_timeout(error: Exception) -> bool:

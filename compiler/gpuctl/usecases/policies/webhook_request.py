@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Url, make_headers, parse_url
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.http_client import HttpClient, Reply, cause_of, failure_text
+from gpuctl.kube.http_client import HttpClient, cause_of, failure_text
 from gpuctl.kube.proxies import proxy_for
 
 WITHIN = 15.0
@@ -50,9 +50,8 @@ def post(address: str, value: Mapping[str, Any]) -> bytes:
 
 
 class _Request(threading.Thread):
-    """A request in a thread of its own: a server that sends one byte at a time is never late for a read.
-
-    If the headers of the answer do not end, the thread waits for them after :meth:`abort`, too.
+    """A request in a thread of its own, which :meth:`abort` ends: a server that sends one byte at a time is never late
+    for a read.
 
     ``status``: None before the headers of the answer have arrived. ``error``: why the request failed.
     """
@@ -62,9 +61,9 @@ class _Request(threading.Thread):
         self.status: int | None = None
         self.body = b""
         self.error: Exception | None = None
-        self._url, self._name, self._sent = url, name, body
+        self._url, self._server, self._sent = url, name, body
         self._lock = threading.Lock()
-        self._reply: Reply | None = None
+        self._client: HttpClient | None = None
         self._aborted = False
 
     def run(self) -> None:
@@ -75,25 +74,26 @@ class _Request(threading.Thread):
             self.error = error
 
     def abort(self) -> None:
-        """End the answer, if it has not ended."""
+        """End the request, if it has not ended."""
         with self._lock:
             self._aborted = True
-            if self._reply is not None:
-                self._reply.abort()
+        if self._client is not None:
+            self._client.abort()
 
     def _exchange(self) -> None:
         headers = {"content-type": "application/json"}
         if self._url.auth:
             headers |= make_headers(basic_auth=self._url.auth)
         trust = ssl.create_default_context() if self._url.scheme == "https" else None
-        client = HttpClient(self._name, "", trust, proxy_for(self._name, ""))
+        client = self._client = HttpClient(self._server, "", trust, proxy_for(self._server, ""))
         with closing(client):
             reply = client.send("POST", self._url.request_uri, tuple(headers.items()), self._sent, WITHIN)
             with closing(reply):
                 with self._lock:
+                    # An abort ends the headers where they are.
                     if self._aborted:
                         return
-                    self._reply, self.status = reply, reply.status
+                    self.status = reply.status
                 for portion in reply.portions():
                     self.body = (self.body + portion)[:_LARGEST]
                     if len(self.body) == _LARGEST:
