@@ -5,7 +5,7 @@ It asks Jupyter from inside the pod: no token leaves the pod, and the policy nee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.variables import env_value
@@ -13,11 +13,9 @@ from gpuctl.frontend.command_lines import command_line, option, programs_of
 from gpuctl.frontend.notebook_checks import BASE_URL_OPTIONS, TOKEN_OPTIONS
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.names import ACTIVITY_CONTAINER
+from gpuctl.language.notebook_document import NotebookDocument
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.label_names import MAX_LIFETIME, STOP_AFTER
-
-if TYPE_CHECKING:
-    from gpuctl.language.notebook_document import NotebookDocument
 
 # Without Python the notebook must start all the same. Its activity is then unknown.
 _START = """\

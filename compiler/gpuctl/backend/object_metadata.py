@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
+from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object
 from gpuctl.objects.label_names import (
     AFTER,
@@ -21,9 +21,6 @@ from gpuctl.objects.label_names import (
     URL,
 )
 from gpuctl.objects.prerequisites import ADMISSION_GATES, GATE
-
-if TYPE_CHECKING:
-    from gpuctl.language.quota_document import QuotaDocument
 
 
 def selector(context: Context, document: Document, model: Job) -> dict[str, str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.pod_network import RDMA_CAPABILITY
@@ -16,11 +16,9 @@ from gpuctl.frontend.diagnostics import FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
+from gpuctl.language.policy_block import PolicyBlock
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
-
-if TYPE_CHECKING:
-    from gpuctl.language.policy_block import PolicyBlock
 
 HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 _FIELDS = ("initContainers", "containers")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.backend.object_metadata import metadata
 from gpuctl.backend.pod_policy import HOST_NAMESPACES
 from gpuctl.frontend.platform_restrictions import DATA_DEVICES, SYSTEM_DIRECTORIES, SYSTEM_TREES, own_host_paths
 from gpuctl.language.path_fields import normal_path
+from gpuctl.language.policy_block import PolicyBlock
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import managed_labels
-
-if TYPE_CHECKING:
-    from gpuctl.language.policy_block import PolicyBlock
 
 POLICY_NAME = "gpuctl-pods"
 _API_VERSION = "admissionregistration.k8s.io/v1"

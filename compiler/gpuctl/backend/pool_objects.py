@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.pool_document import PoolDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.label_names import managed_labels
-
-if TYPE_CHECKING:
-    from gpuctl.language.pool_document import PoolDocument
 
 
 def lower_pool(context: Context, model: PoolDocument) -> Object:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata, placement_annotation
 from gpuctl.backend.quota_queues import queues
 from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.mig_profiles import resource_of
+from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import managed_labels
-
-if TYPE_CHECKING:
-    from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 
 _JOBS = "count/jobs.batch"
 

@@ -8,12 +8,13 @@ wait with a scheduling gate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata, placement_annotation
 from gpuctl.backend.shared_objects import shared_annotations
 from gpuctl.language.mig_profiles import profile_of, resource_of
+from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import DEFAULT_QUEUE, RESOURCES, Object, annotations_of
 from gpuctl.objects.label_names import managed_labels
@@ -26,9 +27,6 @@ from gpuctl.objects.queue_names import (
     flavor_name,
     is_unlimited,
 )
-
-if TYPE_CHECKING:
-    from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 
 
 def flavors(context: Context, model: QuotaDocument) -> Iterator[Object]:

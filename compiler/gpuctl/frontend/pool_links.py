@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document, service_of
@@ -13,13 +12,11 @@ from gpuctl.frontend.role_views import pod_documents
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import profiles_of
 from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import format_number
-
-if TYPE_CHECKING:
-    from gpuctl.language.pool_document import PoolDocument
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 

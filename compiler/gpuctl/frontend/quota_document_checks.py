@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
-
-if TYPE_CHECKING:
-    from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
@@ -13,13 +12,11 @@ from gpuctl.frontend.pool_links import amount_of_pods, pod_count
 from gpuctl.language.helper_block import HelperResources
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import is_profile
+from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import amount_text, parse_quantity
-
-if TYPE_CHECKING:
-    from gpuctl.language.quota_document import QuotaEntry
 
 WARNING = Severity.WARNING
 

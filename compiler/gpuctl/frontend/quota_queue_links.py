@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
@@ -15,13 +14,11 @@ from gpuctl.frontend.quota_links import amounts_of, pod_request, title_of_resour
 from gpuctl.frontend.role_views import check_pods, pod_documents
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import is_profile
+from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import DEFAULT_QUEUE
 from gpuctl.objects.quantities import amount_text
-
-if TYPE_CHECKING:
-    from gpuctl.language.quota_document import QuotaEntry
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 

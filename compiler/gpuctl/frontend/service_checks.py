@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document, service_of
+from gpuctl.language.autoscaling_block import Autoscaling
+from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.language.kinds import Job
+from gpuctl.language.service_block import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.objects.durations import parse_duration
-
-if TYPE_CHECKING:
-    from gpuctl.language.autoscaling_block import Autoscaling
-    from gpuctl.language.inference_document import InferenceDocument
-    from gpuctl.language.service_block import ServiceBlock
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
