@@ -65,8 +65,12 @@ def test_training_that_bypasses_the_queue_of_its_namespace_is_noted(
     place = queue_place
     queues.local_queue("team", queues.cluster_queue("team", gpus=2))
     planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
-    assert f"namespace {place.namespace} has the Kueue queue" in planned.err
-    assert "its `training.queue` names no queue" in planned.err
+    assert f"namespace {place.namespace} has the Kueue queue team, and " in planned.err
+    assert "starts without one: no platform file was found" in planned.err
+    place.platform("gpu: {types: [a100-80g]}")
+    planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
+    assert "starts without one: `training.queue` in platform.yaml names no queue for the pool" in planned.err
+    (place.directory / "platform.yaml").unlink()
     monkeypatch.setenv("GPUCTL_PLATFORM", "/nowhere/platform.yaml")
     missing = place.gpuctl("diff", "-f", place.file(gpus("beside", 2)), code=2)
     assert "/nowhere/platform.yaml" in missing.err

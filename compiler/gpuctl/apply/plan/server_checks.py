@@ -64,7 +64,7 @@ def check(session: Session, plan: Plan, request: ApplyRequest | None = None) -> 
         return
     new_namespaces = plan.new_namespaces
     refusals: dict[str, list[str]] = {}
-    _find_queued(session, plan, steps)
+    _find_queued(session, plan, steps, request)
     succeeding = plan.succeeding_autoscalers
     for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals, succeeding), steps):
         plan.errors += errors
@@ -128,7 +128,7 @@ def _tell_of_kueue(plan: Plan, request: ApplyRequest | None) -> None:
         )
 
 
-def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
+def _find_queued(session: Session, plan: Plan, steps: list[Step], request: ApplyRequest | None) -> None:
     """Mark the new workloads that Kueue's webhook will suspend, including those without a queue if there is a default.
 
     Without Kueue a queue has no effect, which becomes a note.
@@ -168,11 +168,14 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step]) -> None:
             plan.notes.append(
                 say(
                     "namespace {namespace} has the Kueue {number:queue/queues} {queues:few}, and {names:few} starts "
-                    "without one: the platform file was not found, or its `training.queue` names no queue for the pool",
+                    "without one: {reason}",
                     namespace=namespace,
                     number=len(names),
                     queues=names,
                     names=beside,
+                    reason=say("no platform file was found")
+                    if request is not None and request.settings.is_default
+                    else say("`training.queue` in platform.yaml names no queue for the pool"),
                 )
             )
 
