@@ -61,8 +61,8 @@ def cold_start(directory: Path) -> None:
     """Report a cold `render`, which has missed its limit since gpuctl has no stand-ins for modules of its libraries.
 
     Instructions of the process, in millions (cachegrind): imports alone 423; with the libraries that every render
-    needs (pydantic's fields, PyYAML, jsonschema-rs) 659; `render` about 1,090, of them 121 for the models of a training and
-    90 for the compile, which builds their schema.
+    needs (pydantic's fields, PyYAML, jsonschema-rs) 659; `render` about 1,090, of them 121 for the models of a training
+    and 90 for the compile, which builds their schema.
     """
     one = directory / "one.yaml"
     one.write_text(sample_documents.stream(1))

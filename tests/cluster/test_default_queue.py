@@ -67,7 +67,7 @@ def test_training_that_bypasses_the_queue_of_its_namespace_is_noted(
     planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
     assert f"namespace {place.namespace} has the Kueue queue team, and " in planned.err
     assert "starts without one: no platform file was found" in planned.err
-    place.platform("gpu: {types: [a100-80g]}")
+    place.platform('kubernetes: {version: "1.36"}')
     planned = place.apply(gpus("beside", 2), flags=("--dry-run=server",))
     assert "starts without one: `training.queue` in platform.yaml names no queue for the pool" in planned.err
     (place.directory / "platform.yaml").unlink()

@@ -45,7 +45,8 @@ def test_fit_of_waiting_jobs_is_filtered_and_in_pages(served: Served, place: Pla
     place.apply(inference("serve", resources={"gpu": 100}), flags=("--no-probe",))
     here = {"namespace": place.namespace}
     whole = served.until("/fit", lambda value: value["total"] == 3, **here)["jobs"]
-    ids = {item["name"]: item["jobId"] for item in served.get("/jobs", **here)["items"]}
+    listed = served.until("/jobs", lambda value: value["total"] == 3, **here)
+    ids = {item["name"]: item["jobId"] for item in listed["items"]}
 
     def found(**query: Any) -> tuple[int, list[str]]:
         value = served.call("GET", "/fit", params={**here, **query})

@@ -29,7 +29,8 @@ def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotTh
     :param more: a further hint, as a clause.
     """
     near = suggestion(name, there)
-    hint = say("{near} {more}", near=near, more=more) if near.endswith(("?", "？")) else clauses(near, more)
+    is_question = near.endswith(("?", "？"))
+    hint = say("{near} {more}", near=near, more=more) if more and is_question else clauses(near, more)
     return NotThere(say(_MISSING[what], name=visible(name)), hint)
 
 
