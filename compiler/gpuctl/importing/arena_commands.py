@@ -9,6 +9,7 @@ from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_options import (
     CLIENT,
+    COPIED_DATA,
     DROPPED,
     DROPPED_PATTERNS,
     FLAGS,
@@ -51,7 +52,6 @@ _PORTS = {
 """Flag of a port -> the name of a further port. The first one of a command is `service.port`."""
 _SYNC = "GIT_SYNC_"
 """Begin of the names of variables that Arena gives to the container that fetches the code."""
-_RSYNC = "data comes from `storage.workdirs`, or an `init` container copies it"
 
 
 def import_arena_commands(source: Source, given: Given) -> Imported:
@@ -208,7 +208,7 @@ class _ArenaJob:
         else:
             note = next(note for pattern, note in DROPPED_PATTERNS.items() if re.match(pattern, flag.name))
             is_data = flag.name.startswith("sync-") and self.syncs_data
-            note = _RSYNC if is_data else DROPPED.get(flag.name, note)
+            note = COPIED_DATA if is_data else DROPPED.get(flag.name, note)
             self.ledger.dropped(flag.line, flag.text, note, last=flag.last)
 
     def _set(self, flag: ArenaFlag, field: str, value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import RawDocument
-from gpuctl.importing.arena_options import DROPPED
+from gpuctl.importing.arena_options import COPIED_DATA, DROPPED
 from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.carried_fields import PATCHED, PodPatch
 from gpuctl.importing.draft import Draft
@@ -32,7 +32,6 @@ _PATCHED_FILE = "podPatch.volumes"
 _DURATION = r"(?:\d+[dhms])+\Z"
 _ROLE = "programs that differ are `roles`"
 _LAUNCHER = "every pod runs the program: no launcher starts it on the others"
-_DATA = "data comes from `storage.workdirs`, or an `init` container copies it"
 _ROLES = {_ROLE: ("chief", "ps", "evaluator"), _LAUNCHER: ("launcher",)}
 _TOLERATION = {
     **{name: name for name in ("key", "operator", "value", "effect")},
@@ -322,7 +321,7 @@ class _ArenaJobFile:
         for index in range(self.tree.items(("sync",))):
             path: Path = ("sync", index)
             is_code = self.tree.node((*path, "git")) is not None
-            self.tree.dropped(path, DROPPED["sync-mode"] if is_code else _DATA)
+            self.tree.dropped(path, DROPPED["sync-mode"] if is_code else COPIED_DATA)
 
     def _init(self) -> None:
         tree = self.tree

@@ -95,6 +95,7 @@ TFJOB_FLAGS = {
     "worker-memory": "resources.memory",
 }
 """Flags of `arena serve` and of `arena submit tfjob` alone."""
+COPIED_DATA = "data comes from `storage.workdirs`, or an `init` container copies it"
 _BOARD = "run TensorBoard as a document of kind `compute`"
 _CODE = "name a commit: `code: {git: URL, ref: COMMIT}`; Arena takes the newest of a branch"
 _PLATFORM = "it is a setting of the platform"

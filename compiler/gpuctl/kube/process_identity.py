@@ -1,4 +1,4 @@
-"""The identity of a process as the holder of a lease, which tells on its machine whether it still runs."""
+"""The identity of a process as the holder of a lease, and the check whether that process still runs."""
 
 from __future__ import annotations
 

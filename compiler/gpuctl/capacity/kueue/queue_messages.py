@@ -100,7 +100,11 @@ def _never(path: QueuePath, pod_set: str | None, resource: str, asked: Fraction,
 
 
 class QueueWait(NamedTuple):
-    """Why a job waits: ``message`` is a sentence about the job, ``place`` the same without its verb."""
+    """The reason why a job waits.
+
+    :param message: the reason as a sentence about the job.
+    :param place: the same without its verb.
+    """
 
     message: str
     place: str

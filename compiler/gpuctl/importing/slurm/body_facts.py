@@ -22,12 +22,16 @@ _PORT = 29500
 
 
 class BodyFacts(NamedTuple):
-    """Numbers of a job. ``tasks``: processes on each node.
+    """Facts about a job that its script does not state.
 
-    ``index_line``: a line of shell that computes the index of an array. ``on_every_node``: the other tool also runs the
-    script on every node. ``in_submit_directory``: the script starts where sbatch is called. ``scripts``: those that it
-    calls, None if they do not matter. ``undivided``: why steps on several groups of nodes are not roles, "" if there
-    are none.
+    :param tasks: number of processes on each node.
+    :param gpus: number of GPUs of each node.
+    :param first_line: the line of the file in which the script begins.
+    :param index_line: a line of shell that computes the index of an array job; None if gpuctl's index is the same.
+    :param on_every_node: True if the other tool starts the script on every node; Slurm starts it on the first one.
+    :param in_submit_directory: True if the script starts in the directory in which sbatch was called.
+    :param scripts: finds the files that the script calls; None if they need not be read.
+    :param undivided: the reason why steps on several groups of nodes are not roles; "" if there are no such steps.
     """
 
     nodes: int

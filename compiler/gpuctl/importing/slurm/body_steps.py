@@ -10,7 +10,7 @@ from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, variables_for
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript
-from gpuctl.importing.slurm.command_rules import is_for_each_node, lost_processes, reason_to_drop
+from gpuctl.importing.slurm.command_rules import SHELL_WITH_COMMAND, is_for_each_node, lost_processes, reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
@@ -26,7 +26,6 @@ _MOST_WORDS = 1000
 _PYTHON = r"(?:\S*/)?python[\d.]*\Z"
 _VARIABLE = r"\"?\$\{?(\w+)(?:\[[@*]\])?\}?\"?"
 _RUNNERS = r"(?:\S*/)?(?:uv|poetry|pixi|pdm) run\Z"
-_SHELL = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 _LAUNCHERS = (
     r"(?:^|[\s;&|(/])(?:torchrun|deepspeed|accelerate[ \t]+launch|mpirun|mpiexec)\s"
     r"|torch\.distributed\.(?:run|launch)\b"
@@ -201,7 +200,7 @@ def _start_processes(
 
 def _shell_script(body: BodyState, program: tuple[BodyWord, ...]) -> BodyWord | None:
     """Return the script of ``bash -c SCRIPT``; None if the program is another, or its script is in a variable."""
-    if len(program) < 3 or re.match(_SHELL, " ".join(word.text for word in program[:2])) is None:
+    if len(program) < 3 or re.match(SHELL_WITH_COMMAND, " ".join(word.text for word in program[:2])) is None:
         return None
     return program[2] if body.raw(program[2])[:1] in ("'", '"') and not re.search(_LAUNCHERS, program[2].text) else None
 

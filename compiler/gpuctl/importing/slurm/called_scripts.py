@@ -1,4 +1,4 @@
-"""Scripts that lie beside a batch script, which it calls: what they use of Slurm."""
+"""Finds what the scripts that a batch script calls use of Slurm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ LAUNCHER = r"\b(?:torchrun|deepspeed|accelerate|composer|horovodrun|mpirun|mpiex
 
 
 class CalledScript(NamedTuple):
-    """A script. ``text`` is None if it is not beside the batch script."""
+    """A script that a batch script calls.
+
+    :param text: its content; None if there is no such file, or it cannot be read.
+    """
 
     name: str
     text: str | None

@@ -61,7 +61,8 @@ _TOOLS = """
 awk chmod cp cut dd df find free git grep head kill ln lscpu mv ps rm rsync sed sort tail tar tee tr uniq wc
 """
 _PREPARES = frozenset(_TOOLS.split())
-_SHELL_WITH_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
+SHELL_WITH_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
+"""The first two words of a command whose third word is a script."""
 _JUPYTER = (
     r"(?:\A|[\s/\"'])(?:jupyter(?:-|\s+)?(?:lab|notebook|server)|jupyterhub-singleuser)(?=[\s\"']|\Z)"
     r"(?!\s+(?:list|stop|password|clean|build|--generate-config|--version)\b)"
@@ -162,7 +163,7 @@ def is_for_each_node(words: Sequence[str]) -> bool:
 
     :param words: of the command; in a shell's ``-c``, its first command counts.
     """
-    inner = words[-1].split() if re.match(_SHELL_WITH_COMMAND, " ".join(words[:2])) is not None and words[2:] else words
+    inner = words[-1].split() if re.match(SHELL_WITH_COMMAND, " ".join(words[:2])) is not None and words[2:] else words
     name = inner[0].rsplit("/", 1)[-1] if inner else ""
     return name in _HARMLESS or name in _PREPARES
 

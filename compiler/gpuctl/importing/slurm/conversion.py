@@ -75,8 +75,6 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
     srun.take([batch.options[name] for name in sorted(OF_CONTAINERS & set(batch.options))])
-    if given.workdir is not None:
-        draft.set("environment.workdir", given.workdir)
     _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun, source.tree)
     if given.workdir is not None:
         draft.set("environment.workdir", given.workdir)
@@ -165,7 +163,7 @@ def _body(
         interpreter=batch.interpreter,
         index_line=shift,
         scripts=CalledScripts(tree, values_in_pod(facts)),
-        in_submit_directory=draft.get("environment.workdir") is None,
+        in_submit_directory=workdir is None and draft.get("environment.workdir") is None,
     )
     script = ScriptBody(batch.body, replaced, body, draft, srun)
     undivided = import_roles(batch.body, replaced, script.statements, body, draft, ledger, srun.keeps_image, parts)

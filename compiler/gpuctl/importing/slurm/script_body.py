@@ -17,6 +17,7 @@ from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, program_of, statements_of
 from gpuctl.importing.slurm.command_rules import (
+    SHELL_WITH_COMMAND,
     SUBMITS_TEXT,
     assigned_names,
     differs_by_node,
@@ -44,7 +45,6 @@ from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
-_SHELL_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 
 
 class ScriptBody:
@@ -375,7 +375,7 @@ class ScriptBody:
         note = None
         if ours is not None or self.body.removed_options:
             note = "gpuctl sets the options of torchrun for the rendezvous as variables"
-        if re.match(_SHELL_COMMAND, " ".join(values[-3:-1])) is not None and "\n" in values[-1]:
+        if re.match(SHELL_WITH_COMMAND, " ".join(values[-3:-1])) is not None and "\n" in values[-1]:
             values[-1] = tidy_script(values[-1])
         for statement in self.settings:
             self._note(statement, None, "a single program needs no options of the shell")
