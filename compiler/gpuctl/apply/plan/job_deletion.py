@@ -7,7 +7,7 @@ from functools import partial
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
 from gpuctl.apply.plan.lost_work import running_description
-from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
+from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step, missing_job
 from gpuctl.apply.plan.plan_draft import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
@@ -15,10 +15,10 @@ from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
-from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, ListHint
+from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import is_code_archive, is_companion_name
@@ -224,12 +224,5 @@ def no_such_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> 
 
     :param there: names of existing jobs, to suggest a similar one.
     """
-    where = (
-        say("in namespace {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
-    )
     close = nearest(name, sorted(set(there)))
-    hint = say("did you mean `{close}`? ", close=close) if close else ""
-    return NoSuchJob(
-        say("there is no job {name} {where}", name=name, where=where),
-        say("{hint}{command} lists the existing ones", hint=hint, command=ListHint("jobs")),
-    )
+    return NoSuchJob(*missing_job(Template("there is no job {name} {where}"), name, namespace, close))

@@ -6,11 +6,11 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
-from gpuctl.hints import IN_NAMESPACE, ListHint
+from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs, missing_job
+from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -129,15 +129,8 @@ def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> Job
     :param namespace: the namespace that was searched; None for all.
     :param names: names of existing jobs; the closest one is suggested.
     """
-    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
-    where = (
-        say("in namespace {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
-    )
-    hint = say("did you mean `{close}`? ", close=close[0]) if close else ""
-    return JobNotFound(
-        say("there is no job or pod {name} {where}", name=name, where=where),
-        say("{hint}{command} lists the existing ones", hint=hint, command=ListHint("jobs")),
-    )
+    close = next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)), None)
+    return JobNotFound(*missing_job(Template("there is no job or pod {name} {where}"), name, namespace, close))
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
