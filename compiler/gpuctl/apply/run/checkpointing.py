@@ -297,13 +297,12 @@ class _CheckpointRun:
                 continue
             except ClusterError as error:
                 return self._unless_over(task, error.message)
+            if code == 0:
+                return ""
+            reason = said or say("exit code {code}", code=code)
             if code not in _MISSING:
-                return (
-                    ""
-                    if code == 0
-                    else say("the signal was not sent: {reason}", reason=said or say("exit code {code}", code=code))
-                )
-            refusal = refusal or said or f"exit code {code}"
+                return say("the signal was not sent: {reason}", reason=reason)
+            refusal = refusal or reason
         return say(
             "the signal needs `kill` or `sh` in the image ({reason}): use `checkpoint.command` with a program of the "
             "image",
