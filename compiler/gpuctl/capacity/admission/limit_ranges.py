@@ -45,8 +45,7 @@ def limit_violations(spec: Object, ranges: Iterable[Object]) -> Iterator[str]:
                 low = format_amount(name, limits[name])
                 yield say(
                     "the LimitRanges of the namespace set the {resource} limit of container {name} to {limit}, below "
-                    "its "
-                    "request of {request}",
+                    "its request of {request}",
                     resource=name,
                     name=container["name"],
                     limit=low,

@@ -102,6 +102,14 @@ def _container(container: Object) -> Sentence:
     return say("container {name}", name=container["name"])
 
 
+def _volume(volume: Object) -> Sentence:
+    return say("volume {name}", name=volume["name"])
+
+
+def _of(setting: str, whose: str) -> Sentence:
+    return say("{setting} of {whose}", setting=setting, whose=whose)
+
+
 def _host_namespaces(pod: _Pod) -> Iterator[str]:
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if pod.spec.get(field):
@@ -111,7 +119,7 @@ def _host_namespaces(pod: _Pod) -> Iterator[str]:
 def _host_paths(pod: _Pod) -> Iterator[str]:
     for volume in pod.spec.get("volumes") or []:
         if volume.get("hostPath"):
-            yield say("{setting} of {whose}", setting="hostPath", whose=say("volume {name}", name=volume["name"]))
+            yield _of("hostPath", _volume(volume))
 
 
 def _host_ports(pod: _Pod) -> Iterator[str]:
@@ -120,7 +128,7 @@ def _host_ports(pod: _Pod) -> Iterator[str]:
             # With ``hostNetwork`` the API server turns every port into a host port.
             number = port.get("hostPort") or (port["containerPort"] if pod.spec.get("hostNetwork") else 0)
             if number:
-                yield say("{setting} of {whose}", setting=f"hostPort {number}", whose=_container(container))
+                yield _of(f"hostPort {number}", _container(container))
 
 
 def _hosts_of_probes(pod: _Pod) -> Iterator[str]:
@@ -136,29 +144,23 @@ def _hosts_of_probes(pod: _Pod) -> Iterator[str]:
 def _privileged(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         if context.get("privileged"):
-            yield say("{setting} of {whose}", setting="securityContext.privileged: true", whose=whose)
+            yield _of("securityContext.privileged: true", whose)
         if (context.get("windowsOptions") or {}).get("hostProcess"):
-            yield say("{setting} of {whose}", setting="securityContext.windowsOptions.hostProcess: true", whose=whose)
+            yield _of("securityContext.windowsOptions.hostProcess: true", whose)
 
 
 def _security_profiles(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         profile = context.get("appArmorProfile")
         if profile and profile.get("type") not in _SECCOMP:
-            yield say(
-                "{setting} of {whose}",
-                setting=f"securityContext.appArmorProfile.type: {profile.get('type')}",
-                whose=whose,
-            )
+            yield _of(f"securityContext.appArmorProfile.type: {profile.get('type')}", whose)
         options = context.get("seLinuxOptions") or {}
         kinds = ("", "container_t", "container_init_t", "container_kvm_t")
         if options.get("type", "") not in (*kinds, "container_engine_t")[: 5 if pod.version >= 31 else 4]:
-            yield say(
-                "{setting} of {whose}", setting=f"securityContext.seLinuxOptions.type: {options['type']}", whose=whose
-            )
+            yield _of(f"securityContext.seLinuxOptions.type: {options['type']}", whose)
         for field in ("user", "role"):
             if options.get(field):
-                yield say("{setting} of {whose}", setting=f"securityContext.seLinuxOptions.{field}", whose=whose)
+                yield _of(f"securityContext.seLinuxOptions.{field}", whose)
     for key, value in pod.annotations.items():
         if key.startswith(_APPARMOR_CONTAINER) and not re.match(r"\Z|runtime/default\Z|localhost/", value):
             yield f"annotation {key}={value}"
@@ -167,7 +169,7 @@ def _security_profiles(pod: _Pod) -> Iterator[str]:
 def _proc_mount(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts() if not pod.has_own_users else ():
         if context.get("procMount") not in (None, "Default"):
-            yield say("{setting} of {whose}", setting=f"securityContext.procMount: {context['procMount']}", whose=whose)
+            yield _of(f"securityContext.procMount: {context['procMount']}", whose)
 
 
 def _added_capabilities(pod: _Pod) -> Iterator[str]:
@@ -193,11 +195,7 @@ def _seccomp(pod: _Pod) -> Iterator[str]:
     for whose, context in pod.contexts():
         profile = context.get("seccompProfile")
         if profile and profile.get("type") not in _SECCOMP:
-            yield say(
-                "{setting} of {whose}",
-                setting=f"securityContext.seccompProfile.type: {profile.get('type')}",
-                whose=whose,
-            )
+            yield _of(f"securityContext.seccompProfile.type: {profile.get('type')}", whose)
 
 
 def _sysctls(pod: _Pod) -> Iterator[str]:
@@ -211,7 +209,7 @@ def _volumes(pod: _Pod) -> Iterator[str]:
         kinds = [key for key, value in volume.items() if key != "name" and value is not None]
         # The API server defaults a volume without a kind to emptyDir.
         if kinds and not _RESTRICTED_VOLUMES & set(kinds) and "hostPath" not in kinds:
-            yield say("{setting} of {whose}", setting=f"{kinds[0]}", whose=say("volume {name}", name=volume["name"]))
+            yield _of(kinds[0], _volume(volume))
 
 
 def _privilege_escalation(pod: _Pod) -> Iterator[str]:
@@ -231,17 +229,17 @@ def _runs_as_root(pod: _Pod) -> Iterator[str]:
         return
     everywhere = pod.own.get("runAsNonRoot")
     if everywhere is False:
-        yield say("{setting} of {whose}", setting="securityContext.runAsNonRoot: false", whose=say("the pod"))
+        yield _of("securityContext.runAsNonRoot: false", say("the pod"))
     for whose, context in list(pod.contexts())[1:]:
         said = context.get("runAsNonRoot")
         if said is False:
-            yield say("{setting} of {whose}", setting="securityContext.runAsNonRoot: false", whose=whose)
+            yield _of("securityContext.runAsNonRoot: false", whose)
         elif said is None and not everywhere:
             yield say("no {setting} of {whose}", setting="securityContext.runAsNonRoot: true", whose=whose)
     if pod.version >= 23:
         for whose, context in pod.contexts():
             if context.get("runAsUser") == 0:
-                yield say("{setting} of {whose}", setting="securityContext.runAsUser: 0", whose=whose)
+                yield _of("securityContext.runAsUser: 0", whose)
 
 
 def _seccomp_required(pod: _Pod) -> Iterator[str]:

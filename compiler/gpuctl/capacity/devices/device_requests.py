@@ -113,7 +113,7 @@ def class_of(resource: str) -> str:
 def lacking_lists(snapshot: Snapshot, *names: str) -> str:
     """Return why some of these lists are unknown, or ""."""
     unreadable = [_LISTS[name] for name in names if name in snapshot.unreadable]
-    return say("{objects:few} could not be read", objects=[*unreadable]) if unreadable else ""
+    return say("{objects:few} could not be read", objects=unreadable) if unreadable else ""
 
 
 def offering_classes(resource: str, snapshot: Snapshot) -> list[str]:
@@ -218,7 +218,7 @@ def doubtful_resources(spec: Object, snapshot: Snapshot) -> Iterator[str]:
             classes = (
                 say("the DeviceClass {name} offers", name=names[0])
                 if len(names) == 1
-                else say("{names:few} offer", names=[*names])
+                else say("{names:few} offer", names=names)
             )
             yield say(
                 "nodes may have more {resource} than they report: {classes} it from ResourceSlices, and {reason}",
