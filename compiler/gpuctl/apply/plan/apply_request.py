@@ -41,7 +41,7 @@ class SetOptions:
         """Return the name of the set."""
         return self.planning.set_name or ""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Return the value of its members' part-of label."""
         return set_id(self.name, self.namespace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -135,16 +135,17 @@ def _queue(
     lists: KueueLists,
     keys: Records,
     local: Sequence[LocalQueue],
-    waiting: Collection[Object],
+    waiting: Iterable[Object],
     admitted: Iterable[Object],
 ) -> Queue:
-    orders = sorted(map(queue_order, waiting))
+    in_order = sorted(waiting, key=queue_order)
+    orders = list(map(queue_order, in_order))
     # Jobs whose order is unknown have the same position, as in `why`.
-    in_order = [
-        QueuedClaim(bisect_left(orders, queue_order(item)) + 1, claim_of(item, keys))
-        for item in sorted(waiting, key=queue_order)
+    claims = [
+        QueuedClaim(bisect_left(orders, order) + 1, claim_of(item, keys))
+        for item, order in zip(in_order, orders, strict=True)
     ]
-    queued = [one for one in in_order if not is_hidden(one.claim.name)]
+    queued = [one for one in claims if not is_hidden(one.claim.name)]
     holders = [claim_of(item, keys) for item in sorted(admitted, key=_admitted_at)]
     holders = [claim for claim in holders if not is_hidden(claim.name)]
     # A LocalQueue is active only if its ClusterQueue is.
