@@ -315,7 +315,7 @@ def _compiled(change: ChangeRequest, session: Session, text: str, kind: str, pla
     kinds = [document.kind for document in submission.documents]
     if kinds != [kind]:
         raise Problem(
-            400, say("expected one document of kind {kind}, got {kinds}", kind=kind, kinds=[*kinds]), error="WrongKind"
+            400, say("expected one document of kind {kind}, got {kinds}", kind=kind, kinds=kinds), error="WrongKind"
         )
     return submission
 

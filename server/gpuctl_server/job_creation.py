@@ -180,7 +180,7 @@ def _exists(keys: list[Key]) -> Problem:
     details = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in keys]
     return Problem(
         409,
-        say("{objects} {number:exists/exist} already", objects=[*keys], number=len(keys)),
+        say("{objects} {number:exists/exist} already", objects=keys, number=len(keys)),
         error="AlreadyExists",
         details=details,
         hint=say("PUT /jobs/{{jobId}} changes what exists; nothing was changed by this request"),

@@ -232,7 +232,7 @@ def _confine_services(service: Service, caller: Caller, submission: Submission) 
     if found:
         raise Problem(
             403,
-            say("{name} may not create {objects}", name=caller.name, objects=[*found]),
+            say("{name} may not create {objects}", name=caller.name, objects=found),
             error="ServiceNotAllowed",
             details=[{"message": text} for text in found],
             hint=say("the settings `service_types` and `fixed_node_ports` define what tokens with limits may create"),

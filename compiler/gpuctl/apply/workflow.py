@@ -195,7 +195,7 @@ class _Run:
         raise_obstacles(again)
         asked = unconfirmed(again.questions, plan.questions)
         if asked:
-            more = say("{error}, and the plan now {questions:;}", error=change.message, questions=[*asked])
+            more = say("{error}, and the plan now {questions:;}", error=change.message, questions=asked)
             raise Changed(more, say("nothing was changed; run it again to confirm this")) from None
         if not _deletions(again) <= _deletions(plan):
             raise change

@@ -49,7 +49,7 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
             hint = (
                 say("did you mean `{name}`?", name=close)
                 if close
-                else say("known are {names}", names=[*own])
+                else say("known are {names}", names=own)
                 if own
                 else say("this path has none")
             )

@@ -105,7 +105,7 @@ def deletion_blockers(session: Session, key: Key) -> str:
         return ""
     finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
     if finalizers:
-        return say(": blocked by finalizer {names}", names=[*finalizers])
+        return say(": blocked by finalizer {names}", names=finalizers)
     labels = pod_labels(live) if key.kind in WORKLOADS else ""
     if labels:
         try:
@@ -117,5 +117,5 @@ def deletion_blockers(session: Session, key: Key) -> str:
         keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
         if held:
             why = f" (finalizer {', '.join(keeping)})" if keeping else ""
-            return say(": its pods are still terminating: {pods}{reason}", pods=[*held], reason=why)
+            return say(": its pods are still terminating: {pods}{reason}", pods=held, reason=why)
     return ""

@@ -18,9 +18,7 @@ def refuse_questions(plan: Plan) -> bool:
     :raises ConfirmationMissing: it has questions.
     """
     if plan.questions:
-        raise ConfirmationMissing(
-            say("this has to be confirmed first: {questions:;}", questions=[*plan.questions]), plan
-        )
+        raise ConfirmationMissing(say("this has to be confirmed first: {questions:;}", questions=plan.questions), plan)
     return True
 
 

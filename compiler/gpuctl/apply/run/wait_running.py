@@ -173,7 +173,7 @@ def _is_done(
 
 def waiting_for(waiting: list[Key]) -> str:
     """Return the message that names the awaited workloads."""
-    return say("waiting until running: {objects:few}", objects=[*waiting])
+    return say("waiting until running: {objects:few}", objects=waiting)
 
 
 def deleted(key: Key, plan: Plan) -> NotRunning:
@@ -192,8 +192,8 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
     :param why: what the first one waits for, "" if unknown.
     """
     text = say(
-        "{objects} did not start within {timeout} s{reason}",
-        objects=first_few([say("{object}", object=key) for key in waiting]),
+        "{objects:few} did not start within {timeout} s{reason}",
+        objects=waiting,
         timeout=f"{timeout:.0f}",
         reason=say(": {text}", text=why) if why else "",
     )

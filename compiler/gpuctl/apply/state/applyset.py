@@ -141,7 +141,7 @@ def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
                 "the set {set} contains kinds that gpuctl {version} does not support: {kinds}",
                 set=applyset.name,
                 version=__version__,
-                kinds=[*unknown],
+                kinds=unknown,
             ),
             say("it was written by {tool}", tool=visible(applyset.tooling)),
         )

@@ -60,7 +60,7 @@ class DocumentHistory:
         for row in self.rows:
             if row.past.revision == revision:
                 return row
-        kept = ", ".join(str(row.past.revision) for row in self.rows)
+        kept = [str(row.past.revision) for row in self.rows]
         raise NotThere(
             say(
                 "there is no revision {revision} of {name} in {namespace}",

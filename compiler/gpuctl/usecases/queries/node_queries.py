@@ -199,7 +199,7 @@ def _check_all_have(names: Iterable[str], key: str, having: Container[str], know
             if close
             else say("{command} lists its labels", command=NodeLabelsHint(lacking[0]))
         )
-        raise NotThere(say("node {names}: no label {key}", names=[*lacking], key=key), hint)
+        raise NotThere(say("node {names}: no label {key}", names=lacking, key=key), hint)
 
 
 def labels_of_node(session: Session, name: str) -> list[LabelRow] | None:
