@@ -39,6 +39,7 @@ def busy(queue_place: Place, queues: Queues) -> Busy:
         document["job"]["priority"] = priority
         queue_place.apply(document)
     queues.waits("third", "fourth")
+    queues.counted("team", name, waiting=2, admitted=2)
     return Busy(name, lender)
 
 
@@ -117,13 +118,6 @@ def test_user_of_one_namespace_sees_its_local_queues(
     place = queue_place
     with (DEPLOY / "rbac" / "viewer.yaml").open() as file:
         place.grant("onlooker", [rule for item in yaml.safe_load_all(file) for rule in item.get("rules") or ()])
-    counted = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
-
-    def is_counted() -> bool:
-        [queue] = place.gpuctl("get", "queues", "-o", "json").value["items"]
-        return [queue["localQueues"][0][name] for name in counted] == [2, 2, 2]
-
-    place.until(is_counted, "the status of the LocalQueue")
     (directory := tmp_path / "cluster-users").mkdir()
     with serving(directory, place.plane.kubeconfig(), {}, auth="kubernetes") as running:
         running.tokens = dict(place.plane.tokens)

@@ -119,6 +119,19 @@ class Queues:
         for job in jobs:
             self.place.until(lambda job=job: self.condition(job, "Admitted", kind).get("status") == "True", f"{job}")
 
+    def counted(self, local_queue: str, cluster_queue: str, *, waiting: int, admitted: int) -> None:
+        """Wait until Kueue has counted the jobs of a LocalQueue and its ClusterQueue: their status comes later than the
+        Workloads'.
+        """
+        for path in (f"namespaces/{self.place.namespace}/localqueues/{local_queue}", f"clusterqueues/{cluster_queue}"):
+
+            def is_counted(path: str = path) -> bool:
+                status = self.place.api.call("GET", f"{_GROUP}/{path}").get("status") or {}
+                counts = [status.get(f"{name}Workloads") for name in ("pending", "reserving", "admitted")]
+                return counts == [waiting, admitted, admitted]
+
+            self.place.until(is_counted, f"the counts of {path}")
+
     def change(self, cluster_queue: str, patch: Object) -> None:
         """Merge patch a ClusterQueue's spec."""
         path = f"{_GROUP}/clusterqueues/{cluster_queue}"
