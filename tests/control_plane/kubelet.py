@@ -92,7 +92,7 @@ class Logs:
             return
         words = [*(container.get("command") or []), *(container.get("args") or [])]
         said = f"simulated container {container['name']}: {' '.join(words) or container['image']}"
-        yield Line(start, said.encode())
+        yield Line(start, said.replace("\n", " ").encode())
         for number in range(1, int((end - start).total_seconds()) + 1):
             yield Line(start + timedelta(seconds=number), b"step %d" % number)
 
