@@ -19,6 +19,8 @@ import pytest
 
 from control_plane import ControlPlane
 from support.certificates import self_signed
+from support.cluster_tools import training
+from support.documents_sent import sent, text_of
 from support.served import Served, serving
 
 ADMIN = {"admin": ("admin", None, None)}
@@ -289,6 +291,26 @@ def test_messages_follow_accept_language(served: Served) -> None:
     answer = served.call("POST", "/nodes/labels/batch", json=label, headers={"Accept-Language": "zh"})
     assert answer["message"] == "部分节点标记失败，请查看 failed 列表"
     assert (answer["failed"][0]["error"], answer["failed"][0]["message"]) == ("NodeNotFound", "节点 nobody-0 不存在")
+
+
+def test_diagnostics_follow_accept_language(served: Served) -> None:
+    """Messages and hints of each path that takes documents; no cache holds those of another language."""
+    invalid = training("wrong", job={"namespace": "team-a"}, resources={"gpu-vendor": "nvida"})
+    unsure = training("unsure", job={"namespace": "team-a"}, resources={"memory": None})
+    unknown, advice = "the platform defines no GPU vendor `nvida`", "did you mean `nvidia`?"
+    spoken = {"zh": ("平台没有定义 GPU 厂商 `nvida`", "是否想写 `nvidia`？"), "en": (unknown, advice)}
+    missing = {"zh": "任务申请了 GPU，却没有写 memory", "en": "the job asks for GPUs and names no memory"}
+    for language in ("zh", "en", "zh", "en"):
+        headers = {"Accept-Language": language}
+        for path in ("/plan", "/fit", "/jobs", "/apply"):
+            found = served.call("POST", path, status=400, json=sent(invalid), headers=headers)
+            assert spoken[language] in [(item["message"], item["hint"]) for item in found["details"]], path
+        batch = {"yamlContents": [text_of(invalid)]}
+        entry = served.call("POST", "/jobs/batch", status=201, json=batch, headers=headers)["failed"][0]
+        assert spoken[language] in [(item["message"], item["hint"]) for item in entry["details"]]
+        for path in ("/plan", "/fit", "/jobs?dryRun=true"):
+            found = served.call("POST", path, json=sent(unsure), headers=headers)
+            assert missing[language] in [item["message"] for item in found["warnings"]], path
 
 
 def test_kept_answers_and_early_errors_have_a_language(served: Served) -> None:

@@ -12,6 +12,7 @@ from gpuctl.language.gpu_cards import TITLES
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, profiles_of
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Gpu, Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
@@ -31,22 +32,27 @@ def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[D
         yield document.diagnostic(
             ERROR,
             "GPU211",
-            f"the platform defines no GPU vendor `{resources.gpu_vendor}`",
+            say("the platform defines no GPU vendor `{vendor}`", vendor=resources.gpu_vendor),
             ("resources", "gpu-vendor"),
-            f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}",
+            say("did you mean `{name}`?", name=close)
+            if close
+            else say("the vendors are {vendors}", vendors=[*settings.gpu_chips]),
         )
     yield from _device_claim(document, model, settings)
     yield from _gpu_profile(document, model, settings)
     yield from _card(document, model, settings)
     yield from _gpu_share(document, model, settings)
     if resources.gpu > 0 and (resources.cpu is None or resources.memory is None):
-        missing = " and ".join(name for name in ("cpu", "memory") if getattr(resources, name) is None)
+        missing = [name for name in ("cpu", "memory") if getattr(resources, name) is None]
         yield document.diagnostic(
             WARNING,
             "GPU408",
-            f"the job asks for GPUs and names no {missing}",
+            say("the job asks for GPUs and names no {missing:and}", missing=missing),
             ("resources", "gpu"),
-            f"add {missing}: under a quota it would get the default request, a fraction of what a GPU job needs",
+            say(
+                "add {missing:and}: under a quota it would get the default request, a fraction of what a GPU job needs",
+                missing=missing,
+            ),
             key=True,
         )
 
@@ -55,12 +61,14 @@ def _device_claim(document: Document, model: Job, settings: Settings) -> Iterato
     """Report fields that need claims for devices (DRA) which the platform does not use, or that no claim can have."""
     resources = model.resources
     if resources.gpu_memory is not None and resources.gpu == 0:
-        message = "`gpu-memory` selects cards, and the job asks for no card"
-        yield document.diagnostic(ERROR, "GPU213", message, _MEMORY, "add `gpu: 1`, or remove `gpu-memory`", key=True)
+        message = say("`gpu-memory` selects cards, and the job asks for no card")
+        yield document.diagnostic(
+            ERROR, "GPU213", message, _MEMORY, say("add `gpu: 1`, or remove `gpu-memory`"), key=True
+        )
         return
     if resources.gpu_memory is not None and not settings.claims_devices:
-        message = "`gpu-memory` needs claims for devices (DRA), which the platform does not use"
-        hint = "write `gpu: {allocation: dra}` in the platform file, or select cards by `gpu-type`"
+        message = say("`gpu-memory` needs claims for devices (DRA), which the platform does not use")
+        hint = say("write `gpu: {{allocation: dra}}` in the platform file, or select cards by `gpu-type`")
         yield document.diagnostic(ERROR, "GPU443", message, _MEMORY, hint, key=True)
         return
     if resources.gpu_memory is not None:
@@ -73,33 +81,53 @@ def _device_claim(document: Document, model: Job, settings: Settings) -> Iterato
     if settings.queue_of_job(model) is not None:
         yield from alternatives_in_queue(document, model, settings)
     if resources.gpu > MOST_DEVICES:
-        message = f"a claim has at most {MOST_DEVICES} devices, and each pod asks for {resources.gpu} GPUs"
-        yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu"), "use several `nodes`")
+        message = say(
+            "a claim has at most {most} devices, and each pod asks for {gpu} GPUs",
+            most=MOST_DEVICES,
+            gpu=resources.gpu,
+        )
+        yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu"), say("use several `nodes`"))
 
 
 def _unknown_driver(document: Document, model: Job, settings: Settings, vendor: str) -> Iterator[Diagnostic]:
     """Report GPUs without a DeviceClass, and selectors for cards whose attributes are unknown."""
     resources = model.resources
     if vendor not in settings.device_classes:
-        message = f"the platform names no DeviceClass for the GPUs of {vendor}"
-        hint = f"write the class of its driver in the platform file: `gpu: {{classes: {{{vendor}: CLASS}}}}`"
+        message = say("the platform names no DeviceClass for the GPUs of {vendor}", vendor=vendor)
+        hint = say(
+            "write the class of its driver in the platform file: `gpu: {{classes: {{{vendor}: CLASS}}}}`", vendor=vendor
+        )
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", "gpu"), hint)
         return
     known = {name.casefold() for name in settings.products}
     listed = [name for name in resources.gpu_types if name.casefold() in known]
     if settings.driver_of(resources) is None and (resources.gpu_memory is not None or listed):
         field = "gpu-memory" if resources.gpu_memory is not None else "gpu-type"
-        message = f"`{field}` selects cards by attributes of their driver, and gpuctl knows none of {vendor}"
-        hint = "select cards by a DeviceClass of your own in the platform's `gpu.classes`, and remove the field"
+        message = say(
+            "`{field}` selects cards by attributes of their driver, and gpuctl knows none of {vendor}",
+            field=field,
+            vendor=vendor,
+        )
+        hint = say("select cards by a DeviceClass of your own in the platform's `gpu.classes`, and remove the field")
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", field), hint, key=True)
     elif listed and len(listed) < len(resources.gpu_types):
         other = next(name for name in resources.gpu_types if name not in listed)
-        message = f"the platform lists product names of `{listed[0]}` and none of `{other}`: a claim cannot select both"
-        hint = f"add `{other}` to the platform's `gpu.products`"
+        message = say(
+            "the platform lists product names of `{first}` and none of `{other}`: a claim cannot select both",
+            first=listed[0],
+            other=other,
+        )
+        hint = say("add `{other}` to the platform's `gpu.products`", other=other)
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", "gpu-type"), hint, key=True)
     elif len(listed) > MOST_ALTERNATIVES:
-        message = f"a claim has at most {MOST_ALTERNATIVES} alternatives, and `gpu-type` lists {len(listed)}"
-        yield document.diagnostic(ERROR, "GPU425", message, ("resources", "gpu-type"), "list fewer types", key=True)
+        message = say(
+            "a claim has at most {most} alternatives, and `gpu-type` lists {number}",
+            most=MOST_ALTERNATIVES,
+            number=len(listed),
+        )
+        yield document.diagnostic(
+            ERROR, "GPU425", message, ("resources", "gpu-type"), say("list fewer types"), key=True
+        )
 
 
 def alternatives_in_queue(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -110,8 +138,8 @@ def alternatives_in_queue(document: Document, model: Job, settings: Settings) ->
     known = {name.casefold() for name in settings.products}
     types = [name for name in model.resources.gpu_types if name.casefold() in known]
     if model.resources.gpu and len(types) > 1:
-        message = "Kueue 0.19 admits no job whose claim has alternatives, and `gpu-type` lists several types"
-        hint = f"name one type, such as `{types[0]}`"
+        message = say("Kueue 0.19 admits no job whose claim has alternatives, and `gpu-type` lists several types")
+        hint = say("name one type, such as `{name}`", name=types[0])
         yield document.diagnostic(WARNING, "GPU435", message, ("resources", "gpu-type"), hint, key=True)
 
 
@@ -120,8 +148,12 @@ def _nominal_memory(document: Document, condition: str) -> Iterator[Diagnostic]:
     least = parse_quantity(least_memory_of(condition))
     size = least / 2**30 if least is not None else None
     if size in _NOMINAL:
-        message = f"cards of {size} GB may report less than {size}Gi, so that `{condition}` selects none of them"
-        hint = f"write `>={size}G`, or the amount that the driver reports"
+        message = say(
+            "cards of {size} GB may report less than {size}Gi, so that `{condition}` selects none of them",
+            size=size,
+            condition=condition,
+        )
+        hint = say("write `>={size}G`, or the amount that the driver reports", size=size)
         yield document.diagnostic(WARNING, "GPU424", message, _MEMORY, hint)
 
 
@@ -129,20 +161,32 @@ def check_allocation(document: Document, settings: Settings) -> Iterator[Diagnos
     """Report a platform that claims devices on a Kubernetes without their API, and vendors with one class."""
     seen: dict[str, str] = {}
     if settings.claims_devices and settings.profile_class in settings.device_classes.values():
-        message = f"`{settings.profile_class}` is the DeviceClass of MIG slices and of whole cards"
-        hint = "name the class of the slices, such as `mig.nvidia.com`, in `profileClass`"
+        message = say(
+            "`{name}` is the DeviceClass of MIG slices and of whole cards",
+            name=settings.profile_class,
+        )
+        hint = say("name the class of the slices, such as `mig.nvidia.com`, in `profileClass`")
         field = "profileClass" if document.is_written(("gpu", "profileClass")) else "classes"
         yield document.diagnostic(ERROR, "GPU218", message, ("gpu", field), hint)
     for vendor, device_class in settings.device_classes.items() if settings.claims_devices else ():
         earlier = seen.setdefault(device_class, vendor)
         if earlier != vendor:
-            message = f"{earlier} and {vendor} have one DeviceClass, `{device_class}`: a quota cannot tell them apart"
+            message = say(
+                "{earlier} and {vendor} have one DeviceClass, `{device_class}`: a quota cannot tell them apart",
+                earlier=earlier,
+                vendor=vendor,
+                device_class=device_class,
+            )
             path = ("gpu", "classes", vendor if document.is_written(("gpu", "classes", vendor)) else earlier)
-            yield document.diagnostic(ERROR, "GPU218", message, path, "name another class for one of them")
+            yield document.diagnostic(ERROR, "GPU218", message, path, say("name another class for one of them"))
     if settings.claims_devices and not settings.serves_device_claims:
         version = settings.kubernetes_version
-        message = f"`allocation: dra` needs Kubernetes {FIRST_VERSION}, and `kubernetes.version` is {version}"
-        hint = f'write `kubernetes: {{version: "{FIRST_VERSION}"}}` if the cluster has it'
+        message = say(
+            "`allocation: dra` needs Kubernetes {first}, and `kubernetes.version` is {version}",
+            first=FIRST_VERSION,
+            version=version,
+        )
+        hint = say('write `kubernetes: {{version: "{first}"}}` if the cluster has it', first=FIRST_VERSION)
         yield document.diagnostic(ERROR, "GPU443", message, ("gpu", "allocation"), hint)
 
 
@@ -153,22 +197,38 @@ def _gpu_profile(document: Document, model: Job, settings: Settings) -> Iterator
         return
     wrong = None
     if resources.gpu == 0:
-        wrong = "`gpu-profile` divides a card, and the job asks for no card", "add `gpu: 1`, or remove `gpu-profile`"
+        wrong = (
+            say("`gpu-profile` divides a card, and the job asks for no card"),
+            say("add `gpu: 1`, or remove `gpu-profile`"),
+        )
     elif resources.gpu_share is not None:
-        wrong = "a MIG slice cannot be shared: `gpu-profile` and `gpu-share` both divide a card", "keep one of them"
+        wrong = (
+            say("a MIG slice cannot be shared: `gpu-profile` and `gpu-share` both divide a card"),
+            say("keep one of them"),
+        )
     elif (resources.gpu_vendor or settings.default_vendor) != "nvidia":
         vendor = resources.gpu_vendor or settings.default_vendor
-        wrong = f"MIG profiles are of NVIDIA cards, and the job asks for {vendor}", "add `gpu-vendor: nvidia`"
+        wrong = (
+            say("MIG profiles are of NVIDIA cards, and the job asks for {vendor}", vendor=vendor),
+            say("add `gpu-vendor: nvidia`"),
+        )
     elif resources.gpu_memory is not None and settings.claims_devices:
-        wrong = "`gpu-memory` selects whole cards, and `gpu-profile` names the memory of a slice", "keep one of them"
+        wrong = (
+            say("`gpu-memory` selects whole cards, and `gpu-profile` names the memory of a slice"),
+            say("keep one of them"),
+        )
     if wrong is not None:
         yield document.diagnostic(ERROR, "GPU213", wrong[0], _PROFILE, wrong[1], key=True)
         return
     known = {*KNOWN_PROFILES, *(name for names in settings.profiles.values() for name in names)}
     if not resources.gpu_types and profile not in known:
         close = nearest(profile, sorted(known))
-        message = f"no known GPU can be divided into `{profile}`"
-        hint = f"did you mean `{close}`?" if close else "name it in the platform's `gpu.profiles`, below its GPU type"
+        message = say("no known GPU can be divided into `{profile}`", profile=profile)
+        hint = (
+            say("did you mean `{name}`?", name=close)
+            if close
+            else say("name it in the platform's `gpu.profiles`, below its GPU type")
+        )
         yield document.diagnostic(ERROR, "GPU233", message, _PROFILE, hint)
     yield from illegal_profile(document, profile, resources.gpu_types, settings)
 
@@ -180,8 +240,8 @@ def illegal_profile(
     for name in gpu_types:
         legal = profiles_of(name, settings.profiles)
         if legal and profile not in legal:
-            message = f"a GPU of type `{name}` cannot be divided into `{profile}`"
-            hint = f"its profiles are {', '.join(legal)}; the platform can list others in `gpu.profiles`"
+            message = say("a GPU of type `{name}` cannot be divided into `{profile}`", name=name, profile=profile)
+            hint = say("its profiles are {legal}; the platform can list others in `gpu.profiles`", legal=list(legal))
             yield document.diagnostic(ERROR, "GPU233", message, _PROFILE, hint)
             return
 
@@ -192,8 +252,12 @@ def check_shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
     memory = parse_quantity(resources.memory) if resources.memory else None
     shm = parse_quantity(resources.shm) if resources.shm else None
     if memory is not None and shm is not None and shm > memory:
-        message = f"shm ({resources.shm}) is larger than memory ({resources.memory}); it counts as memory"
-        yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
+        message = say(
+            "shm ({shm}) is larger than memory ({memory}); it counts as memory",
+            shm=resources.shm,
+            memory=resources.memory,
+        )
+        yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), say("raise memory, or lower shm"))
     for field in ("workdirs", "mounts"):
         for index, mount in enumerate(getattr(model.storage, field)):
             disk = mount.emptyDir
@@ -201,8 +265,12 @@ def check_shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
                 continue
             if (parse_quantity(disk.size) or 0) > memory:
                 path: FieldPath = ("storage", field, index, "emptyDir", "size")
-                message = f"the RAM disk ({disk.size}) is larger than memory ({resources.memory}); it counts as memory"
-                yield document.diagnostic(WARNING, "GPU409", message, path, "raise memory, or lower its size")
+                message = say(
+                    "the RAM disk ({size}) is larger than memory ({memory}); it counts as memory",
+                    size=disk.size,
+                    memory=resources.memory,
+                )
+                yield document.diagnostic(WARNING, "GPU409", message, path, say("raise memory, or lower its size"))
 
 
 def _card(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -215,20 +283,40 @@ def _card(document: Document, model: Job, settings: Settings) -> Iterator[Diagno
     gpu = settings.gpu_of(resources)
     system = TITLES.get(settings.sharing, "Kubernetes")
     if gpu is None:
-        known = ", ".join(chip for chip in chips if chip)
-        named = " and ".join(resources.gpu_types)
-        message = f"{system} has a resource for each chip of {vendor}, and the job names no chip"
+        known = [chip for chip in chips if chip]
+        message = say(
+            "{system} has a resource for each chip of {vendor}, and the job names no chip", system=system, vendor=vendor
+        )
         if len(resources.gpu_types) > 1:
-            message = f"{system} has a resource for each chip of {vendor}; {named} are not of one chip"
+            message = say(
+                "{system} has a resource for each chip of {vendor}; {types:and} are not of one chip",
+                system=system,
+                vendor=vendor,
+                types=list(resources.gpu_types),
+            )
         elif resources.gpu_types:
-            message = f"{system} has a resource for each chip of {vendor}, and `{named}` names no chip"
+            message = say(
+                "{system} has a resource for each chip of {vendor}, and `{name}` names no chip",
+                system=system,
+                vendor=vendor,
+                name=resources.gpu_types[0],
+            )
         key = "gpu-type" if resources.gpu_type is not None else "gpu"
-        hint = f"name one of {known} in `gpu-type`, or the resource in the platform's `gpu.vendors.{vendor}.resource`"
+        hint = say(
+            "name one of {known} in `gpu-type`, or the resource in the platform's `gpu.vendors.{vendor}.resource`",
+            known=known,
+            vendor=vendor,
+        )
         yield document.diagnostic(ERROR, "GPU240", message, ("resources", key), hint, key=key == "gpu")
     elif gpu.card.in_pairs and resources.gpu % 2 and settings.share_of(resources) is None:
-        message = f"{system} hands out cards of {' or '.join(resources.gpu_types)} in pairs, and the job asks for "
-        hint = f"write `gpu: {resources.gpu + 1}`"
-        yield document.diagnostic(ERROR, "GPU241", message + str(resources.gpu), ("resources", "gpu"), hint)
+        message = say(
+            "{system} hands out cards of {types:or} in pairs, and the job asks for {number}",
+            system=system,
+            types=list(resources.gpu_types),
+            number=resources.gpu,
+        )
+        hint = say("write `gpu: {number}`", number=resources.gpu + 1)
+        yield document.diagnostic(ERROR, "GPU241", message, ("resources", "gpu"), hint)
 
 
 def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -238,19 +326,19 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
         return
     path: FieldPath = ("resources", "gpu-share")
     if model.resources.gpu == 0:
-        message = "`gpu-share` asks for part of a card, and the job asks for no card"
-        yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
+        message = say("`gpu-share` asks for part of a card, and the job asks for no card")
+        yield document.diagnostic(ERROR, "GPU213", message, path, say("add `gpu: 1`, or remove `gpu-share`"), key=True)
     elif settings.claims_devices:
-        message = "`gpu-share` divides cards of a device plugin, and the platform claims whole ones (DRA)"
-        hint = "remove it, or have the platform set `gpu.allocation: device-plugin`"
+        message = say("`gpu-share` divides cards of a device plugin, and the platform claims whole ones (DRA)")
+        hint = say("remove it, or have the platform set `gpu.allocation: device-plugin`")
         yield document.diagnostic(ERROR, "GPU443", message, path, hint, key=True)
     elif settings.sharing == "none":
         yield document.diagnostic(
             WARNING,
             "GPU410",
-            "gpu-share is not enforced on this platform: the pod gets whole cards",
+            say("gpu-share is not enforced on this platform: the pod gets whole cards"),
             path,
-            "remove it, or have the platform set `gpu.sharing: hami` or `volcano`",
+            say("remove it, or have the platform set `gpu.sharing: hami` or `volcano`"),
             key=True,
         )
     elif model.resources.gpu_profile is None and (gpu := settings.gpu_of(model.resources)) is not None:
@@ -262,36 +350,56 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
             yield document.diagnostic(ERROR, "GPU241", message, path, hint, key=True)
 
 
-def _wrong_share(number: int, part: GpuShare, gpu: Gpu, settings: Settings) -> tuple[str, str, str | None] | None:
+def _wrong_share(
+    number: int, part: GpuShare, gpu: Gpu, settings: Settings
+) -> tuple[Sentence, Sentence, str | None] | None:
     """Return why the sharing system does not hand out a share, what to do, and the field of the share; None if it
     does.
     """
     system, share, vendor = TITLES[settings.sharing], gpu.card.share, gpu.vendor
-    setting = f"the platform's `gpu.vendors.{vendor}.share`"
     if share is None:
         return (
-            f"no resources of {system} for shares of {vendor} cards are known",
-            f"remove it, or name them in {setting}",
+            say("no resources of {system} for shares of {vendor} cards are known", system=system, vendor=vendor),
+            say("remove it, or name them in the platform's `gpu.vendors.{vendor}.share`", vendor=vendor),
             None,
         )
     if number > 1 and not share.several:
         return (
-            f"{system} hands out a share of one {vendor} card, and the job asks for shares of {number}",
-            "write `gpu: 1`, or remove `gpu-share`",
+            say(
+                "{system} hands out a share of one {vendor} card, and the job asks for shares of {number}",
+                system=system,
+                vendor=vendor,
+                number=number,
+            ),
+            say("write `gpu: 1`, or remove `gpu-share`"),
             None,
         )
     if share.memory_amount(part.amount) is None:
         return (
-            f"{system} divides {vendor} cards by an amount of memory, and `{part.memory}` is a fraction",
-            "write an amount, such as `8Gi`",
+            say(
+                "{system} divides {vendor} cards by an amount of memory, and `{memory}` is a fraction",
+                system=system,
+                vendor=vendor,
+                memory=part.memory,
+            ),
+            say("write an amount, such as `8Gi`"),
             "memory",
         )
     if share.card and part.amount > share.card * MEBIBYTE:
         return (
-            f"`{part.memory}` is more than the {share.card}Mi of a card ({gpu.resource})",
-            "write at most that, or remove `gpu-share` for the whole card",
+            say(
+                "`{memory}` is more than the {card}Mi of a card ({resource})",
+                memory=part.memory,
+                card=share.card,
+                resource=gpu.resource,
+            ),
+            say("write at most that, or remove `gpu-share` for the whole card"),
             "memory",
         )
     if part.cores is not None and not share.cores:
-        return f"{system} divides the cores of {vendor} cards by the memory", "remove `cores`", "cores"
+        return (
+            say("{system} divides the cores of {vendor} cards by the memory", system=system, vendor=vendor),
+            say("remove `cores`"),
+            "cores",
+        )
     return None

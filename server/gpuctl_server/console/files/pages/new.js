@@ -8,6 +8,7 @@ import { rangesOf } from "../document/ranges.js";
 import { useLoaded, useRight } from "../load.js";
 import { Ago, Button, Heading, Lacking, Notes, Opening, Problem, Rich, Verdict, Withheld, html, worded } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
+import { language } from "../prefs.js";
 import { address, route } from "../route.js";
 import { t } from "../texts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
@@ -73,7 +74,7 @@ export default function New() {
       }
     }, WAIT);
     return () => { clearTimeout(timer); clearTimeout(again); ending.abort(); };
-  }, [text, turn]);
+  }, [text, turn, language.value]);
   // The editor marks findings again when the list changes, not with each key.
   const placed = useMemo(() => checked.details.filter((item) => item.line), [checked]);
   if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Withheld} right=${may} />`;
