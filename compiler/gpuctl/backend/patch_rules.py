@@ -12,7 +12,7 @@ from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.command_advice import advise_args, advise_command
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.exec_limits import too_long
+from gpuctl.frontend.exec_limits import LONG_ARGUMENT, LONG_VARIABLE, too_long
 from gpuctl.frontend.platform_restrictions import (
     MODEL_ENV,
     disallowed_image,
@@ -99,12 +99,12 @@ def _too_long(model: Job, pod: Object) -> Iterator[PodProblem]:
     for field in ("containers", "initContainers"):
         for pattern in _ARGUMENTS:
             for place, text in values_at(pod, f"{field}[].{pattern}"):
-                long = too_long("argument", text) if text not in own else None
+                long = too_long(LONG_ARGUMENT, text) if text not in own else None
                 if long is not None:
                     yield PodProblem(place, *long, code="GPU222")
         for place, variable in values_at(pod, f"{field}[].env[]"):
             value = variable.get("value") or ""
-            long = too_long("variable", f"{variable['name']}={value}") if value not in own else None
+            long = too_long(LONG_VARIABLE, f"{variable['name']}={value}") if value not in own else None
             if long is not None:
                 yield PodProblem(place, *long, code="GPU222")
 

@@ -23,6 +23,7 @@ from gpuctl.frontend.code_problem import CodeProblem
 from gpuctl.frontend.code_tree import CodeTree, TreeEntry
 from gpuctl.language.display_text import shorten, visible
 from gpuctl.language.names import BUILD_MANIFEST
+from gpuctl.language.sentences import Sentence, say
 
 MAX_PACKED = 900 * 1024
 """Size of the largest archive, bytes. A ConfigMap holds 1 MiB, and an object of the API server 1.5 MiB in base64."""
@@ -76,14 +77,18 @@ def pack(tree: CodeTree, local: str) -> CodeArchive:
         files = _files(tree, local)
     except OSError as error:
         reason = str(error.strerror or error) + (f" (`{error.filename}`)" if error.filename else "")
-        message = f"`{local}` cannot be read: {visible(reason)}"
-        raise CodeProblem("GPU236", message, "correct its permissions, or add the path to `.gitignore`") from None
+        message = say("`{local}` cannot be read: {reason}", local=local, reason=visible(reason))
+        raise CodeProblem("GPU236", message, say("correct its permissions, or add the path to `.gitignore`")) from None
     if not files:
-        raise CodeProblem("GPU236", f"`{local}` contains no files", "name the directory with the code")
+        raise CodeProblem(
+            "GPU236", say("`{local}` contains no files", local=local), say("name the directory with the code")
+        )
     packed = _gzip(data := _tar(files))
     listed = {file.path: hashlib.sha256(file.data).hexdigest()[:12] for file in files}
     if len(packed) > MAX_PACKED or sum(len(path.encode()) + 15 for path in listed) > _MOST_LISTED:
-        raise _too_large(local, f"{_size(len(packed))} packed in {len(files):,} files", files)
+        raise _too_large(
+            local, say("{size} packed in {number} files", size=_size(len(packed)), number=f"{len(files):,}"), files
+        )
     directories = {posixpath.dirname(path) for path in listed}
     parents = {"/".join(path.split("/")[:depth]) for path in directories for depth in range(path.count("/") + 1)}
     return CodeArchive(packed, hashlib.sha256(data).hexdigest(), listed, frozenset(directories | parents | {""}))
@@ -92,17 +97,19 @@ def pack(tree: CodeTree, local: str) -> CodeArchive:
 def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
     directory = posixpath.normpath(posixpath.join(posixpath.dirname(tree.file), local))
     directory = "" if directory == "." else directory
-    hint = "name a directory of the repository; the path is relative to this file"
+    hint = say("name a directory of the repository; the path is relative to this file")
     if directory.split("/")[0] == "..":
-        raise CodeProblem("GPU236", f"`{local}` is outside of the repository of this file", hint)
+        raise CodeProblem("GPU236", say("`{local}` is outside of the repository of this file", local=local), hint)
     real = tree.real_path(directory)
     if real is None or tree.entries(real) is None:
-        raise CodeProblem("GPU236", f"there is no directory `{local}` beside this file", hint)
+        raise CodeProblem("GPU236", say("there is no directory `{local}` beside this file", local=local), hint)
     # The rules of git are about paths without links.
     directory = real
     if ".git" in directory.lower().split("/"):
-        message = f"`{local}` is a directory of git itself, whose configuration may contain credentials"
-        raise CodeProblem("GPU236", message, "name the directory with the code")
+        message = say(
+            "`{local}` is a directory of git itself, whose configuration may contain credentials", local=local
+        )
+        raise CodeProblem("GPU236", message, say("name the directory with the code"))
     start = len(directory) + 1 if directory else 0
     walked = ((path[start:], entry) for path, entry in _Walk(tree, directory).files() if path != tree.file)
     found = dict(islice(walked, _MOST_FILES + 1))
@@ -110,9 +117,9 @@ def _files(tree: CodeTree, local: str) -> list[_CodeFile]:
     unread = [_CodeFile(path, entry, sizes[posixpath.join(directory, path)]) for path, entry in found.items()]
     total = sum(file.size for file in unread)
     if len(found) > _MOST_FILES:
-        raise _too_large(local, f"more than {_MOST_FILES:,} files", unread, "Some of the largest")
+        raise _too_large(local, say("more than {number} files", number=f"{_MOST_FILES:,}"), unread, some=True)
     if total > _MOST_BYTES:
-        raise _too_large(local, f"{_size(total)} in {len(found):,} files", unread)
+        raise _too_large(local, say("{size} in {number} files", size=_size(total), number=f"{len(found):,}"), unread)
     for path in sorted(found):
         _check(local, path, found[path])
     contents = tree.read_all([posixpath.join(directory, path) for path in found])
@@ -163,14 +170,14 @@ class _Walk:
             return rules
         path = posixpath.join(folder, _IGNORE)
         if (size := self._tree.sizes([path])[path]) > _LONGEST_RULES:
-            message = f"`{path}` has {_size(size)}, which is too large for patterns"
-            raise CodeProblem("GPU236", message, "remove the lines that are not patterns")
+            message = say("`{path}` has {size}, which is too large for patterns", path=path, size=_size(size))
+            raise CodeProblem("GPU236", message, say("remove the lines that are not patterns"))
         text = self._tree.read_all([path])[path].decode("utf-8", "surrogateescape")
         try:
             return [(folder, GitIgnoreSpec.from_lines(text.splitlines())), *rules]
         except ValueError as error:
-            message = f"`{path}` has a pattern that git ignores: {visible(str(error))}"
-            raise CodeProblem("GPU236", message, "correct or remove the line") from None
+            message = say("`{path}` has a pattern that git ignores: {reason}", path=path, reason=visible(str(error)))
+            raise CodeProblem("GPU236", message, say("correct or remove the line")) from None
 
 
 def _is_ignored(path: str, entry: TreeEntry, rules: Sequence[tuple[str, GitIgnoreSpec]]) -> bool:
@@ -185,37 +192,53 @@ def _is_ignored(path: str, entry: TreeEntry, rules: Sequence[tuple[str, GitIgnor
 def _check(local: str, path: str, entry: TreeEntry) -> None:
     shown = visible(shorten(posixpath.join(local, path)))
     if _UNPRINTABLE.search(path):
-        raise CodeProblem("GPU236", f"`{shown}` is not a name in UTF-8", "rename the file")
+        raise CodeProblem("GPU236", say("`{shown}` is not a name in UTF-8", shown=shown), say("rename the file"))
     if entry.kind == "other":
-        message = f"`{shown}` is neither a file nor a directory"
-        raise CodeProblem("GPU236", message, f"remove it, or {_to_ignore(local, path)}")
+        message = say("`{shown}` is neither a file nor a directory", shown=shown)
+        raise CodeProblem("GPU236", message, say("remove it, or {ignore}", ignore=_to_ignore(local, path)))
     if _SECRET.fullmatch(posixpath.join(local, path)):
-        message = f"`{shown}` looks like a file with credentials: every reader of the ConfigMap could read it"
-        hint = f"{_to_ignore(local, path)}, and give the program its credentials from a Secret"
+        message = say(
+            "`{shown}` looks like a file with credentials: every reader of the ConfigMap could read it", shown=shown
+        )
+        hint = say("{ignore}, and give the program its credentials from a Secret", ignore=_to_ignore(local, path))
         raise CodeProblem("GPU239", message, hint)
 
 
-def _to_ignore(local: str, path: str) -> str:
+def _to_ignore(local: str, path: str) -> Sentence:
     """Return the advice to ignore a file, with a pattern that matches only it."""
     line = re.sub(r"([\\*?\[\]]|\s\Z)", r"\\\1", path)
-    return f"add the line `/{line}` to `{posixpath.join(local, _IGNORE)}`"
+    return say("add the line `/{line}` to `{file}`", line=line, file=posixpath.join(local, _IGNORE))
 
 
 def _check_link(local: str, path: str, data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), text))
     if text.startswith("/") or target.split("/")[0] == "..":
-        message = f"`{posixpath.join(local, path)}` is a link to `{visible(shorten(text))}`, outside of the directory"
-        raise CodeProblem("GPU236", message, f"replace the link by the file, or {_to_ignore(local, path)}")
+        message = say(
+            "`{path}` is a link to `{target}`, outside of the directory",
+            path=posixpath.join(local, path),
+            target=visible(shorten(text)),
+        )
+        raise CodeProblem(
+            "GPU236", message, say("replace the link by the file, or {ignore}", ignore=_to_ignore(local, path))
+        )
 
 
-def _too_large(local: str, size: str, files: Sequence[_CodeFile], which: str = "The largest files") -> CodeProblem:
+def _too_large(local: str, size: Sentence, files: Sequence[_CodeFile], *, some: bool = False) -> CodeProblem:
+    """Return the problem of too much code, with its largest files; ``some``: not all were looked at."""
     largest = sorted(files, key=lambda file: (-file.size, file.path))[:_LARGEST]
-    named = ", ".join(f"{visible(shorten(file.path))} ({_size(file.size)})" for file in largest)
+    named = [say("{file} ({size})", file=visible(shorten(file.path)), size=_size(file.size)) for file in largest]
+    values = {"local": local, "size": size, "most": _size(MAX_PACKED), "files": named}
+    message = say("`{local}` has {size}; an archive holds {most}. The largest files: {files}", **values)
+    if some:
+        message = say("`{local}` has {size}; an archive holds {most}. Some of the largest: {files}", **values)
     return CodeProblem(
         "GPU432",
-        f"`{local}` has {size}; an archive holds {_size(MAX_PACKED)}. {which}: {named}",
-        "add data to `.gitignore` and mount it with `storage`, or fetch the code with `code: {git: URL, ref: COMMIT}`",
+        message,
+        say(
+            "add data to `.gitignore` and mount it with `storage`, or fetch the code with `code: {{git: URL, "
+            "ref: COMMIT}}`"
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gpuctl.frontend.full_width import ascii_meant
 from gpuctl.frontend.shell import ShellWord, read_command
+from gpuctl.language.sentences import Sentence, Template, say
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
 SEVERAL_WORDS = r"\S\s+-?\S"
@@ -21,53 +22,64 @@ _COMMAND_START = (
     r"|cp|mv|ls|echo|wget|curl|jupyter|llamafactory-cli)\s"
 )
 """Matches a line that starts a command of its own, as opposed to arguments of the line before."""
-_TOO_LONG = 'write one list item a word, or `command: ["bash", "-c", SCRIPT]` with the text as SCRIPT'
-_NOT_CLOSED = "a quotation mark is not closed: close it, and write one list item a word"
+_TOO_LONG = Template('write one list item a word, or `command: ["bash", "-c", SCRIPT]` with the text as SCRIPT')
+_NOT_CLOSED = Template("a quotation mark is not closed: close it, and write one list item a word")
+ONLY_SHELL = Template("only a shell understands this")
+_WRITE = Template("{because}; write{command}")
+_WITHOUT_ARGS = Template("{because}; remove `args` and write{command}")
+_ADD = Template("{because}; add {words} behind its program, and write{command}")
+_ADD_WITHOUT_ARGS = Template("{because}; remove `args`, add {words} behind its program, and write{command}")
 _VARIABLE = r"(?a)(?<![\\$])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 
-def advise_command(text: str, rest: Sequence[str] = (), args: Sequence[str] = (), *, indent: int | None) -> str:
+def advise_command(
+    text: str, rest: Sequence[str] = (), args: Sequence[str] = (), *, indent: int | None, field: str = "command"
+) -> Sentence:
     """Return the hint for a command that was written as one text.
 
     :param rest: the other items of the list whose first item is ``text``.
     :param args: the words of `args`, which are appended to the command.
     :param indent: column of the key `command`; None if the hint must be one line.
+    :param field: the name of the command's field.
     """
     if len(text) > _MAX_LENGTH:
-        return _TOO_LONG
+        return say(_TOO_LONG)
     text = ascii_meant(text)
     if (quoted := _quoted_list(text)) is not None and not rest:
-        return f"remove the quotation marks around the list: {flow_list(quoted)}"
+        return say("remove the quotation marks around the list: {words}", words=flow_list(quoted))
     reading = read_command(text)
     if reading.words is None and not reading.needs_shell:
-        return _NOT_CLOSED
+        return say(_NOT_CLOSED)
     if reading.words is not None and not reading.needs_shell:
         words = [*map(_as_item, reading.words), *(part for word in rest for part in _split_option(word))]
         if lacks_script_option(words):
-            return advise_shell(words[1], words[2:], indent=indent)
-        return f"write a list: {flow_list(words)}"
-    return advise_shell(text.replace("$$", "$$$$"), [*rest, *args], has_args=bool(args), indent=indent)
+            return advise_shell(words[1], words[2:], indent=indent, field=field)
+        return say("write a list: {words}", words=flow_list(words))
+    script = text.replace("$$", "$$$$")
+    return advise_shell(script, [*rest, *args], has_args=bool(args), indent=indent, field=field)
 
 
-def advise_hook(text: str, rest: Sequence[str] = (), *, field: str) -> str:
+def advise_hook(text: str, rest: Sequence[str] = (), *, field: str) -> Sentence:
     """Return the hint for a command beside the program that was written as one text. ``field``: its name."""
-    return advise_command(text, rest, indent=None).replace("write command: [", f"write {field}: [", 1)
+    return advise_command(text, rest, indent=None, field=field)
 
 
-def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> str:
+def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> Sentence:
     """Return the hint for `args` that were written as one text. ``command``: the words of `command`, may be empty."""
     if len(text) > _MAX_LENGTH:
-        return _TOO_LONG
+        return say(_TOO_LONG)
     text = ascii_meant(text)
     if (quoted := _quoted_list(text)) is not None:
-        return f"remove the quotation marks around the list: {flow_list(quoted)}"
+        return say("remove the quotation marks around the list: {words}", words=flow_list(quoted))
     if is_shell(command):
-        return f"write a list of one item: {flow_list([text.strip().replace('$$', '$$$$')])}"
+        return say("write a list of one item: {words}", words=flow_list([text.strip().replace("$$", "$$$$")]))
     # Options are often written one per line, with shell variables.
     options = text.strip().replace("\n", " ") if text.lstrip().startswith("-") else text
     reading = read_command(re.sub(_VARIABLE, lambda match: f"$({match[1] or match[2]})", options))
     if not reading.needs_shell:
-        return f"write a list: {flow_list([*map(_as_item, reading.words)])}" if reading.words else _NOT_CLOSED
+        if not reading.words:
+            return say(_NOT_CLOSED)
+        return say("write a list: {words}", words=flow_list([*map(_as_item, reading.words)]))
     script = " ".join([*map(quote, command), text.strip().replace("$$", "$$$$")])
     return advise_shell(script, has_args=True, indent=indent)
 
@@ -77,30 +89,33 @@ def advise_shell(
     rest: Sequence[str] = (),
     *,
     has_args: bool = False,
-    because: str = "only a shell understands this",
+    because: Template = ONLY_SHELL,
     indent: int | None,
-) -> str:
+    field: str = "command",
+) -> Sentence:
     """Return the hint to run a script with bash.
 
     :param rest: words to append to the script's last line.
     :param has_args: True if the document has `args`, which the script now contains.
+    :param field: the name of the command's field.
     """
     if len(script) + sum(map(len, rest)) > _MAX_LENGTH:
-        return _TOO_LONG
+        return say(_TOO_LONG)
     # To a shell a carriage return is part of the word before it.
     script = script.replace("\r\n", "\n").strip()
-    start = f"{because}; {'remove `args` and ' if has_args else ''}write"
+    template = _WITHOUT_ARGS if has_args else _WRITE
     last_line = script[script.rfind("\n") + 1 :]
     if not script.endswith("&") and not any(sign in last_line for sign in "|;#>"):
         script = " ".join([script, *map(quote, rest)])
     elif rest:
-        start = f"{because}; {'remove `args`, ' if has_args else ''}add {flow_list(rest)} behind its program, and write"
+        template = _ADD_WITHOUT_ARGS if has_args else _ADD
     if indent is None or "\n" not in script or _is_hard_to_print(script):
-        return f"{start} command: {flow_list(['bash', '-c', script])}"
+        command = f" {field}: {flow_list(['bash', '-c', script])}"
+        return say(template, because=say(because), words=flow_list(rest), command=command)
     margin = " " * indent
-    lines = [f"{margin}command:", f"{margin}  - bash", f"{margin}  - -c", f"{margin}  - |"]
+    lines = [f":\n{margin}{field}:", f"{margin}  - bash", f"{margin}  - -c", f"{margin}  - |"]
     lines += [f"{margin}    {line}" if line.strip() else "" for line in script.split("\n")]
-    return f"{start}:\n" + "\n".join(lines)
+    return say(template, because=say(because), words=flow_list(rest), command="\n".join(lines))
 
 
 def unfolded(written: str) -> str | None:

@@ -17,6 +17,7 @@ from gpuctl.frontend.role_views import PodCheck, check_pods
 from gpuctl.frontend.shell_checks import check_words
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 
 HOSTFILE_DIRECTORY = "/job"
@@ -68,7 +69,7 @@ def _beside_the_program(document: Document, model: Job) -> Iterator[Diagnostic]:
         commands.append((("job", "checkpoint", "command"), model.job.checkpoint.command or []))
     for path, words in commands:
         if words and re.search(SEVERAL_WORDS, words[0]):
-            message = f"the program would be called `{shorten(words[0])}`, including the blanks"
+            message = say("the program would be called `{text}`, including the blanks", text=shorten(words[0]))
             hint = advise_hook(words[0], words[1:], field=str(path[-1]))
             yield document.diagnostic(Severity.WARNING, "GPU509", message, (*path, 0), hint)
 
@@ -84,8 +85,8 @@ def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:
             diagnostic = document.diagnostic(
                 Severity.NOTE,
                 "GPU508",
-                "Kubernetes turns `$$` into `$` in commands, arguments and variables",
+                say("Kubernetes turns `$$` into `$` in commands, arguments and variables"),
                 word.path,
-                "write `$$$$` where the program should see `$$`",
+                say("write `$$$$` where the program should see `$$`"),
             )
             yield document.within(diagnostic, "$$")

@@ -8,7 +8,7 @@ from gpuctl.frontend.code_checks import check_code
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.exec_limits import too_long
+from gpuctl.frontend.exec_limits import LONG_ARGUMENT, LONG_VARIABLE, too_long
 from gpuctl.frontend.gpu_checks import check_gpus, check_shared_memory
 from gpuctl.frontend.notebook_checks import check_notebook
 from gpuctl.frontend.notify_checks import check_notify
@@ -30,6 +30,7 @@ from gpuctl.language import names
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.sweep_block import longest_sweep_name
@@ -39,9 +40,20 @@ from gpuctl.language.workload import Workload
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _SET_FOR_GROUPS = {
-    **dict.fromkeys(GROUP_ENV, "gpuctl sets it for a replica on several nodes"),
-    **dict.fromkeys(LWS_ENV, "LeaderWorkerSet sets it"),
+    **dict.fromkeys(GROUP_ENV, Template("gpuctl sets it for a replica on several nodes")),
+    **dict.fromkeys(LWS_ENV, Template("LeaderWorkerSet sets it")),
 }
+_ADDED = Template(
+    "the container `{name}` runs beside the program, and the training, with its GPUs, lasts until both have ended"
+)
+_ADDED_BY_DEFAULT = Template(
+    "the platform's default podPatch adds the container `{name}`: it runs beside the program, and the training, with "
+    "its GPUs, lasts until both have ended"
+)
+_ADDED_BY_POOL = Template(
+    "the podPatch of pool `{pool}` adds the container `{name}`: it runs beside the program, and the training, with "
+    "its GPUs, lasts until both have ended"
+)
 _PORT_VARIABLES = frozenset({"MASTER_PORT", "PET_MASTER_PORT"})
 # k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; the rest is for annotations of gpuctl and other tools.
 MAX_ANNOTATIONS = 200 * 1024
@@ -87,12 +99,12 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
 def _nodes_and_network(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report spot nodes and RDMA devices that the platform does not have."""
     if model.resources.spot and settings.spot is None:
-        hint = "have the platform set `spot: {labels: {KEY: VALUE}, taint: KEY}`, or remove the line"
-        message = "the platform names no spot nodes"
+        hint = say("have the platform set `spot: {{labels: {{KEY: VALUE}}, taint: KEY}}`, or remove the line")
+        message = say("the platform names no spot nodes")
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", "spot"), hint, key=True)
     if model.resources.network.uses_rdma and settings.rdma is None:
-        hint = "have the platform set `network: {rdma: {resource: NAME}}`, or remove the line"
-        message = "the platform names no RDMA devices"
+        hint = say("have the platform set `network: {{rdma: {{resource: NAME}}}}`, or remove the line")
+        message = say("the platform names no RDMA devices")
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", "network", "rdma"), hint, key=True)
 
 
@@ -102,8 +114,12 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
     for index, name in enumerate(placed.clusters if placed is not None and settings.clusters else ()):
         if name not in settings.clusters:
             near = nearest(name, settings.clusters)
-            hint = f"did you mean `{near}`?" if near else f"the platform defines {', '.join(settings.clusters)}"
-            message = f"the platform defines no cluster `{name}`"
+            hint = (
+                say("did you mean `{name}`?", name=near)
+                if near
+                else say("the platform defines {names}", names=list(settings.clusters))
+            )
+            message = say("the platform defines no cluster `{name}`", name=name)
             yield document.diagnostic(ERROR, "GPU211", message, ("placement", "clusters", index), hint)
 
 
@@ -111,7 +127,7 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
     longest, reason = longest_name(document, model, settings)
     if document.sweep_size:
         longest, numbered = longest_sweep_name(document.sweep_size, longest)
-        reason = f"{numbered}, and {reason}"
+        reason = say("{first}, and {second}", first=numbered, second=reason)
     name = document.written_name
     length = len(name)
     if length > longest:
@@ -119,13 +135,19 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
         yield document.diagnostic(
             ERROR,
             "GPU217",
-            f"the name has {length} characters; a {document.kind} here can have {longest}, because {reason}",
+            say(
+                "the name has {length} characters; a {kind} here can have {longest}, because {reason}",
+                length=length,
+                kind=document.kind,
+                longest=longest,
+                reason=reason,
+            ),
             ("job", "name"),
-            f"shorten it, for instance to `{shorter}`",
+            say("shorten it, for instance to `{shorter}`", shorter=shorter),
         )
 
 
-def longest_name(document: Document, model: Job, settings: Settings) -> tuple[int, str]:
+def longest_name(document: Document, model: Job, settings: Settings) -> tuple[int, Sentence]:
     """Return the maximum length of the name of a document's job, and the reason."""
     if model.kind == "inference":
         scaled = model.autoscaling.maxReplicas if model.autoscaled and model.autoscaling is not None else None
@@ -147,19 +169,21 @@ def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iter
     for block in ("labels", "annotations"):
         for key in getattr(model.job, block):
             if is_reserved_key(key, settings):
-                message = f"`{key}` is the platform's own key and cannot be set in job.{block}"
-                hint = "remove it, or use a prefix of your own such as `example.com/`"
+                message = say(
+                    "`{key}` is the platform's own key and cannot be set in job.{block}", key=key, block=block
+                )
+                hint = say("remove it, or use a prefix of your own such as `example.com/`")
                 yield document.diagnostic(ERROR, "GPU214", message, ("job", block, key), hint, key=True)
 
 
 def _environment(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     environment = model.environment
-    reserved: Mapping[str, str] = {}
+    reserved: Mapping[str, Template] = {}
     if model.kind == "training":
-        reserved = dict.fromkeys(reserved_variables(model), "gpuctl sets it from the document")
+        reserved = dict.fromkeys(reserved_variables(model), Template("gpuctl sets it from the document"))
     elif model.kind == "inference" and model.model is not None:
         reserved = {
-            name: f"gpuctl sets it from model.{field}"
+            name: Template("gpuctl sets it from model.{field}")
             for name, field in MODEL_ENV.items()
             if getattr(model.model, field) is not None
         }
@@ -170,18 +194,19 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             path: tuple[str | int, ...] = ("environment", "env", variable.name)
             if isinstance(environment.env, list):
                 path = ("environment", "env", position, "name")
-            message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
-            hint = "remove it"
+            reason = say(reserved[variable.name], field=MODEL_ENV.get(variable.name))
+            message = say("the variable `{name}` is reserved: {reason}", name=variable.name, reason=reason)
+            hint = say("remove it")
             if variable.name in _PORT_VARIABLES and model.kind == "training":
-                hint = f"remove it, and set `job.master_port: {variable.value or 29501}`"
+                hint = say("remove it, and set `job.master_port: {value}`", value=variable.value or 29501)
             if variable.name == "PET_MAX_RESTARTS":
-                hint = f"remove it, and set `job.retries: {variable.value or 3}`"
+                hint = say("remove it, and set `job.retries: {value}`", value=variable.value or 3)
             yield document.diagnostic(ERROR, "GPU214", message, path, hint, key=True)
             continue
         path = ("environment", "env", variable.name)
         if isinstance(environment.env, list):
             path = ("environment", "env", position)
-        long = too_long("variable", f"{variable.name}={variable.value or ''}")
+        long = too_long(LONG_VARIABLE, f"{variable.name}={variable.value or ''}")
         if long is not None:
             yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
         if "nvidia" in settings.used_vendors:
@@ -195,9 +220,11 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
     size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
     size += len((model.job.description or "").encode())
     if size > MAX_ANNOTATIONS:
-        message = f"description and annotations have {size // 1024} KiB together; Kubernetes takes 256 KiB"
+        message = say(
+            "description and annotations have {size} KiB together; Kubernetes takes 256 KiB", size=size // 1024
+        )
         path = ("job", "description" if model.job.description else "annotations")
-        yield document.diagnostic(ERROR, "GPU206", message, path, "shorten them", key=True)
+        yield document.diagnostic(ERROR, "GPU206", message, path, say("shorten them"), key=True)
     yield from _tag(document, environment.image, ("environment", "image"))
 
 
@@ -207,7 +234,7 @@ def _texts(
     """Report arguments that are too long for a process."""
     for field, texts in (("command", container.command), ("args", container.args)):
         for position, text in enumerate(texts):
-            long = too_long("argument", text)
+            long = too_long(LONG_ARGUMENT, text)
             if long is not None:
                 yield document.diagnostic(ERROR, "GPU222", long[0], (*place, field, position), long[1])
 
@@ -224,9 +251,13 @@ def _tag(document: Document, image: str, place: tuple[str | int, ...]) -> Iterat
         yield document.diagnostic(
             WARNING,
             "GPU501",
-            "the image has the tag `latest`" if ":" in tag[0] else "the image has no tag, which means `latest`",
+            say("the image has the tag `latest`")
+            if ":" in tag[0]
+            else say("the image has no tag, which means `latest`"),
             place,
-            "name a version: `latest` changes under a running job, and nodes keep the copy they have (IfNotPresent)",
+            say(
+                "name a version: `latest` changes under a running job, and nodes keep the copy they have (IfNotPresent)"
+            ),
         )
 
 
@@ -239,7 +270,7 @@ def _helpers(document: Document, model: Job, settings: Settings) -> Iterator[Dia
             yield from _tag(document, helper.image, (*place, "image"))
         for position, variable in enumerate(helper.variables):
             path = (*place, "env", position if isinstance(helper.env, list) else variable.name)
-            long = too_long("variable", f"{variable.name}={variable.value or ''}")
+            long = too_long(LONG_VARIABLE, f"{variable.name}={variable.value or ''}")
             if long is not None:
                 yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
             if "nvidia" in settings.used_vendors:
@@ -255,23 +286,24 @@ def _has_nvidia(model: Job, settings: Settings) -> bool:
 def _beside_the_program(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report containers beside the program: a pod ends with its last container, which may keep the GPUs."""
     external = settings.external_pools.get(model.resources.pool)
-    patches: list[tuple[object, str, tuple[str, ...]]] = [
-        (settings.defaults_of("training").get("podPatch"), "the platform's default podPatch adds", ("kind",)),
-        (external and external.podPatch, f"the podPatch of pool `{model.resources.pool}` adds", ("resources", "pool")),
-        (model.podPatch, "", ("podPatch",)),
+    patches: list[tuple[object, Template, tuple[str, ...]]] = [
+        (settings.defaults_of("training").get("podPatch"), _ADDED_BY_DEFAULT, ("kind",)),
+        (external and external.podPatch, _ADDED_BY_POOL, ("resources", "pool")),
+        (model.podPatch, _ADDED, ("podPatch",)),
     ]
     known = {names.MAIN_CONTAINER}
-    for patch, whose, where in patches:
+    for patch, template, where in patches:
         containers = patch.get("containers") if isinstance(patch, dict) else None
         for index, item in enumerate(containers if isinstance(containers, list) else []):
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str) or name in known:
                 continue
             known.add(name)
-            said = f"{whose} the container `{name}`: it runs" if whose else f"the container `{name}` runs"
-            message = f"{said} beside the program, and the training, with its GPUs, lasts until both have ended"
-            place: tuple[str | int, ...] = where if whose else (*where, "containers", index)
-            hint = "move it to `podPatch.initContainers` with `restartPolicy: Always`: it then ends with the program"
+            message = say(template, name=name, pool=model.resources.pool)
+            place: tuple[str | int, ...] = (*where, "containers", index) if template == _ADDED else where
+            hint = say(
+                "move it to `podPatch.initContainers` with `restartPolicy: Always`: it then ends with the program"
+            )
             yield document.diagnostic(WARNING, "GPU511", message, place, hint)
 
 
@@ -280,12 +312,14 @@ def _schedule(document: Document, model: TrainingDocument, settings: Settings) -
     if model.schedule is None or model.resources.max_nodes == 1:
         return
     if model.is_jobset(settings.training_backend):
-        message = "a training on several nodes is a JobSet on this platform, and Kubernetes cannot schedule a JobSet"
-        hint = "have the platform set `training.backend: job`, or use one node"
+        message = say(
+            "a training on several nodes is a JobSet on this platform, and Kubernetes cannot schedule a JobSet"
+        )
+        hint = say("have the platform set `training.backend: job`, or use one node")
         yield document.diagnostic(ERROR, "GPU224", message, ("schedule",), hint, key=True)
     elif uses_deepspeed(model.environment.argv):
-        message = "DeepSpeed's launcher reads fixed host names, and the pods of each run have other names"
-        hint = "start it with torchrun: `command: [torchrun, train.py, --deepspeed, ds.json]`"
+        message = say("DeepSpeed's launcher reads fixed host names, and the pods of each run have other names")
+        hint = say("start it with torchrun: `command: [torchrun, train.py, --deepspeed, ds.json]`")
         yield document.diagnostic(ERROR, "GPU224", message, ("schedule",), hint, key=True)
 
 
@@ -298,9 +332,11 @@ def _topology(document: Document, model: TrainingDocument, settings: Settings) -
     if not isinstance(model.resources.topology, str):
         path = (*path, "required" if topology.required is not None else "preferred")
     near = nearest(topology.level, levels)
-    known = f"have the platform define it in `topology.levels`; it has {', '.join(levels)}"
-    message = f"the platform defines no topology level `{topology.level}`"
-    yield document.diagnostic(ERROR, "GPU211", message, path, f"did you mean `{near}`?" if near else known)
+    known = say("have the platform define it in `topology.levels`; it has {names}", names=list(levels))
+    message = say("the platform defines no topology level `{level}`", level=topology.level)
+    yield document.diagnostic(
+        ERROR, "GPU211", message, path, say("did you mean `{name}`?", name=near) if near else known
+    )
 
 
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
@@ -309,41 +345,47 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
     several = [part for part in model.parts if part.resources.max_nodes > 1]
     for target, noun, place in model.storage.targets:
         if target == HOSTFILE_DIRECTORY and any(uses_deepspeed(part.environment.argv) for part in several):
-            message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this {noun} is mounted too"
-            hint = f"give it another `{'mountPath' if noun == 'workdir' else 'path'}`"
+            message = say(
+                "DeepSpeed's hostfile is mounted at {directory}, where this {noun} is mounted too",
+                directory=HOSTFILE_DIRECTORY,
+                noun=noun,
+            )
+            hint = say("give it another `{field}`", field="mountPath" if noun == "workdir" else "path")
             yield document.diagnostic(ERROR, "GPU218", message, ("storage", *place, "path"), hint)
     if not several or model.is_jobset(settings.training_backend):
         return
     elastic = model.resources.node_range is not None
     if elastic and not settings.serves_success_policies:
         version = settings.kubernetes_version
-        message = f"an elastic training needs Kubernetes 1.31 or newer; the platform's is {version}"
-        hint = "have the platform set `kubernetes.version` to the cluster's, if that is newer, or write one number"
+        message = say(
+            "an elastic training needs Kubernetes 1.31 or newer; the platform's is {version}", version=version
+        )
+        hint = say("have the platform set `kubernetes.version` to the cluster's, if that is newer, or write one number")
         yield document.diagnostic(ERROR, "GPU213", message, ("resources", "nodes"), hint, key=True)
     if elastic and model.job.retries == 0:
         yield document.diagnostic(
             WARNING,
             "GPU448",
-            "a lost node, and a smaller number of nodes, end this training: torchrun may not restart its program",
+            say("a lost node, and a smaller number of nodes, end this training: torchrun may not restart its program"),
             ("resources", "nodes"),
-            "write `job.retries: 3`, and let the program save its progress",
+            say("write `job.retries: 3`, and let the program save its progress"),
             key=True,
         )
     if model.job.retries > 0 and not elastic:
         yield document.diagnostic(
             WARNING,
             "GPU412",
-            "retries have no effect on several nodes: a plain Job cannot restart all its pods together",
+            say("retries have no effect on several nodes: a plain Job cannot restart all its pods together"),
             ("job", "retries"),
-            "have the platform set `training.backend: jobset`, or remove `retries`",
+            say("have the platform set `training.backend: jobset`, or remove `retries`"),
             key=True,
         )
     if settings.queue_of_job(model) is None and not settings.has_quota_queues:
         yield document.diagnostic(
             WARNING,
             "GPU413",
-            "nothing makes the pods of this training start together: some may hold GPUs while others wait",
+            say("nothing makes the pods of this training start together: some may hold GPUs while others wait"),
             ("resources", "nodes"),
-            "have the platform set `training.queue` (Kueue) for the pool",
+            say("have the platform set `training.queue` (Kueue) for the pool"),
             key=True,
         )

@@ -20,6 +20,7 @@ from gpuctl.frontend.command_lines import (
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job, nodes_of
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.training_document import TrainingDocument
 
 DEEPSPEED = frozenset({"deepspeed", "deepspeed.launcher.runner"})
@@ -65,9 +66,13 @@ _ADDRESSES = (
 )
 _OTHER_RANKS = ("--data-parallel-start-rank", "--data-parallel-rank", "--distributed-executor-backend")
 _RANK_HINTS = {
-    "vllm": "add `--nnodes=$(NNODES) --node-rank=$(NODE_RANK) --master-addr=$(MASTER_ADDR)`, and `--headless` on every "
-    "node but the first",
-    "sglang": "add `--nnodes=$(NNODES) --node-rank=$(NODE_RANK) --dist-init-addr=$(MASTER_ADDR):$(MASTER_PORT)`",
+    "vllm": Template(
+        "add `--nnodes=$(NNODES) --node-rank=$(NODE_RANK) --master-addr=$(MASTER_ADDR)`, and `--headless` on every "
+        "node but the first"
+    ),
+    "sglang": Template(
+        "add `--nnodes=$(NNODES) --node-rank=$(NODE_RANK) --dist-init-addr=$(MASTER_ADDR):$(MASTER_PORT)`"
+    ),
 }
 _RANKS = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
 
@@ -79,8 +84,8 @@ def check_launchers(document: Document, model: Job) -> Iterator[Diagnostic]:
         yield from _parallelism(document, model, program)
         yield from _processes(document, model, program)
         if program.name == "llama-factory-cli":
-            message = "LLaMA-Factory's program is called `llamafactory-cli`"
-            hint = "write `llamafactory-cli`, unless the image has it under this name"
+            message = say("LLaMA-Factory's program is called `llamafactory-cli`")
+            hint = say("write `llamafactory-cli`, unless the image has it under this name")
             yield diagnostic_at(document, "GPU505", message, program.words[0], hint)
         if model.kind == "training" and model.resources.node_range is not None:
             yield from _elastic(document, model, program)
@@ -94,8 +99,11 @@ def _elastic(document: Document, model: TrainingDocument, program: Program) -> I
     """Report what keeps torchrun from following the number of nodes of an elastic training."""
     name, nodes = program.name, model.resources.max_nodes
     if name in DEEPSPEED | LLAMA_FACTORY | _MPI or _is_accelerate(program):
-        message = f"{program.head} starts a fixed number of nodes, and those of this training may change"
-        hint = f"start it with torchrun, which the PET_ variables make elastic, or write `resources.nodes: {nodes}`"
+        message = say("{head} starts a fixed number of nodes, and those of this training may change", head=program.head)
+        hint = say(
+            "start it with torchrun, which the PET_ variables make elastic, or write `resources.nodes: {nodes}`",
+            nodes=nodes,
+        )
         yield diagnostic_at(document, "GPU526", message, program.words[0], hint).as_error()
         return
     words = _launcher_words(program)
@@ -104,8 +112,10 @@ def _elastic(document: Document, model: TrainingDocument, program: Program) -> I
     backend = option(words, "--rdzv_backend", "--rdzv-backend") if name in _TORCHRUN else None
     for found, is_fixed in ((given, number), (backend, lambda text: text == "static" or None)):
         if found is not None and is_fixed(found[1]) is not None:
-            message = f"`{found[1]}` makes the number of nodes fixed, and those of this training may change"
-            hint = "remove the option: torchrun reads the PET_ variables that gpuctl sets"
+            message = say(
+                "`{option}` makes the number of nodes fixed, and those of this training may change", option=found[1]
+            )
+            hint = say("remove the option: torchrun reads the PET_ variables that gpuctl sets")
             yield diagnostic_at(document, "GPU526", message, found[0], hint).as_error()
 
 
@@ -114,8 +124,8 @@ def _alone(document: Document, program: Program) -> Iterator[Diagnostic]:
     name = re.match(r"vllm|sglang", program.name)
     if name is None or option(program.words, *_RANKS, *_OTHER_RANKS) is not None:
         return
-    message = "every node would serve the whole model by itself: the command gives the server no rank"
-    yield diagnostic_at(document, "GPU446", message, program.words[0], _RANK_HINTS[name[0]])
+    message = say("every node would serve the whole model by itself: the command gives the server no rank")
+    yield diagnostic_at(document, "GPU446", message, program.words[0], say(_RANK_HINTS[name[0]]))
 
 
 def is_loopback(text: str) -> bool:
@@ -145,24 +155,36 @@ def _parallelism(document: Document, model: Job, program: Program) -> Iterator[D
     if "tensor" not in sizes and total < gpus:
         return
     shown = [f"{name} {size}" for name, size in sizes.items() if size > 1] or ["tensor 1"]
-    have = (
-        f"the {nodes} nodes have {gpus * nodes}" if model.kind == "inference" and nodes > 1 else f"the pod has {gpus}"
-    )
-    message = f"{' x '.join(shown).replace(' ', ' parallel ', 1)} needs {total} GPUs, and {have}"
-    hint = f"set `resources.gpu: {total}`"
+    sizes_text = " x ".join(shown).replace(" ", " parallel ", 1)
+    message = say("{sizes} needs {total} GPUs, and the pod has {gpus}", sizes=sizes_text, total=total, gpus=gpus)
+    if model.kind == "inference" and nodes > 1:
+        message = say(
+            "{sizes} needs {total} GPUs, and the {nodes} nodes have {gpus}",
+            sizes=sizes_text,
+            total=total,
+            nodes=nodes,
+            gpus=gpus * nodes,
+        )
     if model.kind == "inference" and nodes > 1:
         yield diagnostic_at(document, "GPU503", message, next(iter(given.values()))[0], _split_of(total, gpus, nodes))
         return
+    hint = say("set `resources.gpu: {total}`", total=total)
     size, remainder = divmod(gpus, total // sizes.get("tensor", total))
     if "tensor" in sizes and size and not remainder:
-        hint += f", or the tensor parallel size to {size}"
+        hint = say("set `resources.gpu: {total}`, or the tensor parallel size to {size}", total=total, size=size)
     yield diagnostic_at(document, "GPU503", message, next(iter(given.values()))[0], hint)
 
 
-def _split_of(total: int, gpus: int, nodes: int) -> str:
+def _split_of(total: int, gpus: int, nodes: int) -> Sentence:
     """Return how to give the GPUs of a replica to a server: all of a node to tensor, the nodes to pipeline parallel."""
-    sizes = f"tensor parallel {gpus} x pipeline parallel {nodes}"
-    return f"set `resources.nodes: {total // gpus}`, or use {sizes}" if total % gpus == 0 else f"use {sizes}"
+    if total % gpus:
+        return say("use tensor parallel {gpus} x pipeline parallel {nodes}", gpus=gpus, nodes=nodes)
+    return say(
+        "set `resources.nodes: {needed}`, or use tensor parallel {gpus} x pipeline parallel {nodes}",
+        needed=total // gpus,
+        gpus=gpus,
+        nodes=nodes,
+    )
 
 
 def _processes(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
@@ -174,9 +196,9 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
         yield diagnostic_at(
             document,
             "GPU504",
-            f"{processes} processes per node are started on {gpus} GPUs",
+            say("{processes} processes per node are started on {gpus} GPUs", processes=processes, gpus=gpus),
             per_node[0],
-            f"set it to {gpus}, or remove it: NPROC_PER_NODE and PET_NPROC_PER_NODE are set already",
+            say("set it to {gpus}, or remove it: NPROC_PER_NODE and PET_NPROC_PER_NODE are set already", gpus=gpus),
         )
     if model.kind not in ("training", "inference"):
         return
@@ -189,21 +211,24 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
         yield diagnostic_at(
             document,
             "GPU504",
-            f"the command asks for {count} nodes, and the document has {nodes}",
+            say("the command asks for {count} nodes, and the document has {nodes}", count=count, nodes=nodes),
             given[0],
-            f"set `resources.nodes: {count}`, or "
-            + (
-                "write `$(NNODES)`"
-                if model.kind == "inference"
-                else "remove the option: NNODES and PET_NNODES are set already"
+            say("set `resources.nodes: {count}`, or write `$(NNODES)`", count=count)
+            if model.kind == "inference"
+            else say(
+                "set `resources.nodes: {count}`, or remove the option: NNODES and PET_NNODES are set already",
+                count=count,
             ),
         )
     if _is_accelerate(program) and gpus > 0:
         total = option(words, "--num_processes", "--num-processes")
         if total is not None and (count := number(total[1])) is not None and count != gpus * nodes:
-            cards = f"{nodes} nodes with {gpus} GPUs each" if nodes > 1 else f"{gpus} GPUs"
-            message = f"{count} processes are started in total, and the document has {cards}"
-            yield diagnostic_at(document, "GPU504", message, total[0], f"set it to {gpus * nodes}")
+            cards = say("{nodes} nodes with {gpus} GPUs each", nodes=nodes, gpus=gpus)
+            cards = cards if nodes > 1 else say("{gpus} GPUs", gpus=gpus)
+            message = say(
+                "{count} processes are started in total, and the document has {cards}", count=count, cards=cards
+            )
+            yield diagnostic_at(document, "GPU504", message, total[0], say("set it to {number}", number=gpus * nodes))
 
 
 def _launcher_words(program: Program) -> Sequence[Word]:
@@ -229,8 +254,10 @@ def _accelerate_arguments(program: Program) -> Sequence[Word]:
 
 def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) -> Iterator[Diagnostic]:
     if program.name in _MPI:
-        message = "mpirun reaches the other nodes by ssh, which few images have"
-        yield diagnostic_at(document, "GPU506", message, program.words[0], "use torchrun, or an image with ssh keys")
+        message = say("mpirun reaches the other nodes by ssh, which few images have")
+        yield diagnostic_at(
+            document, "GPU506", message, program.words[0], say("use torchrun, or an image with ssh keys")
+        )
     elif program.name in DEEPSPEED:
         yield from _deepspeed(document, program)
     elif _is_accelerate(program):
@@ -241,17 +268,21 @@ def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) 
         name, _, value = word.text.partition("=")
         fixed = name in ("NODE_RANK", "PET_NODE_RANK", "MACHINE_RANK") and number(value) is not None
         if fixed or (name in ("MASTER_ADDR", "PET_MASTER_ADDR") and is_loopback(value)):
-            message = f"every node would {'start as node ' + value if fixed else 'wait for itself'}: `{word.text}`"
-            yield diagnostic_at(document, "GPU513", message, word, "remove it: gpuctl sets the variable for each node")
+            message = say("every node would wait for itself: `{text}`", text=word.text)
+            if fixed:
+                message = say("every node would start as node {rank}: `{text}`", rank=value, text=word.text)
+            yield diagnostic_at(
+                document, "GPU513", message, word, say("remove it: gpuctl sets the variable for each node")
+            )
 
 
 def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnostic]:
     """Report addresses and ranks that keep the nodes of a job from finding each other."""
     alone = next((word for word in words if word.text == "--standalone"), None)
     if alone is not None:
-        message = "`--standalone` makes each node train alone"
+        message = say("`--standalone` makes each node train alone")
         yield diagnostic_at(
-            document, "GPU513", message, alone, "remove it: torchrun reads the PET_ variables that gpuctl sets"
+            document, "GPU513", message, alone, say("remove it: torchrun reads the PET_ variables that gpuctl sets")
         )
     address = option(words, *_ADDRESSES)
     if address is not None and is_loopback(address[1]):
@@ -259,14 +290,20 @@ def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnosti
         port = ":$(MASTER_PORT)" if re.search(r":\d+/?\Z", address[1]) else ""
         scheme = re.match(r"[a-z]+://", address[1])
         better = f"{name}={scheme[0] if scheme else ''}$(MASTER_ADDR){port}"
-        message = f"`{address[1]}` is each node itself: the nodes do not meet"
-        yield diagnostic_at(document, "GPU513", message, address[0], f"write `{better}`, or remove it from torchrun")
+        message = say("`{address}` is each node itself: the nodes do not meet", address=address[1])
+        yield diagnostic_at(
+            document, "GPU513", message, address[0], say("write `{better}`, or remove it from torchrun", better=better)
+        )
     rank = option(words, *_RANKS)
     if rank is not None and number(rank[1]) is not None:
         name = _option_name(words, rank[0])
-        message = f"every node would start as node {rank[1]}"
+        message = say("every node would start as node {rank}", rank=rank[1])
         yield diagnostic_at(
-            document, "GPU513", message, rank[0], f"write `{name}=$(NODE_RANK)`, or remove it from torchrun"
+            document,
+            "GPU513",
+            message,
+            rank[0],
+            say("write `{name}=$(NODE_RANK)`, or remove it from torchrun", name=name),
         )
 
 
@@ -297,21 +334,22 @@ def _accelerate(document: Document, nodes: int, gpus: int, program: Program) -> 
         return
     head = program.head + (" launch" if program.name == "accelerate" else "")
     advice = _corrected(head, [f"{name} {value}" for name, value in needed.items()], options, arguments, script)
-    message = f"accelerate trains on each node alone without {', '.join(missing)}"
-    yield diagnostic_at(document, "GPU513", message, program.words[0], f"write {advice}")
+    message = say("accelerate trains on each node alone without {missing}", missing=missing)
+    yield diagnostic_at(document, "GPU513", message, program.words[0], say("write {command}", command=advice))
 
 
 def _corrected(
     head: str, needed: Sequence[str], options: dict[str, tuple[Word, str]], arguments: Sequence[Word], script: int
-) -> str:
+) -> Sentence:
     """Return a launcher's command with the required options in front of its other options and its script."""
     names = {re.split("[ =]", text)[0] for text in needed}
     kept = [
         f"{name} {quote(value) if value else ''}".rstrip() for name, (_, value) in options.items() if name not in names
     ]
     script_name = [word.text for word in arguments[script : script + 1]]
-    form = "" if any(word.in_script for word in arguments) else ", one list item a word"
-    return f"`{' '.join([head, *needed, *kept, *script_name])} ...`{form}"
+    command = f"`{' '.join([head, *needed, *kept, *script_name])} ...`"
+    is_in_script = any(word.in_script for word in arguments)
+    return Sentence(command) if is_in_script else say("{command}, one list item a word", command=command)
 
 
 def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
@@ -324,19 +362,22 @@ def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
     if any(word.is_open for word in arguments[: script + 1]):
         return
     if "--no_ssh" not in options:
-        message = "deepspeed reaches the other nodes by ssh, which few images have"
+        message = say("deepspeed reaches the other nodes by ssh, which few images have")
         if any(word.text == "--no_ssh" for word in arguments[script:]):
-            message = "`--no_ssh` is after the script, which gets it as an argument: the launcher ignores it"
+            message = say("`--no_ssh` is after the script, which gets it as an argument: the launcher ignores it")
             place = next(word for word in arguments[script:] if word.text == "--no_ssh")
     elif missing:
-        message, place = f"deepspeed fails with `--no_ssh` and without {' and '.join(missing)}", options["--no_ssh"][0]
+        message, place = (
+            say("deepspeed fails with `--no_ssh` and without {missing:and}", missing=missing),
+            options["--no_ssh"][0],
+        )
     elif rank is not None and number(rank[1]) is not None:
-        message, place = f"every node would start as node {rank[1]}", rank[0]
+        message, place = say("every node would start as node {rank}", rank=rank[1]), rank[0]
     elif address is not None and is_loopback(address[1]):
-        message, place = f"`{address[1]}` is each node itself: the nodes do not meet", address[0]
+        message, place = say("`{address}` is each node itself: the nodes do not meet", address=address[1]), address[0]
     else:
         return
     needed = ["--no_ssh", "--node_rank=$(NODE_RANK)", "--master_addr=$(MASTER_ADDR)"]
     advice = _corrected(program.head, needed, options, arguments, script)
-    hint = f"write {advice}, or use torchrun; the hostfile is mounted at /job/hostfile"
+    hint = say("write {command}, or use torchrun; the hostfile is mounted at /job/hostfile", command=advice)
     yield diagnostic_at(document, "GPU506", message, place, hint)

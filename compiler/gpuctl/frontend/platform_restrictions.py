@@ -10,6 +10,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.images import is_from
 from gpuctl.language.kinds import Job
 from gpuctl.language.path_fields import normal_path
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 
@@ -70,12 +71,16 @@ def is_reserved_key(key: str, settings: Settings) -> bool:
     )
 
 
-def disallowed_image(image: str, registries: Sequence[str]) -> tuple[str, str] | None:
+def disallowed_image(image: str, registries: Sequence[str]) -> tuple[Sentence, Sentence] | None:
     """Return message and hint if an image is not from an allowed registry, else None. An empty list allows all."""
     if not registries or any(is_from(image, registry) for registry in registries):
         return None
-    message = f"the image `{shorten(image)}` is not from a registry that the platform allows ({', '.join(registries)})"
-    return message, "push it to one of them"
+    message = say(
+        "the image `{image}` is not from a registry that the platform allows ({registries})",
+        image=shorten(image),
+        registries=list(registries),
+    )
+    return message, say("push it to one of them")
 
 
 # Paths that let a pod read or change what runs on its node. Each stands for everything below it, and every directory
@@ -111,7 +116,11 @@ def is_system_path(path: str) -> bool:
     return path in _ABOVE_TREES or (not is_device(path) and f"{path}/".startswith(_BELOW_TREES))
 
 
-def forbidden_host_path(path: str, settings: Settings) -> tuple[str, str] | None:
+_SOCKET = Template("`{path}` is a socket of the node: a pod that has it controls the node")
+_SYSTEM = Template("`{path}` belongs to the node's system: a pod that has it controls the node")
+
+
+def forbidden_host_path(path: str, settings: Settings) -> tuple[Sentence, Sentence] | None:
     """Return message and hint for a path of the node that the platform does not allow, else None.
 
     Without `policy.hostPaths`, all but the node's system is allowed.
@@ -120,16 +129,20 @@ def forbidden_host_path(path: str, settings: Settings) -> tuple[str, str] | None
     if any(_is_within(path, normal_path(directory)) for directory in (*(allowed or ()), *own_host_paths(settings))):
         return None
     if allowed:
-        message = f"`{shorten(path)}` is not a path of the node that the platform allows ({', '.join(allowed)})"
-        return message, "use one of them, `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`"
+        message = say(
+            "`{path}` is not a path of the node that the platform allows ({allowed})",
+            path=shorten(path),
+            allowed=list(allowed),
+        )
+        return message, say("use one of them, `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`")
     if allowed is not None:
-        message = f"`{shorten(path)}` is a path of the node, and the platform allows none"
-        return message, "use `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`"
+        message = say("`{path}` is a path of the node, and the platform allows none", path=shorten(path))
+        return message, say("use `pvc` or `nfs`, or have the platform add the path to `policy.hostPaths`")
     if not is_system_path(path):
         return None
-    what = "is a socket of the node" if path.endswith(".sock") else "belongs to the node's system"
-    message = f"`{shorten(path)}` {what}: a pod that has it controls the node"
-    return message, "mount a directory of data, or have the platform allow the path with `policy.hostPaths`"
+    template = _SOCKET if path.endswith(".sock") else _SYSTEM
+    message = say(template, path=shorten(path))
+    return message, say("mount a directory of data, or have the platform allow the path with `policy.hostPaths`")
 
 
 def own_host_paths(settings: Settings) -> list[str]:
@@ -165,7 +178,7 @@ def _items(value: Any, *fields: str) -> list[dict[str, Any]]:
     return [item for item in value or () if isinstance(item, dict)]
 
 
-def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:
+def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> tuple[Sentence, Sentence] | None:
     """Return message and hint for a variable that selects the cards a container sees, else None.
 
     NVIDIA's runtime gives a container the cards named by ``NVIDIA_VISIBLE_DEVICES``, even if they are allocated to
@@ -176,7 +189,11 @@ def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> t
     if name != VISIBLE_DEVICES or (not has_gpu and value in _NO_DEVICES):
         return None
     if has_gpu:
-        message = f"{VISIBLE_DEVICES} is set by the device plugin; another value shows the container other pods' cards"
-        return message, "remove it; CUDA_VISIBLE_DEVICES chooses among the pod's own cards"
-    message = f"{VISIBLE_DEVICES} shows a container that asks for no GPU the cards of its node, which are other pods'"
-    return message, "remove it, or ask for the cards with `resources.gpu`"
+        message = say(
+            "{name} is set by the device plugin; another value shows the container other pods' cards", name=name
+        )
+        return message, say("remove it; CUDA_VISIBLE_DEVICES chooses among the pod's own cards")
+    message = say(
+        "{name} shows a container that asks for no GPU the cards of its node, which are other pods'", name=name
+    )
+    return message, say("remove it, or ask for the cards with `resources.gpu`")

@@ -9,6 +9,7 @@ from gpuctl.frontend.document import Document, service_of
 from gpuctl.language.autoscaling_block import Autoscaling
 from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import say
 from gpuctl.language.service_block import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.objects.durations import parse_duration
@@ -33,11 +34,11 @@ def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report two grace periods, and a hook that has no time."""
     service = service_of(model)
     if model.job.grace is not None and service is not None and service.timeout is not None:
-        message = "`job.grace` and `service.timeout` both set the grace period of the pods"
-        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "keep one", key=True)
+        message = say("`job.grace` and `service.timeout` both set the grace period of the pods")
+        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), say("keep one"), key=True)
     if model.job.on is not None and model.job.on.stop and parse_duration(model.job.grace or "30s") == 0:
-        message = "`job.on.stop` cannot run: `job.grace` leaves no time for it"
-        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), "write a time such as `2m`")
+        message = say("`job.on.stop` cannot run: `job.grace` leaves no time for it")
+        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), say("write a time such as `2m`"))
 
 
 def _drain(document: Document, model: Job, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
@@ -45,12 +46,18 @@ def _drain(document: Document, model: Job, service: ServiceBlock, settings: Sett
         return
     path = ("service", "drain")
     if model.job.on is not None and model.job.on.stop:
-        message = "`service.drain` and `job.on.stop` are both the preStop hook of the container"
-        hint = f'keep one: the command can wait too, as in `["sh", "-c", "sleep {parse_duration(service.drain)}; ..."]`'
+        message = say("`service.drain` and `job.on.stop` are both the preStop hook of the container")
+        hint = say(
+            'keep one: the command can wait too, as in `["sh", "-c", "sleep {seconds}; ..."]`',
+            seconds=parse_duration(service.drain),
+        )
         yield document.diagnostic(ERROR, "GPU213", message, path, hint, key=True)
     if not settings.serves_sleep_hooks:
-        message = f"`service.drain` needs Kubernetes 1.30 or newer; the platform's is {settings.kubernetes_version}"
-        hint = "have the platform set `kubernetes.version` to the cluster's, if that is newer"
+        message = say(
+            "`service.drain` needs Kubernetes 1.30 or newer; the platform's is {version}",
+            version=settings.kubernetes_version,
+        )
+        hint = say("have the platform set `kubernetes.version` to the cluster's, if that is newer")
         yield document.diagnostic(ERROR, "GPU443", message, path, hint, key=True)
 
 
@@ -59,24 +66,25 @@ def _node_ports(document: Document, service: ServiceBlock) -> Iterator[Diagnosti
     ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
     for port, path in ports:
         if port is not None and not 30000 <= port <= 32767:
-            message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
-            hint = "choose one inside, unless the API server's --service-node-port-range allows it"
+            message = say("nodePort {port} is outside 30000-32767, the range of most clusters", port=port)
+            hint = say("choose one inside, unless the API server's --service-node-port-range allows it")
             yield document.diagnostic(WARNING, "GPU420", message, path, hint)
 
 
 def _exposure(document: Document, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
     """Report a route that the platform does not serve, and a budget that allows no disruption."""
     if service.route is not None and settings.routes is None:
-        message = "the platform has no controller of routes, so that nothing would send requests to this service"
-        hint = "have the platform set `routes: {gateway: NAMESPACE/NAME}`, or `routes: {ingress: CLASS}`"
+        message = say("the platform has no controller of routes, so that nothing would send requests to this service")
+        hint = say("have the platform set `routes: {{gateway: NAMESPACE/NAME}}`, or `routes: {{ingress: CLASS}}`")
         yield document.diagnostic(ERROR, "GPU443", message, ("service", "route"), hint, key=True)
     limit = service.disruption
     if limit is not None and limit.maxUnavailable.rstrip("%").strip("0") == "":
-        message = (
-            f"with maxUnavailable {limit.maxUnavailable}, no pod may be evicted: a drain of its node waits for ever"
+        message = say(
+            "with maxUnavailable {number}, no pod may be evicted: a drain of its node waits for ever",
+            number=limit.maxUnavailable,
         )
         path = ("service", "disruption", "maxUnavailable")
-        hint = "write `1`, unless administrators delete the pods of a node by hand before they drain it"
+        hint = say("write `1`, unless administrators delete the pods of a node by hand before they drain it")
         yield document.diagnostic(WARNING, "GPU444", message, path, hint)
 
 
@@ -86,13 +94,18 @@ def _groups(document: Document, model: InferenceDocument, settings: Settings) ->
         yield document.diagnostic(
             ERROR,
             "GPU244",
-            "a replica on several nodes needs a LeaderWorkerSet, which this platform does not use",
+            say("a replica on several nodes needs a LeaderWorkerSet, which this platform does not use"),
             ("resources", "nodes"),
-            "have the platform set `inference.backend: lws` (its controller must be in the cluster), or use one node",
+            say(
+                "have the platform set `inference.backend: lws` (its controller must be in the cluster), or use one "
+                "node"
+            ),
         )
     if model.resources.nodes > 1 and model.resources.queue is not None:
-        message = "`resources.queue` and several `nodes`: gpuctl does not put LeaderWorkerSets into queues of Kueue"
-        hint = "remove `queue`, or use one node"
+        message = say(
+            "`resources.queue` and several `nodes`: gpuctl does not put LeaderWorkerSets into queues of Kueue"
+        )
+        hint = say("remove `queue`, or use one node")
         yield document.diagnostic(ERROR, "GPU245", message, ("resources", "queue"), hint, key=True)
 
 
@@ -105,17 +118,17 @@ def _autoscaling(document: Document, model: InferenceDocument, settings: Setting
         yield document.diagnostic(
             ERROR,
             "GPU213",
-            "`metric: cpu` measures use against the requested cpu, and the job requests none",
+            say("`metric: cpu` measures use against the requested cpu, and the job requests none"),
             ("autoscaling", "metric"),
-            "add `resources.cpu`",
+            say("add `resources.cpu`"),
         )
     if scaling.metric == "gpu" and model.resources.gpu == 0:
         yield document.diagnostic(
             WARNING,
             "GPU414",
-            "autoscaling on GPU use, and the job asks for no GPU",
+            say("autoscaling on GPU use, and the job asks for no GPU"),
             ("autoscaling",),
-            "use `metric: cpu`",
+            say("use `metric: cpu`"),
             key=True,
         )
 
@@ -127,15 +140,17 @@ def _own_metric(document: Document, scaling: Autoscaling, settings: Settings) ->
         return
     path = ("autoscaling", "metric")
     if own.query is not None and not served.keda:
-        message = "the platform has no KEDA, which would run the query"
-        hint = "have the platform set `autoscaling: {keda: true}`, or use `name` with a metrics adapter"
+        message = say("the platform has no KEDA, which would run the query")
+        hint = say("have the platform set `autoscaling: {{keda: true}}`, or use `name` with a metrics adapter")
         yield document.diagnostic(ERROR, "GPU443", message, (*path, "query"), hint, key=True)
     elif own.query is not None and settings.platform.prometheus is None:
-        message = "the platform names no Prometheus to run the query on"
-        hint = "have the platform set `prometheus: http://HOST:PORT`"
+        message = say("the platform names no Prometheus to run the query on")
+        hint = say("have the platform set `prometheus: http://HOST:PORT`")
         yield document.diagnostic(ERROR, "GPU443", message, (*path, "query"), hint, key=True)
     elif own.external and scaling.minReplicas == 0 and not served.scaleToZero:
-        message = "HorizontalPodAutoscalers of this platform have 1 pod at least"
-        hint = "have the platform set `autoscaling: {scaleToZero: true}` if the cluster has the feature gate "
-        hint += "HPAScaleToZero, or use `query` with KEDA"
+        message = say("HorizontalPodAutoscalers of this platform have 1 pod at least")
+        hint = say(
+            "have the platform set `autoscaling: {{scaleToZero: true}}` if the cluster has the feature gate "
+            "HPAScaleToZero, or use `query` with KEDA"
+        )
         yield document.diagnostic(ERROR, "GPU443", message, ("autoscaling", "minReplicas"), hint)

@@ -24,12 +24,13 @@ from gpuctl.frontend.platform_restrictions import GROUP_ENV, LWS_ENV, MODEL_ENV,
 from gpuctl.frontend.shell import is_shell_only
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 
 _OPERATOR = r"(?:&&|\|\|?|\|&|;|&|<|<<<?|[0-9]?>[>|]?|&>>?|[0-9]?>&[0-9])\Z|(?:[0-9]>>?|&>>?|>>?/)\S+\Z"
 """Matches shell operators, and redirections with their file."""
 _CONNECTORS = frozenset({"&&", "||", "|", ";", "&"})
-_ONE_ITEM = "the script is one item"
+_ONE_ITEM = Template("the script is one item")
 _VARIABLE = r"(?a)(?<!\$)\$(?:([A-Z_][A-Z0-9_]*)|\{([A-Za-z_]\w*)(?:\}|:?[-=?+]|[#%/^,]))"
 _ANY_VARIABLE = r"(?a)(?<!\$)\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"
 _REFERENCE = r"(?a)(?<!\$)\$\(([^()]*)\)"
@@ -167,7 +168,7 @@ def _whole_lines(document: Document, command: CheckedCommand) -> Iterator[Diagno
             hint = advise_shell("\n".join(lines), has_args=bool(args), indent=indent)
         else:
             hint = advise_command(first.text, others, _texts_of(args), indent=indent)
-        message = f"the program would be called `{shorten(first.text)}`, including the blanks"
+        message = say("the program would be called `{text}`, including the blanks", text=shorten(first.text))
         yield document.diagnostic(Severity.WARNING, "GPU509", message, first.path, hint)
         return
     if first.text.rpartition("/")[2] not in SHELLS or len(words) < 2:
@@ -178,16 +179,16 @@ def _whole_lines(document: Document, command: CheckedCommand) -> Iterator[Diagno
         return
     indent = document.column(first.path[:-1])
     if match := re.match(r"-[A-Za-z]*c\s+(?=\S)", second.text):
-        message = f"`{shorten(second.text)}` is one argument, and the shell takes it for options"
+        message = say("`{text}` is one argument, and the shell takes it for options", text=shorten(second.text))
         hint = advise_shell(second.text[match.end() :], _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
         yield document.diagnostic(Severity.WARNING, "GPU512", message, second.path, hint)
     elif lacks_script_option(_texts_of(words)):
-        message = f"the shell looks for a file called `{shorten(second.text)}`: `-c` is missing"
+        message = say("the shell looks for a file called `{text}`: `-c` is missing", text=shorten(second.text))
         hint = advise_shell(second.text, _texts_of(words[2:]), because=_ONE_ITEM, indent=indent)
         yield document.diagnostic(Severity.WARNING, "GPU512", message, second.path, hint)
     elif script is not None and script is not words[-1] and "$" not in script.text:
         place = next(index for index, word in enumerate(words) if word is script)
-        message = f"the shell runs `{shorten(script.text)}` alone: what follows are its parameters"
+        message = say("the shell runs `{text}` alone: what follows are its parameters", text=shorten(script.text))
         in_args = script.path[-2] == "args"
         hint = advise_shell(
             _joined(words[place:]), has_args=bool(args) and not in_args, because=_ONE_ITEM, indent=indent
@@ -216,9 +217,11 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
     program = inner[0].text.rpartition("/")[2] if inner else ""
     if (place := _shell_only_index(command, program)) is not None:
         text = command.words[place].text
-        message = f"`{shorten(text)}` is passed to the program as an argument: no shell reads this command"
+        message = say(
+            "`{text}` is passed to the program as an argument: no shell reads this command", text=shorten(text)
+        )
         if not place:
-            message = f"the program would be called `{shorten(text)}`: no shell reads this command"
+            message = say("the program would be called `{text}`: no shell reads this command", text=shorten(text))
         indent = document.column(command.words[0].path[:-1])
         hint = advise_shell(_joined(command.words), has_args=command.args > 0, indent=indent)
         yield document.diagnostic(Severity.WARNING, "GPU510", message, command.words[place].path, hint)
@@ -226,8 +229,12 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
     before = ""
     for word in command.words:
         if (pair := option_with_value(word.text)) is not None and not before.startswith("-"):
-            message = f"`{shorten(word.text)}` is one argument, including the blank: the program expects `{pair[1]}`"
-            hint = f"write two items: {flow_list([pair[1], pair[2]])[1:-1]}"
+            message = say(
+                "`{text}` is one argument, including the blank: the program expects `{option}`",
+                text=shorten(word.text),
+                option=pair[1],
+            )
+            hint = say("write two items: {items}", items=flow_list([pair[1], pair[2]])[1:-1])
             yield document.diagnostic(Severity.WARNING, "GPU509", message, word.path, hint)
         if before not in _SCRIPT_OPTIONS and not (before == "-m" and len(word.text) > 200):
             found = None
@@ -237,7 +244,9 @@ def _without_shell(document: Document, command: CheckedCommand) -> Iterator[Diag
                 found = _pattern(word.text, before)
             if found is not None:
                 severity, part, hint = found
-                message = f"`{shorten(part)}` is passed to the program unchanged: no shell reads this command"
+                message = say(
+                    "`{part}` is passed to the program unchanged: no shell reads this command", part=shorten(part)
+                )
                 yield document.within(document.diagnostic(severity, "GPU510", message, word.path, hint), part)
         before = word.text
 
@@ -253,18 +262,25 @@ def _shell_only_index(command: CheckedCommand, program: str) -> int | None:
     return 0 if is_shell_only(command.words[0].text) else None
 
 
-def _shell_replacement(text: str, references: frozenset[str] | None) -> tuple[Severity, str, str] | None:
+def _shell_replacement(text: str, references: frozenset[str] | None) -> tuple[Severity, str, Sentence] | None:
     """Return severity, text and hint of the first part of a word that only a shell replaces; None without one."""
-    shell = 'use ["bash", "-c", "..."]'
+    shell = say('use ["bash", "-c", "..."]')
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
         if references and name in references:
-            return Severity.WARNING, match[0], f"write `$({name})`, which Kubernetes replaces, or {shell}"
+            return (
+                Severity.WARNING,
+                match[0],
+                say("write `$({name})`, which Kubernetes replaces, or {shell}", name=name, shell=shell),
+            )
     if (variable := re.search(_VARIABLE, text)) is not None:
         name = variable[1] or variable[2]
         if references is None or name.isupper():
-            add = "" if references is None else f" and set `{name}` in `env`"
-            hint = f"write `$({name})`{add}, or {shell}" if references != frozenset() else shell
+            hint = shell
+            if references is None:
+                hint = say("write `$({name})`, or {shell}", name=name, shell=shell)
+            elif references:
+                hint = say("write `$({name})` and set `{name}` in `env`, or {shell}", name=name, shell=shell)
             return Severity.WARNING, variable[0], hint
     for match in re.finditer(_REFERENCE, text):
         name = match[1]
@@ -272,17 +288,21 @@ def _shell_replacement(text: str, references: frozenset[str] | None) -> tuple[Se
             if re.match(r"[a-z]", name):
                 return Severity.WARNING, match[0], shell
         elif references is not None and name not in references and not re.search(_SERVICE_VARIABLE, name):
-            hint = f"set `{name}` in `env`: Kubernetes replaces only the container's variables" if references else shell
+            hint = (
+                say("set `{name}` in `env`: Kubernetes replaces only the container's variables", name=name)
+                if references
+                else shell
+            )
             return Severity.WARNING, match[0], hint
     value = text.partition("=")[2] if text.startswith("-") else text
     if value == "~" or value.startswith("~/"):
-        return Severity.WARNING, value, "write the absolute path: `~` is a shell's"
+        return Severity.WARNING, value, say("write the absolute path: `~` is a shell's")
     if quoted := re.match(r"(?:--?[\w.-]+=)?(`[^`]+`)\Z", text):
         return Severity.WARNING, quoted[1], shell
     return None
 
 
-def _pattern(text: str, before: str) -> tuple[Severity, str, str] | None:
+def _pattern(text: str, before: str) -> tuple[Severity, str, Sentence] | None:
     """Return severity, text and hint of a file pattern. For the value of an option it is a note: the program may expand
     it.
     """
@@ -292,7 +312,7 @@ def _pattern(text: str, before: str) -> tuple[Severity, str, str] | None:
     is_option = bool(equals) or before.startswith("-")
     if value == "*" and is_option:
         return None
-    hint = 'use ["bash", "-c", "..."], unless the program reads patterns itself'
+    hint = say('use ["bash", "-c", "..."], unless the program reads patterns itself')
     return (Severity.NOTE if is_option else Severity.WARNING), value, hint
 
 
@@ -311,22 +331,27 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
         if found is not None:
             part, hint = found
             at: FieldPath = (position, "value") if in_list else (variable.name,)
-            message = f"`{shorten(part)}` in `{variable.name}` stays unchanged: no shell reads this value"
+            message = say(
+                "`{part}` in `{name}` stays unchanged: no shell reads this value",
+                part=shorten(part),
+                name=variable.name,
+            )
             diagnostic = document.diagnostic(Severity.WARNING, "GPU510", message, ("environment", "env", *at), hint)
             yield document.within(diagnostic, part)
 
 
-def _unexpanded_part(text: str, own: str, known: frozenset[str]) -> tuple[str, str] | None:
+def _unexpanded_part(text: str, own: str, known: frozenset[str]) -> tuple[str, Sentence] | None:
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
         if name != own and name in known:
-            return match[0], f"write `$({name})`, which Kubernetes replaces if `{name}` is set before it"
+            return match[0], say("write `$({name})`, which Kubernetes replaces if `{name}` is set before it", name=name)
     if other := re.search(_VARIABLE, text):
         name = other[1] or other[2]
         if name.isupper():
-            return other[
-                0
-            ], f"write the value: what the image sets `{name}` to is not known here; a script can `export` it"
+            return other[0], say(
+                "write the value: what the image sets `{name}` to is not known here; a script can `export` it",
+                name=name,
+            )
     if re.match(r"~/\S*\Z", text):
-        return text, "write the absolute path: `~` is a shell's"
+        return text, say("write the absolute path: `~` is a shell's")
     return None

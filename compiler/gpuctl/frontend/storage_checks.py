@@ -11,11 +11,12 @@ from gpuctl.frontend.platform_restrictions import forbidden_host_path, is_device
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.path_fields import normal_path
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.storage_block import ONE_NODE_ACCESS
 
-_SHOWN = 3
-"""Maximum number of paths in a message."""
+_ONE_NODE = Template("the claim `{name}` is created with `{access}`, which lets one node mount it: {several}")
+_ONE_POD = Template("the claim `{name}` is created with `{access}`, which lets one pod mount it: {several}")
 
 
 def check_storage(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -23,8 +24,11 @@ def check_storage(document: Document, model: Job, settings: Settings) -> Iterato
     yield from _nested_mounts(document, model)
     yield from _below_read_only(document, model)
     if model.storage.models and not settings.serves_image_volumes:
-        message = f"`storage.models` needs Kubernetes 1.35 or newer; the platform's is {settings.kubernetes_version}"
-        hint = "have the platform set `kubernetes.version` to the cluster's, if that is newer"
+        message = say(
+            "`storage.models` needs Kubernetes 1.35 or newer; the platform's is {version}",
+            version=settings.kubernetes_version,
+        )
+        hint = say("have the platform set `kubernetes.version` to the cluster's, if that is newer")
         yield document.diagnostic(Severity.ERROR, "GPU213", message, ("storage", "models"), hint, key=True)
     for index, workdir in enumerate(model.storage.workdirs):
         path: FieldPath = ("storage", "workdirs", index, "path")
@@ -47,18 +51,27 @@ def _nested_mounts(document: Document, model: Job) -> Iterator[Diagnostic]:
             yield document.diagnostic(
                 Severity.WARNING,
                 "GPU411",
-                f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
+                say(
+                    "`{inner}` lies below the workdir `{outer}` and has another {option}",
+                    inner=inner.target,
+                    outer=outer.target,
+                    option=different[0],
+                ),
                 ("storage", "workdirs", index, "path"),
-                "mounts hide what is below them: give both the same options, or mount them apart",
+                say("mounts hide what is below them: give both the same options, or mount them apart"),
                 related=(
-                    Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
+                    Related(say("the workdir around it"), document.span(("storage", "workdirs", outer_index, "path"))),
                 ),
             )
     if model.kind == "inference" and model.model is not None and model.model.cache:
         for target, noun, place in model.storage.targets:
             if target == "/cache/model":
-                message = f"`model.cache` mounts scratch space at /cache/model, where a {noun} is mounted too"
-                yield document.diagnostic(Severity.ERROR, "GPU218", message, ("storage", *place, "path"), "remove one")
+                message = say(
+                    "`model.cache` mounts scratch space at /cache/model, where a {noun} is mounted too", noun=noun
+                )
+                yield document.diagnostic(
+                    Severity.ERROR, "GPU218", message, ("storage", *place, "path"), say("remove one")
+                )
 
 
 def _below_read_only(document: Document, model: Job) -> Iterator[Diagnostic]:
@@ -77,10 +90,15 @@ def _below_read_only(document: Document, model: Job) -> Iterator[Diagnostic]:
             yield document.diagnostic(
                 Severity.WARNING,
                 "GPU411",
-                f"`{inner}` lies below the {noun} `{outer}`, which is read-only: no directory can be created there",
+                say(
+                    "`{inner}` lies below the {noun} `{outer}`, which is read-only: no directory can be created there",
+                    inner=inner,
+                    noun=noun,
+                    outer=outer,
+                ),
                 ("storage", *place, "path"),
-                "mount them apart, unless the directory exists in the volume",
-                related=(Related(f"the {noun} around it", document.span(("storage", *around, "path"))),),
+                say("mount them apart, unless the directory exists in the volume"),
+                related=(Related(say("the {noun} around it", noun=noun), document.span(("storage", *around, "path"))),),
             )
 
 
@@ -112,11 +130,12 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
     if reason is None:
         return
     what, hint = reason
-    paths = [f"`{shorten(path)}`" for path, _ in found[:_SHOWN]]
-    rest = len(found) - len(paths)
-    named = ", ".join(paths) + (f" and {rest} more" if rest else "")
-    is_one = len(found) == 1
-    message = f"{named} {'is' if is_one else 'are'} on the disk of a node: {what}"
+    message = say(
+        "{paths:few} {number:is/are} on the disk of a node: {what}",
+        paths=[f"`{shorten(path)}`" for path, _ in found],
+        number=len(found),
+        what=what,
+    )
     yield document.diagnostic(Severity.WARNING, "GPU422", message, found[0][1], hint)
 
 
@@ -126,30 +145,32 @@ def _claims_of_one_node(document: Document, model: Job) -> Iterator[Diagnostic]:
     for name, (create, index) in model.storage.new_claims.items() if several is not None else ():
         if create.access not in ONE_NODE_ACCESS:
             continue
-        one = "node" if create.access == "ReadWriteOnce" else "pod"
+        template = _ONE_NODE if create.access == "ReadWriteOnce" else _ONE_POD
         given = document.is_written(path := ("storage", "workdirs", index, "pvc", "create", "access"))
         yield document.diagnostic(
             Severity.WARNING,
             "GPU520",
-            f"the claim `{name}` is created with `{create.access}`, which lets one {one} mount it: {several}",
+            say(template, name=name, access=create.access, several=several),
             path if given else path[:-1],
-            "write `access: ReadWriteMany`, and a `class` that supports it",
+            say("write `access: ReadWriteMany`, and a `class` that supports it"),
             key=not given,
         )
 
 
-def _several_pods(model: Job) -> str | None:
+def _several_pods(model: Job) -> Sentence | None:
     """Return how many pods of a job run at a time, as a clause; None for one."""
     nodes = model.total_nodes if model.kind == "training" else nodes_of(model)
     if nodes > 1:
-        return f"the job runs on {nodes} nodes"
+        return say("the job runs on {nodes} nodes", nodes=nodes)
     if model.kind == "training":
-        return None if model.array is None else "the runs of the array may be on several nodes"
+        return None if model.array is None else say("the runs of the array may be on several nodes")
     if model.kind == "inference" and model.autoscaling is not None and model.autoscaling.enabled:
         most = model.autoscaling.maxReplicas or 1
-        return f"the job has up to {most} replicas" if most > 1 else None
+        return say("the job has up to {most} replicas", most=most) if most > 1 else None
     service = service_of(model)
-    return f"the job has {service.replicas} replicas" if service is not None and service.replicas > 1 else None
+    if service is None or service.replicas < 2:
+        return None
+    return say("the job has {replicas} replicas", replicas=service.replicas)
 
 
 def _is_data(path: str) -> bool:
@@ -172,21 +193,27 @@ def _patched(patch: dict[str, Any]) -> Iterator[tuple[str, FieldPath]]:
             yield path, ("podPatch", "volumes", index, "hostPath", "path")
 
 
-def _pods(model: Job) -> tuple[str, str] | None:
+def _pods(model: Job) -> tuple[Sentence, Sentence] | None:
     """Return why data on a node's disk is not enough, and the hint; None for a single pod that is never moved."""
-    claim = "mount a claim: `pvc: {claim: NAME}`"
-    everywhere = f"{claim}; if every node has the same data there, write `type: Directory`"
+    everywhere = say(
+        "mount a claim: `pvc: {{claim: NAME}}`; if every node has the same data there, write `type: Directory`"
+    )
     nodes = model.total_nodes if model.kind == "training" else nodes_of(model)
     if nodes > 1:
-        return f"each of the {nodes} nodes has its own", everywhere
+        return say("each of the {nodes} nodes has its own", nodes=nodes), everywhere
     if model.kind == "training":
         return None
     if model.kind == "notebook":
-        return "it stays there when the notebook starts on another node", f"{claim}, or write its `type` to accept that"
+        return (
+            say("it stays there when the notebook starts on another node"),
+            say("mount a claim: `pvc: {{claim: NAME}}`, or write its `type` to accept that"),
+        )
     scaling = model.autoscaling if model.kind == "inference" else None
     if scaling is not None and scaling.enabled and (scaling.maxReplicas or 1) > 1:
-        return "replicas on other nodes do not have it", everywhere
+        return say("replicas on other nodes do not have it"), everywhere
     service = service_of(model)
     if service is not None and service.replicas > 1:
-        return f"each of the {service.replicas} replicas sees the disk of its own node", everywhere
+        return say(
+            "each of the {replicas} replicas sees the disk of its own node", replicas=service.replicas
+        ), everywhere
     return None

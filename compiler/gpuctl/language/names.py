@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.label_names import LABEL_MAX
 
 _DNS_1035 = r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z"
@@ -126,7 +127,7 @@ def nearest_label_value(value: str) -> str | None:
 _LONGEST_JOBSET = 40
 
 
-def longest_name_with_roles(nodes: Mapping[str, int]) -> tuple[int, str]:
+def longest_name_with_roles(nodes: Mapping[str, int]) -> tuple[int, Sentence]:
     """Return the maximum length of the name of a training with roles, and the reason.
 
     JobSet's webhook adds a random suffix of 6 characters to ``NAME-ROLE-0-INDEX``, which is at most 63 characters.
@@ -138,12 +139,12 @@ def longest_name_with_roles(nodes: Mapping[str, int]) -> tuple[int, str]:
     limit = LABEL_MAX - len(pod) - 6
     if limit >= _LONGEST_JOBSET:
         return longest_job_name("training", nodes=2, backend="jobset")
-    return limit, f"the pods of role `{longest}` are called NAME{pod}, and 6 characters more"
+    return limit, say("the pods of role `{role}` are called NAME{pod}, and 6 characters more", role=longest, pod=pod)
 
 
 def longest_job_name(
     kind: str, nodes: int = 1, backend: str = "job", array: int = 0, *, scheduled: bool = False, replicas: int = 1
-) -> tuple[int, str]:
+) -> tuple[int, Sentence]:
     """Return the maximum length of a job's name, and the reason as a phrase for an error message.
 
     Measured on a real control plane: the API server accepts longer names, whose pods never start.
@@ -154,22 +155,29 @@ def longest_job_name(
     """
     if kind == "training":
         if nodes > 1 and backend == "jobset":
-            return _LONGEST_JOBSET, "a JobSet's name is part of its child Jobs' and pods' names"
+            return _LONGEST_JOBSET, say("a JobSet's name is part of its child Jobs' and pods' names")
         pods = max(nodes, array)
         if scheduled:
             # The CronJob controller appends `-` and the minutes since 1970, for which the API server leaves 11.
             digits = 1 + len(str(pods - 1)) if nodes > 1 or array else 0
-            return 52 - digits, "a schedule appends 11 characters to the names of its runs"
+            return 52 - digits, say("a schedule appends 11 characters to the names of its runs")
         if nodes > 1 or array:
             # The pod's hostname is {name}-{index}, and a hostname is a label of at most 63.
-            what = f"an array of {array}" if array else f"a {nodes}-node training"
-            return 62 - len(str(pods - 1)), f"the pods of {what} are called NAME-0 to NAME-{pods - 1}"
-        return 63, "a Job's name becomes a label of its pods"
+            reason = say(
+                "the pods of a {nodes}-node training are called NAME-0 to NAME-{last}", nodes=nodes, last=pods - 1
+            )
+            if array:
+                reason = say(
+                    "the pods of an array of {array} are called NAME-0 to NAME-{last}", array=array, last=pods - 1
+                )
+            return 62 - len(str(pods - 1)), reason
+        return 63, say("a Job's name becomes a label of its pods")
     if kind == "notebook":
         # {name}-{10 characters of hash} is the label controller-revision-hash. The API server accepts longer names,
         # which never get a pod.
-        return 52, "a StatefulSet with a longer name is accepted and never gets a pod"
+        return 52, say("a StatefulSet with a longer name is accepted and never gets a pod")
     if kind == "inference" and nodes > 1:
         # As for a notebook; the StatefulSet of a replica's workers is called {name}-{replica}.
-        return 51 - len(str(max(replicas, 1) - 1)), "a replica's StatefulSet has the replica's number after it"
-    return 59, "its Service is called svc-NAME"
+        reason = say("a replica's StatefulSet has the replica's number after it")
+        return 51 - len(str(max(replicas, 1) - 1)), reason
+    return 59, say("its Service is called svc-NAME")

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from gpuctl.language.display_text import first_few
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Check, JobName, Scalar, Text, UserKeys
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import fold, nearest
 from gpuctl.objects.sweep_ends import MOST_SWEEP_JOBS, job_name
 
@@ -156,13 +157,13 @@ class Sweep(Block):
                 raise field_error("GPU226", message, "remove it", ("sweep", INCLUDE, index))
 
 
-def longest_sweep_name(jobs: int, longest: int) -> tuple[int, str]:
+def longest_sweep_name(jobs: int, longest: int) -> tuple[int, Sentence]:
     """Return the maximum length of the name of a sweep, and the reason.
 
     :param longest: maximum length of the name of a job.
     """
     last = job_name("", jobs - 1)
-    return longest - len(last), f"its jobs are called {job_name('NAME', 0)} to NAME{last}"
+    return longest - len(last), say("its jobs are called {first} to NAME{last}", first=job_name("NAME", 0), last=last)
 
 
 def described(values: Combination) -> str:
