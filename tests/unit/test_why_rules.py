@@ -106,7 +106,7 @@ def test_recorded_cause_and_its_fix_are_chinese_on_request(cause: str, chinese: 
         assert text != other
 
 
-def test_sentences_word_numbers_and_lists_by_language(chinese: Translation) -> None:
+def test_sentences_word_numbers_lists_and_spaces_by_language(chinese: Translation) -> None:
     template, values = "it waits for {names:few}{others}", {"others": ""}
     names = [["a"], ["a", "b", "c"], ["a", "b", "c", "d"]]
     assert [say(template, names=each, **values) for each in names] == [
@@ -116,6 +116,13 @@ def test_sentences_word_numbers_and_lists_by_language(chinese: Translation) -> N
     ]
     assert say("{parts:;}", parts=["一", "二"]) == "一；二"
     assert say("wait for {names:or} to end", names=["a", "b"]) == "等待 a 或 b 结束"
+    template = "{prefix}no node of {where} has {which}"
+    said = [say(template, prefix="", where=where, which="标签 a") for where in ("默认资源池", "资源池 p", "p（q）")]
+    assert said == [
+        "默认资源池中没有节点带有标签 a",
+        "资源池 p 中没有节点带有标签 a",
+        "p（q）中没有节点带有标签 a",
+    ]
     set_request_translation(None)
     assert [say(template, names=each, **values) for each in names] == [
         "it waits for a",

@@ -12,8 +12,9 @@ is translated too, and a :class:`~gpuctl.objects.api_resources.Key` is written a
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NewType
 
@@ -25,6 +26,9 @@ Sentence = NewType("Sentence", str)
 """Text that :func:`say` has made; ``Sentence(text)`` quotes text that no language changes, such as a command."""
 Template = NewType("Template", str)
 """A template in a table."""
+_SIGN = "[\u3000-\u303f\uff00-\uffef]"
+"""A full-width punctuation mark."""
+_CHARACTER = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
 
 
 class Translation:
@@ -59,9 +63,7 @@ def say(template: str, /, **values: object) -> Sentence:
     translation = request_translation()
     if translation is None:
         return Sentence(_ENGLISH.vformat(template, (), values))
-    text = _CHINESE.vformat(translation.find(template) or template, (), values)
-    # Chinese has no space after a full-width sign, which the name of an object may end in.
-    return Sentence(text.replace("） ", "）"))
+    return Sentence(_CHINESE.vformat(translation.find(template) or template, (), values))
 
 
 def clauses(*parts: str) -> Sentence:
@@ -88,6 +90,14 @@ class _English(string.Formatter):
 
 
 class _Chinese(_English):
+    def vformat(self, format_string: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        text = ""
+        for literal, name, form, _ in self.parse(format_string):
+            text = _joined(text, literal)
+            if name is not None:
+                text = _joined(text, self.format_field(kwargs[name], form or ""))
+        return text
+
     def format_field(self, value: Any, format_spec: str) -> Any:
         translation = request_translation()
         if isinstance(value, Phrase) and translation is not None:
@@ -106,6 +116,18 @@ class _Chinese(_English):
 
 def _few(form: str) -> int:
     return int(form.removeprefix("few") or 3)
+
+
+def _joined(left: str, right: str) -> str:
+    """Return a text and the next part of its template, without a space between two Chinese characters.
+
+    A template has spaces around its values, for names and numbers; a value may be a Chinese phrase instead.
+    """
+    before, after = left.rstrip(" "), right.lstrip(" ")
+    is_spaced = len(left + right) > len(before + after)
+    near = before[-1:] + after[:1]
+    is_wide = re.fullmatch(_CHARACTER * 2, near) or re.match(f"{_SIGN}.|.{_SIGN}", near)
+    return before + after if is_spaced and is_wide else left + right
 
 
 _ENGLISH, _CHINESE = _English(), _Chinese()
