@@ -104,7 +104,7 @@ def test_events_are_posted_once_by_all_replicas_and_after_a_restart(place: Place
             f"[gpuctl] 训练任务 {space}/bad 已失败",
             f"[gpuctl] 训练任务 {space}/good 已成功",
         ]
-        assert "原因: 程序在 Pod" in chat[0]
+        assert "原因：程序在 Pod" in chat[0]
         assert "exited" not in chat[0]
         assert all(post.query.keys() == {"access_token", "timestamp", "sign"} for post in receiver.at("/robot/send"))
         assert not any(secret in line for line in logs for secret in (SECRET, "t0ken", "/programs"))

@@ -247,7 +247,7 @@ def test_robots_get_no_mentions_and_short_texts(form: str) -> None:
 def test_long_causes_leave_room_for_the_link() -> None:
     body, _ = told("wecom", "zh", "原因" * 2000)
     assert "…" in body["text"]["content"]
-    assert body["text"]["content"].endswith("详情: https://gpu.example.com/#/jobs/nlp/train")
+    assert body["text"]["content"].endswith("详情：https://gpu.example.com/#/jobs/nlp/train")
 
 
 def test_slack_gets_plain_text_and_an_escaped_fallback() -> None:

@@ -49,9 +49,9 @@ _TITLES = {
         "done": "{kind} {name} 已成功",
         "failed": "{kind} {name} 已失败",
         "waiting": "{kind} {name} 等待已超过 {limit}",
-        "sweep done": "扫参 {name} 已结束：{jobs} 个任务全部成功",
-        "sweep failed": "扫参 {name} 已结束：{jobs} 个任务中有 {bad} 个失败",
-        "sweep waiting": "扫参 {name} 等待已超过 {limit}：没有任务在运行，{jobs} 个任务中有 {bad} 个在等待",
+        "sweep done": "参数扫描 {name} 已结束：{jobs} 个任务全部成功",
+        "sweep failed": "参数扫描 {name} 已结束：{jobs} 个任务中有 {bad} 个失败",
+        "sweep waiting": "参数扫描 {name} 等待已超过 {limit}：没有任务在运行，{jobs} 个任务中有 {bad} 个在等待",
     },
 }
 _CHINESE = {
@@ -63,7 +63,7 @@ _CHINESE = {
     "Run": "运行",
     "Ran for": "运行时长",
     "Cluster": "集群",
-    "Applied by": "提交者",
+    "Applied by": "应用者",
     "Details": "详情",
 }
 
@@ -80,11 +80,11 @@ class Surroundings(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message: ``data`` for programs, title and lines (label, value) for chats."""
+    """A message: ``data`` for programs, title and lines for chats."""
 
     data: dict[str, Any]
     title: str
-    lines: list[tuple[str, str]]
+    lines: list[str]
 
 
 def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Channel, around: Surroundings) -> Message:
@@ -133,7 +133,8 @@ def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Chan
         "Applied by": author or "",
         "Details": page or f"gpuctl why {identity.kind}/{run} -n {identity.namespace}",
     }
-    return Message(data, title, [(words.get(label, label), value) for label, value in lines.items() if value])
+    colon = "：" if words else ": "
+    return Message(data, title, [f"{words.get(label, label)}{colon}{value}" for label, value in lines.items() if value])
 
 
 def trial_message(name: str, channel: Channel) -> Message:
@@ -189,7 +190,7 @@ def rejection(form: ChannelFormat, body: bytes, value: Any) -> str | None:
 def _slack(message: Message) -> dict[str, Any]:
     """Return a message of plain-text blocks. ``text``, which notifications of the client show, is escaped."""
     title = f"[gpuctl] {message.title}"
-    lines = "\n".join(f"{label}: {value}" for label, value in message.lines)
+    lines = "\n".join(message.lines)
     parts = [title, *([lines] if lines else [])]
     blocks = [{"type": "section", "text": {"type": "plain_text", "text": _cut(part), "emoji": False}} for part in parts]
     return {"text": html.escape(_cut(title), quote=False), "blocks": blocks}
@@ -209,7 +210,7 @@ def _feishu(message: Message, secret: str | None, now: float) -> dict[str, Any]:
 
 def _plain_text(message: Message) -> str:
     # The name is a keyword by which robots can be limited to these messages.
-    text = "\n".join((f"[gpuctl] {message.title}", *(f"{label}: {value}" for label, value in message.lines)))
+    text = "\n".join((f"[gpuctl] {message.title}", *message.lines))
     return _cut(text.translate(_HARMLESS))
 
 
