@@ -89,7 +89,7 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
     (
         lambda: ADMIN.decide("anna", AccessRequest("get", "jobs")).message,
         "anna may get jobs",
-        "用户拥有的任务查看权限",
+        "用户拥有任务查看权限",
     ),
     (
         lambda: label_conflict("node-1", "nvidia.com/gpu-type", "x"),
@@ -209,7 +209,7 @@ def test_plan_and_its_questions_are_chinese_on_request(chinese: Translation) -> 
     wait = Wait("room", say("no node has the labels {labels}{meant}", labels=["a=b"], meant=""))
     step.victims, step.waits = [EvictedJob("cv", "training/b", 0, ("b-0", "b-1"), None, "anna")], [wait]
     assert Plan([step]).questions == ["替换 training/a（nlp）：已运行 3h，进度会丢失；要等待：没有节点带有标签 a=b"]
-    assert str(step.victims[0]) == "cv 的 training/b（负责人 anna，2 个 Pod，尚未运行）"
+    assert str(step.victims[0]) == "cv 的 training/b（所有者 anna，2 个 Pod，尚未运行）"
     # A text that differs between surfaces is translated where it is a value.
     assert say("{object}: {held}; {hint}", object="a", held="b", hint=ADOPT_OBJECT) == (
         "a：b；给任务改名，或请其管理者放弃该对象"

@@ -24,7 +24,7 @@ ASKED = "replaces training/a in nlp: running for {}, its progress is lost"
         (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, running for 72h)"], True),
         (["evicts a in x (2 pods, running for 3d)"], ["evicts a in x (2 pods, not running yet)"], False),
         (["替换 training/a（nlp）：已运行 2h5m，进度会丢失"], ["替换 training/a（nlp）：已运行 59m，进度会丢失"], True),
-        (["清理 training/a（x）：结束于 3d 前（Complete）"], ["清理 training/a（x）：结束于 2d 前（Complete）"], True),
+        (["清理 training/a（x）：已结束 3d（Complete）"], ["清理 training/a（x）：已结束 2d（Complete）"], True),
         (["替换 training/a（nlp）：已运行 2h5m"], ["替换 training/a（cv）：已运行 2h5m"], False),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_AGE = r"(\b(?:running for|finished)|已运行|结束于) (?:\d+[dhms])+"
+_AGE = r"(\b(?:running for|finished)|已运行|已结束) (?:\d+[dhms])+"
 """Ages in English and Chinese questions."""
 
 
