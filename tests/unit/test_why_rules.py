@@ -116,8 +116,8 @@ def test_sentences_word_numbers_lists_and_spaces_by_language(chinese: Translatio
     ]
     assert say("{parts:;}", parts=["一", "二"]) == "一；二"
     assert say("wait for {names:or} to end", names=["a", "b"]) == "等待 a 或 b 结束"
-    template = "{prefix}no node of {where} has {which}"
-    said = [say(template, prefix="", where=where, which="标签 a") for where in ("默认资源池", "资源池 p", "p（q）")]
+    about_nodes = "{prefix}no node of {where} has {which}"
+    said = [say(about_nodes, prefix="", where=where, which="标签 a") for where in ("默认资源池", "资源池 p", "p（q）")]
     assert said == [
         "默认资源池中没有节点带有标签 a",
         "资源池 p 中没有节点带有标签 a",
