@@ -65,6 +65,6 @@ def _fits_without(component: ComponentInput, ended: Iterable[_Work]) -> bool:
     ]
     groups = [item for own in component.reported_groups for item in own]
     outcome = place_pods(
-        initial_state(node_infos, component.cluster.names_hosts), groups, component.cluster.budgets, final=True
+        initial_state(node_infos, component.cluster.names_hosts), groups, component.cluster.budgets
     )
     return outcome.surely_places(groups)

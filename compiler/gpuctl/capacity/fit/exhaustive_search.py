@@ -169,7 +169,7 @@ def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission
     """Return the answer for a job that is alone in its component."""
     cluster, start = component.cluster, component.start_state(demand.priority)
     groups = [(without_unreported(group, cluster.reported_resources), number) for group, number in admission.groups]
-    outcome = place_pods(start, groups, cluster.budgets, final=True)
+    outcome = place_pods(start, groups, cluster.budgets)
     if any(end.evicted for end in outcome.states) and _is_contested(cluster, demand, outcome):
         return None
     found = component.balance(demand, list(start.node_infos))
@@ -291,7 +291,7 @@ def _cached_verdict_when_empty(component: ComponentInput, demand: Demand) -> tup
 
 
 def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
-    number = place_pods(component.daemon_state, demand.groups, (), final=True).number
+    number = place_pods(component.daemon_state, demand.groups, ()).number
     if number is None:
         return "unknown", say("even in an empty cluster it depends on which nodes the scheduler chooses first")
     if number == demand.pods:
@@ -317,7 +317,7 @@ def _once_ready(component: ComponentInput, demand: Demand) -> list[NodeInfo]:
     if not tainted:
         return []
     node_infos = [node_info.when_empty() for node_info in when_ready(component.selectable_nodes)]
-    outcome = place_pods(initial_state(node_infos, component.cluster.names_hosts), demand.groups, (), final=True)
+    outcome = place_pods(initial_state(node_infos, component.cluster.names_hosts), demand.groups, ())
     return tainted if outcome.number == demand.pods else []
 
 

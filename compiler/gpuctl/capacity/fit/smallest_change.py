@@ -63,7 +63,7 @@ def smallest_change(
 
 
 def _fits(node_infos: Sequence[NodeInfo], groups: Groups, names_hosts: bool) -> bool:
-    return place_pods(initial_state(node_infos, names_hosts), groups, (), final=True).surely_places(groups)
+    return place_pods(initial_state(node_infos, names_hosts), groups, ()).surely_places(groups)
 
 
 def _changes(
@@ -122,7 +122,7 @@ def _freed(
 ) -> Iterator[tuple[SmallestChange, Sequence[NodeInfo], Groups]]:
     """Yield freeing what the unplaced pods lack, on the nodes that lack least."""
     peaceful = group._replace(incoming=replace(group.incoming, preempts=False))
-    outcome = place_pods(initial_state(node_infos, names_hosts), [(peaceful, number)], (), final=True)
+    outcome = place_pods(initial_state(node_infos, names_hosts), [(peaceful, number)], ())
     end = outcome.states[0]
     left = number - sum(end.placed.values())
     now, given = list(end.node_infos), [dict[str, int]() for _ in node_infos]

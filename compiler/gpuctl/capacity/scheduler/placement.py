@@ -30,18 +30,18 @@ _MANY = 10**9
 
 
 def place_pods(
-    state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, final: bool
+    state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
 ) -> Placements:
     """Place the pods of each group as the scheduler would, evicting only if nothing else helps.
 
-    :param final: nothing is placed afterwards, so the choice among nodes with room does not matter.
+    Nothing is placed afterwards, so the choice among nodes with room does not matter.
     """
     state = replace(state, placed={}, evicted=(), certain=True)
     simple = len(groups) == 1 and groups[0][0].is_order_independent
     if simple and not state.leaving and groups[0][0].is_independent:
         group, number = groups[0]
         if not count_neighbours(group.incoming, state.node_infos).repelled:
-            state, done = _fill(state, group, number, final=final)
+            state, done = _fill(state, group, number)
             if done:
                 return Placements([state], True, True)
     if (
@@ -53,9 +53,9 @@ def place_pods(
         )
     ):
         for group, number in groups:
-            state, _ = _fill(state, group, number, final=True)
-        return Placements([state], final, True)
-    outcome = _explore(state, groups, budgets, narrow=simple and final)
+            state, _ = _fill(state, group, number)
+        return Placements([state], True, True)
+    outcome = _explore(state, groups, budgets, narrow=simple)
     # A pod that waits for its victims counts on its nominated node only. The next pod may therefore be placed where the
     # rules of the first would forbid it.
     unlike = any(end.evicted for end in outcome.states) and any(
@@ -64,16 +64,14 @@ def place_pods(
     return Placements(outcome.states, outcome.exhaustive and not unlike, simple and not unlike)
 
 
-def _fill(state: ClusterState, group: PodGroup, number: int, *, final: bool) -> tuple[ClusterState, bool]:
-    """Place an independent group where it fits, as long as no choice matters; return False if some pods are left."""
+def _fill(state: ClusterState, group: PodGroup, number: int) -> tuple[ClusterState, bool]:
+    """Place an independent group where it fits; return False if some pods are left."""
     left = number
     taken: dict[int, int] = {}
     for index, node_info in enumerate(state.node_infos):
-        if final and not left:
+        if not left:
             break
         room = pods_that_fit(node_info, group, number)
-        if room > left and not final:
-            return state, False
         if room:
             taken[index] = min(room, left)
             left -= taken[index]
