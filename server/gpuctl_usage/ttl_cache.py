@@ -17,7 +17,7 @@ class TtlCache(Generic[Key, Value]):
     """A thread-safe cache with a time to live. Concurrent requests for one key compute the value once.
 
     :param lasts: seconds since the computation of a value began for which it is returned.
-    :param most: number of values at which all are dropped.
+    :param most: maximum number of values; for another one the oldest is dropped.
     """
 
     def __init__(self, lasts: float, most: int = _MOST) -> None:
@@ -47,8 +47,10 @@ class TtlCache(Generic[Key, Value]):
             try:
                 value = find()
                 with self._lock:
+                    self._found.pop(key, None)
                     if len(self._found) >= self._most:
-                        self._found.clear()
+                        # The values stand in the order of their computation.
+                        del self._found[next(iter(self._found))]
                     self._found[key] = (begun, value)
             finally:
                 with self._lock:

@@ -29,6 +29,19 @@ def test_answer_is_shared_by_callers_with_the_same_rights() -> None:
     assert [find(ANNA, max_age=0.01), find(OTTO)] == [4, 4]
 
 
+def test_full_cache_drops_the_oldest_answer() -> None:
+    answers, numbers = SharedAnswers(), count()
+
+    def find(question: int, max_age: float = 60) -> int:
+        return int(answers.find(ANNA, question, max_age, lambda: next(numbers)))
+
+    assert [find(question) for question in range(64)] == list(range(64))
+    time.sleep(0.02)
+    # Computed again, question 0 has the newest answer.
+    assert find(0, max_age=0.01) == 64
+    assert [find(64), find(0), find(2), find(63), find(1)] == [65, 64, 2, 63, 66]
+
+
 def test_concurrent_requests_wait_for_one_computation() -> None:
     answers, computed, begun = SharedAnswers(), [], threading.Event()
 
