@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
@@ -264,12 +265,12 @@ class ApiRequests:
         if len(items) <= 1:
             return [function(item) for item in items]
         # Messages depend on context variables (gpuctl.hints); a context can be entered by one thread at a time.
-        contexts = [copy_context() for _ in items]
+        calls = [partial(copy_context().run, function, item) for item in items]
         if len(items) > min(_FEW, self._threads):
-            return list(self.executor.map(lambda context, item: context.run(function, item), contexts, items))
+            return list(self.executor.map(partial.__call__, calls))
         own = ThreadPoolExecutor(len(items), "gpuctl")
         try:
-            return list(own.map(lambda context, item: context.run(function, item), contexts, items))
+            return list(own.map(partial.__call__, calls))
         finally:
             own.shutdown(wait=False, cancel_futures=True)
 

@@ -41,20 +41,21 @@ class Scope:
 
         :raises ApiError: the user may not list them, not even in the context's namespace.
         """
-        for namespace in dict.fromkeys((self.namespace, self.fallback)):
+        resource, namespace = RESOURCES[kind], self.namespace
+        while True:
             try:
-                return self.session.list_objects(RESOURCES[kind], namespace, labels=labels, fields=fields)[0]
+                return self.session.list_objects(resource, namespace, labels=labels, fields=fields)[0]
             except ApiError as error:
-                if namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
+                if namespace is None and error.lacks_permission and resource.namespaced:
                     self._confine(kind)
+                    namespace = self.fallback
                     continue
                 if is_absent(kind, error):
                     return []
-                if self.namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
+                if self.namespace is None and error.lacks_permission and resource.namespaced:
                     # The user did not choose the context's namespace; another one may be readable.
                     error.hint = say("name a namespace that you may read {how}", how=IN_NAMESPACE)
                 raise
-        raise AssertionError("unreachable")
 
     @property
     def fallback(self) -> str:
