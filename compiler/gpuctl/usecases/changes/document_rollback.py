@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,13 +23,15 @@ from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Template, say
+from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.jobs.document_history import DocumentHistory, read_documents, to_minute
-from gpuctl.reading.jobs.job_lookup import find_job
+from gpuctl.objects.ownership_metadata import Records, records
+from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory, read_documents, to_minute
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.usecases.changes.applying import DocumentRequest, apply_request, request_for
+from gpuctl.usecases.changes.named_trainings import TrainingChange, change_trainings
 from gpuctl.usecases.documents.change_options import DocumentOptions
 
 _SHORT = 10
@@ -142,6 +145,29 @@ def removed_training(history: DocumentHistory) -> RollbackTarget:
     if past.masked:
         raise _incomplete(history, past)
     return RollbackTarget(history, past, None, again=True)
+
+
+def rerun_present_or_removed(
+    session: Session,
+    change: TrainingChange,
+    names: Sequence[str],
+    namespace: str | None,
+    settings: Settings,
+    run: RunOptions,
+    callbacks: RunCallbacks,
+    *,
+    platform: str | os.PathLike[str] | None,
+) -> Plan:
+    """Run trainings again as :func:`change_trainings`, a single one also if it is deleted: :func:`rerun_removed`."""
+    try:
+        return change_trainings(session, change, names, namespace, settings, run, callbacks)
+    except JobNotFound as absent:
+        if len(names) > 1:
+            raise
+        try:
+            return rerun_removed(session, names[0], namespace, platform, records(settings), run, callbacks)
+        except NoHistory:
+            raise absent from None
 
 
 def rerun_removed(
