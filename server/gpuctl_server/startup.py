@@ -61,7 +61,7 @@ class CannotStart(Exception):
 def serve(settings: ServerSettings, notify: Callable[[str], None]) -> None:
     """Serve until a signal ends the process.
 
-    :param tell: called with messages for the user: the address, and at the first start the file with the token.
+    :param notify: called with messages for the user: the address, and at the first start the file with the token.
     :raises CannotStart: a setting is invalid, or a resource is not available.
     """
     if settings.usage and not settings.usage_database:

@@ -64,7 +64,5 @@ def _fits_without(component: ComponentInput, ended: Iterable[_Work]) -> bool:
         for node_info in component.cluster.node_infos
     ]
     groups = [item for own in component.reported_groups for item in own]
-    outcome = place_pods(
-        initial_state(node_infos, component.cluster.names_hosts), groups, component.cluster.budgets
-    )
+    outcome = place_pods(initial_state(node_infos, component.cluster.names_hosts), groups, component.cluster.budgets)
     return outcome.surely_places(groups)

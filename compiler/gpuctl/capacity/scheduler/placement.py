@@ -29,9 +29,7 @@ _MOST_LEAVING = 4
 _MANY = 10**9
 
 
-def place_pods(
-    state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
-) -> Placements:
+def place_pods(state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]) -> Placements:
     """Place the pods of each group as the scheduler would, evicting only if nothing else helps.
 
     Nothing is placed afterwards, so the choice among nodes with room does not matter.
