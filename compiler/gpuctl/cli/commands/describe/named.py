@@ -1,4 +1,4 @@
-"""The common part of ``gpuctl describe`` for nodes, pools and namespaces."""
+"""The common part of ``gpuctl describe`` for objects with a name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ def show_named(
     find: Callable[[ReadContext, str], Found],
     answer: Callable[[Found], dict[str, Any]],
     show: Callable[[ReadContext, Found], None],
+    namespace: str | None = None,
 ) -> int:
     """Find the object with a name, ``pool/a`` or ``a``, and print it.
 
     :param output: ``text``, or the format of the ``answer``.
     """
-    with open_context(reading, as_json=output != "text") as read_context:
+    with open_context(reading, namespace, as_json=output != "text") as read_context:
         found = find(read_context, name.rpartition("/")[2])
         if output == "text":
             show(read_context, found)

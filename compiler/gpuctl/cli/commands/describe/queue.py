@@ -6,13 +6,14 @@ import click
 
 from gpuctl.api.queue_answers import QueueDetail, QueueEntrance, QueueJob
 from gpuctl.cli.commands.describe import sections
+from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_queue
 from gpuctl.cli.options.document_options import namespace_option
-from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
-from gpuctl.cli.output.printing import show_value
 from gpuctl.objects.timestamps import age
 from gpuctl.usecases.queries.queue_queries import describe_queue
+from gpuctl.usecases.queries.read_context import ReadContext
 
 _LOCAL = ("NAME", "NAMESPACE", "STATUS", "PENDING", "RESERVING", "ADMITTED", "USED", "REASON")
 _JOB = ("NAME", "NAMESPACE", "KIND", "PRIORITY", "GPU", "AGE")
@@ -27,23 +28,12 @@ _JOB = ("NAME", "NAMESPACE", "KIND", "PRIORITY", "GPU", "AGE")
 @detail_options
 @namespace_option("A namespace that uses the queue; needed with rights in a single one.")
 @reading_options
-def command(
-    name: str,
-    output: str,
-    namespace: str | None,
-    reading: ReadingOptions,
-) -> int:
+def command(name: str, output: str, namespace: str | None, reading: ReadingOptions) -> int:
     """Show a ClusterQueue: its quota, the jobs that wait in their order, and the jobs that hold the quota."""
-    with open_context(reading, namespace, as_json=output != "text") as read_context:
-        queue = describe_queue(read_context, name.rpartition("/")[2])
-        if output == "text":
-            _show(queue)
-        else:
-            show_value(queue.as_json(), output)
-    return 0
+    return show_named(name, output, reading, describe_queue, QueueDetail.as_json, _show, namespace)
 
 
-def _show(queue: QueueDetail) -> None:
+def _show(_: ReadContext, queue: QueueDetail) -> None:
     sections.show_facts(
         [
             ("Name", queue.name),

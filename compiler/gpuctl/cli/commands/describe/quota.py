@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from gpuctl.api.quota_answers import Quota, QuotaLimit, quota_answer
 from gpuctl.cli.commands.describe import sections
+from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.cluster_completion import complete_quota
-from gpuctl.cli.options.reading_options import (
-    ReadingOptions,
-    detail_options,
-    namespace_options,
-    open_context,
-    reading_options,
-)
-from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, namespace_options, reading_options
 from gpuctl.reading.queues.quota_rows import QuotaState, ResourceLimit
 from gpuctl.usecases.queries.quota_queries import list_quotas, quota_holders
+from gpuctl.usecases.queries.read_context import ReadContext
 
 
 @click.command(
@@ -28,27 +26,28 @@ from gpuctl.usecases.queries.quota_queries import list_quotas, quota_holders
 @detail_options
 @namespace_options
 @reading_options
-def command(
-    name: str,
-    output: str,
-    namespace: str | None,
-    reading: ReadingOptions,
-) -> int:
+def command(name: str, output: str, namespace: str | None, reading: ReadingOptions) -> int:
     """Show a user's limits, their use, and the pods that use them.
 
     The use is what pods request, as Kubernetes counts it. The name of a quota's document selects all its users.
     """
-    with open_context(reading, namespace, as_json=output != "text") as read_context:
-        quotas = list_quotas(read_context, [name.rpartition("/")[2]])
-        if output == "text":
-            for number, quota in enumerate(quotas):
-                if number:
-                    click.echo()
-                show_quota(quota)
-                sections.show_holders("Used by", quota_holders(read_context, quota.namespace))
-        else:
-            show_value(quota_answer(quotas).as_json(), output)
-    return 0
+    return show_named(name, output, reading, _find, _answer, _show, namespace)
+
+
+def _find(read_context: ReadContext, name: str) -> Sequence[QuotaState | Quota]:
+    return list_quotas(read_context, [name])
+
+
+def _answer(quotas: Sequence[QuotaState | Quota]) -> dict[str, Any]:
+    return quota_answer(quotas).as_json()
+
+
+def _show(read_context: ReadContext, quotas: Sequence[QuotaState | Quota]) -> None:
+    for number, quota in enumerate(quotas):
+        if number:
+            click.echo()
+        show_quota(quota)
+        sections.show_holders("Used by", quota_holders(read_context, quota.namespace))
 
 
 def show_quota(quota: QuotaState | Quota) -> None:
