@@ -1,17 +1,55 @@
-"""Slots for running requests, shared fairly among callers."""
+"""Slots for running requests and other work, shared fairly among callers."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, deque
 
 
 class NoFreeSlot(Exception):
-    """All slots are in use and the queue is full; ``is_own`` is True if the caller's share of the queue is used up."""
+    """All slots are in use, and the queue, if there is one, is full; ``is_own`` is True if the caller's share is used
+    up.
+    """
 
     def __init__(self, is_own: bool) -> None:
         super().__init__()
         self.is_own = is_own
+
+
+class CountedSlots:
+    """At most ``most`` running pieces of work, ``each`` of them of one caller. Safe to use from several threads."""
+
+    def __init__(self, most: int, each: int) -> None:
+        self._most = most
+        self._each = each
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+
+    def begin(self, caller: str) -> None:
+        """Take a slot at once. :meth:`done` must follow.
+
+        :raises NoFreeSlot: too much is running.
+        """
+        with self._lock:
+            if self._running[caller] >= self._each:
+                raise NoFreeSlot(is_own=True)
+            if self._running.total() >= self._most:
+                raise NoFreeSlot(is_own=False)
+            self._running[caller] += 1
+
+    def done(self, caller: str) -> None:
+        """Release a slot."""
+        with self._lock:
+            self._running[caller] -= 1
+            if not self._running[caller]:
+                del self._running[caller]
+
+    @property
+    def running(self) -> int:
+        """Number of slots in use."""
+        with self._lock:
+            return self._running.total()
 
 
 class FairSlots:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
-from collections import Counter
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +12,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
+from gpuctl_server.fair_slots import CountedSlots, NoFreeSlot
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
 from gpuctl_server.logs.log_entries import LogEntry
@@ -39,8 +38,7 @@ class LogHub:
         self._connection = connection
         self._platform = platform
         self._settings = settings
-        self._lock = threading.Lock()
-        self._names: Counter[str] = Counter()
+        self._slots = CountedSlots(settings.followers, settings.followers_each)
         self._channels: dict[LogAddress, LogChannel] = {}
         self._executor = ThreadPoolExecutor(_AT_ONCE, "gpuctl-history")
         self.ending = False
@@ -48,34 +46,28 @@ class LogHub:
     @property
     def followers(self) -> int:
         """Number of followers."""
-        return self._names.total()
+        return self._slots.running
 
     def enter(self, name: str) -> None:
         """Count a follower; :meth:`leave` must follow. May be called from any thread.
 
         :raises TooManyFollowers: a limit is reached, or the service is shutting down.
         """
-        with self._lock:
-            if self.ending:
-                raise TooManyFollowers(ENDING.reason)
-            if self._names.total() >= self._settings.followers:
-                raise TooManyFollowers(
-                    say(
-                        "{most} clients are following logs, which is the limit; try again later",
-                        most=self._settings.followers,
-                    )
-                )
-            if self._names[name] >= self._settings.followers_each:
-                most = self._settings.followers_each
-                raise TooManyFollowers(say("{name} is following {most} logs, which is the limit", name=name, most=most))
-            self._names[name] += 1
+        if self.ending:
+            raise TooManyFollowers(ENDING.reason)
+        try:
+            self._slots.begin(name)
+        except NoFreeSlot as full:
+            most = self._settings.followers_each if full.is_own else self._settings.followers
+            raise TooManyFollowers(
+                say("{name} is following {most} logs, which is the limit", name=name, most=most)
+                if full.is_own
+                else say("{most} clients are following logs, which is the limit; try again later", most=most)
+            ) from None
 
     def leave(self, name: str) -> None:
         """End the count of a follower."""
-        with self._lock:
-            self._names[name] -= 1
-            if not self._names[name]:
-                del self._names[name]
+        self._slots.done(name)
 
     async def follow(
         self, address: LogAddress, follower: LogSubscription, patience: float
