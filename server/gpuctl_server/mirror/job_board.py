@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import threading
 import time
@@ -30,6 +28,7 @@ from gpuctl.reading.jobs.job_objects import (
 from gpuctl.reading.jobs.job_rows import JobTableRow, job_row, platform_keys, with_claimed_gpus
 from gpuctl.reading.jobs.status import pod_status
 from gpuctl.usecases.queries.read_context import ReadContext
+from gpuctl_server.malloc import trim_heap
 from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.request_log import LOG
@@ -250,8 +249,7 @@ def _settle() -> None:
     """Exclude the objects of the first list from garbage collection, because most of them stay. Return free memory."""
     gc.collect()
     gc.freeze()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    trim_heap()
 
 
 def _index(jobs: Iterable[ListedJob], words: Callable[[ListedJob], Iterable[str]]) -> dict[str, list[ListedJob]]:
