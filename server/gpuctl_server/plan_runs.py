@@ -42,7 +42,7 @@ class PlanRun:
         """The callbacks for a use case."""
         return RunCallbacks(
             confirm=self._confirm,
-            on_start=self._begins,
+            on_start=lambda plan: self._change.touched.begin(),
             on_step_done=self._finished.append,
             on_message=self._messages.append,
             should_stop=self._change.service.change_slots.is_ending,
@@ -81,9 +81,6 @@ class PlanRun:
         places = {id(step): place for place, step in enumerate(plan.steps)}
         finished = [places[id(step)] for step in self._finished if id(step) in places]
         return plan_answer(plan, finished=finished, messages=self._messages, **more)
-
-    def _begins(self, plan: Plan) -> None:
-        self._change.touched.begin()
 
     def _confirm(self, plan: Plan) -> bool:
         if not self._change.confirmation.covers(plan):

@@ -147,7 +147,6 @@ def export_months(
     with database.reading() as connection:
         for month in _months(connection):
             reason = None if unsealed else _why_open(connection, month, now)
-            # Earlier versions did not write all tables.
             files = [directory / table / f"{month}.parquet" for table in COLUMNS]
             if reason is not None:
                 found.open[month] = reason

@@ -34,13 +34,13 @@ class Connection:
         """
         return replace(self, transport=self.transport.with_credential(Credential(bearer(token))))
 
-    def acting_as(self, user: str, groups: Sequence[str] = (), uid: str = "") -> Connection:
+    def acting_as(self, user: str, groups: Sequence[str] = ()) -> Connection:
         """Return a connection to the same cluster that impersonates another user, which requires the right to
         impersonate.
 
         :raises ConfigurationError: a name contains characters that cannot be sent.
         """
-        return replace(self, transport=self.transport.with_credential(None, impersonation_headers(user, uid, groups)))
+        return replace(self, transport=self.transport.with_credential(None, impersonation_headers(user, "", groups)))
 
     def close(self) -> None:
         """Close the idle sockets."""

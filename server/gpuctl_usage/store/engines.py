@@ -77,7 +77,7 @@ def url_of(text: str) -> URL:
         )
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise DatabaseProblem("the usage database must be a file: sqlite:///PATH")
-    return url if url.get_backend_name() == "sqlite" else postgres.with_driver(url)
+    return url if url.get_backend_name() == "sqlite" else url.set(drivername=postgres.DRIVER)
 
 
 def display_name(url: URL) -> str:

@@ -49,11 +49,6 @@ _TEXT_MESSAGES = {
 _CONNECTION_LOST = "closed the connection: the server was stopped or crashed; pending data will be written again"
 
 
-def with_driver(url: URL) -> URL:
-    """Return the URL with the installed driver."""
-    return url.set(drivername=DRIVER)
-
-
 def masked(url: URL) -> str:
     """Return a URL for messages, without secrets."""
     hidden = {name: "***" for name in _SECRETS if name in url.query}

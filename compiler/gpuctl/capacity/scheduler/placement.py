@@ -46,7 +46,7 @@ def place_pods(state: ClusterState, groups: Sequence[tuple[PodGroup, int]], budg
         len(groups) > 1
         and not state.leaving
         and all(
-            has_room_in_every_case(state, group, number, [other for other in groups if other[0] is not group])
+            RoomCount(state, group).suffices_for(number, [other for other in groups if other[0] is not group])
             for group, number in groups
         )
     ):
@@ -194,13 +194,6 @@ def _departures(state: ClusterState) -> Iterator[frozenset[int]]:
     nodes = list(state.leaving)
     sizes = range(len(nodes), -1, -1) if len(nodes) <= _MOST_LEAVING else (len(nodes), 0)
     return (frozenset(gone) for size in sizes for gone in combinations(nodes, size))
-
-
-def has_room_in_every_case(
-    state: ClusterState, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]
-) -> bool:
-    """Return True if pods of an independent group fit wherever other pods are placed from this state on."""
-    return RoomCount(state, group).suffices_for(number, elsewhere)
 
 
 class RoomCount:

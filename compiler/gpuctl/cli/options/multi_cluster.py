@@ -52,13 +52,12 @@ def _chosen(documents: DocumentOptions) -> tuple[DocumentOptions, tuple[str, ...
 class MultiClusterChange:
     """Plans for several clusters, and their sessions."""
 
-    def __init__(self, names: Sequence[str], invocation: Invocation, progress: Progress, *, changes: bool) -> None:
+    def __init__(self, names: Sequence[str], invocation: Invocation, progress: Progress) -> None:
         self.names = names
         self.invocation = invocation
         self.plans: list[ClusterPlan] = []
         self.prepared: dict[str, PreparedChange] = {}
         self._progress = progress
-        self._changes = changes
         self._sessions: list[Session] = []
 
     @property
@@ -129,7 +128,7 @@ class MultiClusterChange:
         raise (RefusedFailure if can_ask else UndeterminedFailure)(f"{said}\n  = no cluster was changed")
 
     def _opened(self, name: str) -> Session:
-        session = open_named_cluster(name, self.invocation.connection, changes=self._changes)
+        session = open_named_cluster(name, self.invocation.connection, changes=True)
         self._sessions.append(session)
         return session
 
@@ -142,11 +141,11 @@ class MultiClusterChange:
 
 @contextlib.contextmanager
 def multi_cluster_change(
-    names: Sequence[str], invocation: Invocation, *, refusal: int = 1, changes: bool = True
+    names: Sequence[str], invocation: Invocation, *, refusal: int = 1
 ) -> Iterator[MultiClusterChange]:
     """Yield the plans for several clusters, and turn failures into messages and exit codes."""
     with cluster_errors(as_json=invocation.as_json, refusal=refusal):
-        found = MultiClusterChange(names, invocation, Progress(), changes=changes)
+        found = MultiClusterChange(names, invocation, Progress())
         try:
             yield found
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.plan_draft import title_of
@@ -104,13 +103,13 @@ def platform_source(settings: Settings) -> Source:
     return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
 
-def read_platform(platform: str | os.PathLike[str] | None, directory: Path | None = None) -> Loaded:
+def read_platform(platform: str | os.PathLike[str] | None) -> Loaded:
     """Read the platform for commands without documents. Its ``diagnostics`` contain no errors.
 
-    :param platform: its file; None: ``platform.yaml`` in ``directory`` or above, up to the git root.
+    :param platform: its file; None: ``platform.yaml`` in the working directory or above, up to the git root.
     :raises InvalidDocuments: the file has errors.
     """
-    loaded = load_platform(platform, versions=VERSIONS, directory=directory)
+    loaded = load_platform(platform, versions=VERSIONS)
     if count(loaded.diagnostics, Severity.ERROR):
         raise InvalidDocuments(loaded.diagnostics, loaded.sources)
     return loaded

@@ -126,7 +126,7 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
     rows = []
     for item in _shown(waste, row_format):
         cells = [item.holder.name, item.holder.namespace, item.holder.kind, item.owner or "", gpus(item.gpus)]
-        cells += [_duration_text(item.idle_hours), percent(item.use)]
+        cells += [rough_duration(item.idle_hours * 3600), percent(item.use)]
         cells.append("" if item.idle_gpu_hours is None else f"{item.idle_gpu_hours:.1f}")
         cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
         rows.append(cells)
@@ -140,10 +140,6 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
 def pause_line(item: IdleHolder) -> str:
     """Return the command that frees the GPUs; "" if gpuctl cannot pause the workload."""
     return f"gpuctl pause {item.pause} -n {item.holder.namespace}" if item.pause else ""
-
-
-def _duration_text(hours: float) -> str:
-    return rough_duration(hours * 3600)
 
 
 def _print_notes(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None:
