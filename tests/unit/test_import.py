@@ -318,13 +318,14 @@ def test_names_with_other_letters_are_no_variables(directory: Path, capfd: pytes
     assert "env:" not in capfd.readouterr().out
 
 
-def test_the_platform_is_read_once(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a.sbatch").write_text(SCRIPT)
+@pytest.mark.parametrize(("name", "text"), [("a.sbatch", SCRIPT), ("submit.sh", "arena submit pytorch --name=a x\n")])
+def test_the_platform_is_read_once(directory: Path, capfd: pytest.CaptureFixture[str], name: str, text: str) -> None:
+    Path(name).write_text(text)
     reader, writer = os.pipe()
-    os.write(writer, b"kind: platform\nversion: v0.1\n")
+    os.write(writer, b"kind: platform\nversion: v0.1\nimage: {registries: [other.example.com]}\n")
     os.close(writer)
     try:
-        assert run(["import", "a.sbatch", *IMAGE, "--platform", f"/dev/fd/{reader}"]) == 0
+        assert run(["import", name, *IMAGE, "--platform", f"/dev/fd/{reader}"]) == 1
     finally:
         os.close(reader)
-    assert capfd.readouterr().err == ""
+    assert "other.example.com" in capfd.readouterr().err

@@ -20,7 +20,7 @@ import pytest
 from gpuctl.cli.main import run
 from gpuctl.frontend.source import Source
 from gpuctl.importing.import_values import Given, Unreadable
-from gpuctl.importing.tools import import_source
+from gpuctl.importing.tools import find_importer
 
 CORPUS = Path(__file__).resolve().parents[1] / "imports"
 CASES = sorted(path.name for path in CORPUS.iterdir())
@@ -105,5 +105,6 @@ def test_damaged_values_do_not_crash(case: str) -> None:
             nested += 1
         damaged = "\n".join([*lines[:index], f"{key[1]} {value}", *lines[nested:]])
         with contextlib.suppress(Unreadable):
-            found = import_source(Source("a.yaml", damaged), Given(), None)
+            source = Source("a.yaml", damaged)
+            found = find_importer(source, None).run(source, Given())
             assert all(draft.text() for draft in found.drafts)

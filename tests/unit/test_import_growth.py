@@ -11,7 +11,7 @@ import pytest
 from gpuctl.frontend.source import Source
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.slurm.text_places import VariableUses
-from gpuctl.importing.tools import import_source
+from gpuctl.importing.tools import find_importer
 
 GIVEN = Given(image="registry.example.com/a:1")
 
@@ -54,7 +54,8 @@ FILES: dict[str, tuple[str, Callable[[int], str]]] = {
 def _calls(tool: str, text: str) -> int:
     """Return the number of function calls of an import."""
     profile = cProfile.Profile()
-    profile.runcall(import_source, Source("a", text), GIVEN, tool)
+    source = Source("a", text)
+    profile.runcall(find_importer(source, tool).run, source, GIVEN)
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 

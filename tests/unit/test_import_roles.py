@@ -11,7 +11,7 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.tools import import_source
+from gpuctl.importing.tools import find_importer
 
 GIVEN = Given(image="registry.example.com/a:1")
 HEAD = "#!/bin/bash\n#SBATCH -J a -N 3 --ntasks-per-node=1 --gres=gpu:8 -c 8 --mem=64G\n"
@@ -19,7 +19,8 @@ HOSTS = 'hosts=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))\n'
 
 
 def imported(body: str, head: str = HEAD) -> Imported:
-    return import_source(Source("a.sbatch", head + body), GIVEN, "slurm")
+    source = Source("a.sbatch", head + body)
+    return find_importer(source, "slurm").run(source, GIVEN)
 
 
 def roles(body: str) -> list[tuple[str, int, list[str]]]:

@@ -10,7 +10,7 @@ import pytest
 from gpuctl.frontend.source import Source
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.tools import import_source
+from gpuctl.importing.tools import find_importer
 
 CORPUS = Path(__file__).resolve().parents[1] / "imports"
 FILES = {
@@ -50,7 +50,8 @@ def test_an_unknown_field_is_in_the_ledger(case: str) -> None:
     wrong = []
     for number, changed in _with_unknown_fields(text):
         try:
-            found = import_source(Source("a.yaml", changed), Given(), None)
+            source = Source("a.yaml", changed)
+            found = find_importer(source, None).run(source, Given())
         except Unreadable as error:
             # The first field can be what makes the file a tool's.
             if error.problem.message != "no tool is known that reads this file":
@@ -72,7 +73,8 @@ def test_values_of_a_wrong_type_are_dropped() -> None:
     text = FILES["pytorchjob-shell-and-rdma"].read_text().replace("replicas: 1", "replicas: -1", 1)
     text = text.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: '1e0'")
     text = re.sub(r"command:\n.*\n.*\n", "command: bash\n", text)
-    found = import_source(Source("job.yaml", text), Given(image="registry.example.com/a:1"), None)
+    source = Source("job.yaml", text)
+    found = find_importer(source, None).run(source, Given(image="registry.example.com/a:1"))
     dropped = {entry.text.partition(": ")[0]: entry.note for entry in found.entries if entry.outcome is Outcome.DROPPED}
     master, container = "spec.pytorchReplicaSpecs.Master", "template.spec.containers[0]"
     assert dropped[f"{master}.replicas"] == "it is not a number of nodes: add `--nodes`"

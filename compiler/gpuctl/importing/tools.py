@@ -18,10 +18,14 @@ from gpuctl.importing.slurm.conversion import import_batch_script
 
 
 class Importer(NamedTuple):
-    """An importer. ``is_its``: return True if a text is one of the tool's files."""
+    """An importer. ``is_its``: return True if a text is one of the tool's files.
+
+    ``names_devices``: its files request RDMA devices by their resource, which the settings of the platform name.
+    """
 
     is_its: Callable[[str], bool]
     run: Callable[[Source, Given], Imported]
+    names_devices: bool = False
 
 
 _INDENTED = r"\A\s*\{|(?m:^[\"']?kind[\"']?:[ \t]*[\"']?\w*List\b)"
@@ -63,32 +67,25 @@ def _is_sky_task(text: str) -> bool:
 
 IMPORTERS: dict[str, Importer] = {
     "slurm": Importer(_is_batch_script, import_batch_script),
-    "arena": Importer(_is_arena_job, _import_arena),
-    "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob")),
-    "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob")),
-    "deployment": Importer(_has_kind("(?:Deployment|StatefulSet)"), import_manifests("Deployment")),
+    "arena": Importer(_is_arena_job, _import_arena, names_devices=True),
+    "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob"), names_devices=True),
+    "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob"), names_devices=True),
+    "deployment": Importer(_has_kind("(?:Deployment|StatefulSet)"), import_manifests("Deployment"), names_devices=True),
     "dstack": Importer(_is_dstack_run, import_dstack_run),
     "skypilot": Importer(_is_sky_task, import_sky_tasks),
 }
 
 
-def import_source(source: Source, given: Given, tool: str | None) -> Imported:
-    """Return the documents of a source.
+def find_importer(source: Source, tool: str | None) -> Importer:
+    """Return the importer of a source.
 
     :param tool: a key of :data:`IMPORTERS`; None: the one that recognizes the source.
-    :raises Unreadable: no tool recognizes it, or it cannot be imported.
+    :raises Unreadable: no tool recognizes it.
     """
-    found = _tool_of(source, tool)
+    if tool is not None:
+        return IMPORTERS[tool]
+    found = next((item for item in IMPORTERS.values() if item.is_its(source.text)), None)
     if found is None:
         hint = f"name the tool with --from: {', '.join(IMPORTERS)}"
         raise Unreadable(1, "no tool is known that reads this file", hint)
-    return IMPORTERS[found].run(source, given)
-
-
-def asks_for_devices(source: Source, tool: str | None) -> bool:
-    """Return True if a source may name RDMA devices by their resource, which the settings of the platform name."""
-    return _tool_of(source, tool) not in (None, "slurm", "dstack", "skypilot")
-
-
-def _tool_of(source: Source, tool: str | None) -> str | None:
-    return tool or next((name for name, item in IMPORTERS.items() if item.is_its(source.text)), None)
+    return found

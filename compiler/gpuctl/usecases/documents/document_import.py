@@ -12,10 +12,13 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
-from gpuctl.importing.tools import asks_for_devices, import_source
+from gpuctl.importing.tools import find_importer
 
 _OF_PLATFORM = frozenset({"GPU423", "GPU429", "GPU443"})
 """Errors that settings of the platform mend: allowed paths of nodes, JobSet for roles, and spot nodes."""
+
+_NOTHING = "settings"
+"""Name of the empty text that is compiled for the settings of the platform."""
 
 
 class ImportedFile(NamedTuple):
@@ -53,10 +56,13 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     :param platform: the platform that the documents are checked with. Default: platform.yaml beside or above the file.
     """
     directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
-    if asks_for_devices(source, tool):
-        given = given._replace(rdma=_rdma_resource(platform, directory))
+    settings: str | Source | None = platform
     try:
-        imported = import_source(source, given, tool)
+        importer = find_importer(source, tool)
+        if importer.names_devices:
+            resource, settings = _rdma_resource(platform, directory)
+            given = given._replace(rdma=resource)
+        imported = importer.run(source, given)
     except Unreadable as error:
         return ImportedFile(source.name, tool, [], problem=error.problem)
     if imported.missing:
@@ -66,7 +72,7 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
         imported.drafts[0].head += [_dropped_line(entry) for entry in dropped]
     documents = [draft.text() for draft in imported.drafts]
     name = "the imported document" if len(documents) == 1 else "the imported documents"
-    result = compile(Source(name, "---\n".join(documents)), platform=platform, directory=directory, namespaces=True)
+    result = compile(Source(name, "---\n".join(documents)), platform=settings, directory=directory, namespaces=True)
     if any(item.severity is Severity.ERROR and item.code not in _OF_PLATFORM for item in result.diagnostics):
         documents = []
     # Notes are about output for a cluster.
@@ -79,7 +85,11 @@ def _dropped_line(entry: LedgerEntry) -> str:
     return f"Dropped, {places} {entry.lines}: {entry.text}: {entry.note}"
 
 
-def _rdma_resource(platform: str | None, directory: Path | None) -> str | None:
-    """Return the extended resource of the platform's RDMA devices; None if it has none."""
-    settings = compile(Source("settings", ""), platform=platform, directory=directory).settings
-    return settings.rdma.resource if settings.rdma is not None else None
+def _rdma_resource(platform: str | None, directory: Path | None) -> tuple[str | None, str | Source | None]:
+    """Return the extended resource of the platform's RDMA devices, None if it has none, and the platform as read."""
+    found = compile(Source(_NOTHING, ""), platform=platform, directory=directory)
+    rdma = found.settings.rdma
+    # A file that was found may be another tool's: named as the platform, it would be an error.
+    is_platform = platform is not None or not found.settings.is_default
+    read = [source for name, source in found.sources.items() if name != _NOTHING and is_platform]
+    return rdma.resource if rdma is not None else None, read[0] if read else platform
