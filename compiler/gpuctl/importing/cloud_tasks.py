@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument
+from gpuctl.frontend.yaml_tree import MAPPING, SEQUENCE, RawDocument
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels
-from gpuctl.importing.node_script import constants, convert_node_script
+from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
@@ -107,18 +107,18 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         if tree.node(("secrets", key)) is None:
             tree.dropped_null(("secrets", key), _SECRETS)
     _service(tree, draft)
-    run = tree.node(("run",))
-    variables = _VARIABLES
-    if kind == "inference":
-        variables = {**constants({"SKYPILOT_NUM_GPUS_PER_NODE": task.gpus}), **variables}
-        if task.node_count == 1:
-            alone = constants({"SKYPILOT_NUM_NODES": 1, "SKYPILOT_NODE_RANK": 0})
-            variables = {**alone, **variables, _HEAD: "localhost", _READ: r"\1\2=localhost", _COUNT: "1"}
-    if run is not None and run.kind == SCALAR:
+    run = tree.text(("run",))
+    if run is not None:
+        variables = _VARIABLES
+        if kind == "inference":
+            values = {"SKYPILOT_NUM_GPUS_PER_NODE": task.gpus}
+            if task.node_count == 1:
+                values |= {"SKYPILOT_NUM_NODES": 1, "SKYPILOT_NODE_RANK": 0}
+                variables = {**variables, _HEAD: "localhost", _READ: r"\1\2=localhost", _COUNT: "1"}
+            variables = with_constants(values, run, variables, draft, tree.line(("run",)))
         tree.take_apart(("run",))
-        convert_node_script(
-            str(run.value), tree.block_line(("run",)), (task.node_count, task.gpus), variables, draft, ledger
-        )
+        size = task.node_count, task.gpus
+        convert_node_script(run, tree.block_line(("run",)), size, variables, draft, ledger)
         tree.widen(("run",))
     for key in tree.keys(("file_mounts",)):
         tree.dropped_entry(("file_mounts", key), "files come from the image, `code` or `storage.workdirs`")

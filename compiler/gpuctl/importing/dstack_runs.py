@@ -11,7 +11,7 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.node_script import constants, convert_node_script
+from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
@@ -25,8 +25,8 @@ _VARIABLES = {
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"(?m)^([ \t]*)fg[ \t]*$": r"\1wait $!",
     r"\$\{\{[^{}\n]*\}\}": "",
-    r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+\}?"
-    r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE)\w+": "",
+    r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM)\w+\}?"
+    r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM)\w+": "",
 }
 _RANGE = "the number of GPUs is fixed: the smallest of the range"
 _COUNT = r"(\d+)(\.\.\d*)?\Z"
@@ -267,13 +267,12 @@ def _commands(tree: SourceTree, draft: Draft, task: TaskFields, ledger: LineLedg
         if len(item) == 1 and index + 1 < items and re.search(_LIST, item[0]) and not re.search(r"&\s*\Z|#", item[0]):
             item = [f"{item[0]} || exit"]
         lines += [""] * gap + item
-    variables = dict(_VARIABLES)
-    if task.gpus:
-        variables = {r"\$\{?DSTACK_GPUS_NUM\b\}?": str(task.gpus * task.node_count), **variables}
-    if draft.kind == "inference":
-        alone = {"DSTACK_NODES_NUM": 1, "DSTACK_NODE_RANK": 0}
-        variables = {**constants({"DSTACK_GPUS_PER_NODE": task.gpus, **alone}), **variables}
     text, source = ("\n".join(part) + "\n" for part in (lines, written))
+    values: dict[str, int | str] = {"DSTACK_GPUS_NUM": task.gpus * task.node_count}
+    if draft.kind == "inference":
+        values |= {"DSTACK_NODES_NUM": 1, "DSTACK_NODE_RANK": 0, "DSTACK_MASTER_NODE_IP": "localhost"}
+        values["DSTACK_GPUS_PER_NODE"] = task.gpus
+    variables = with_constants(values, text, _VARIABLES, draft, first)
     convert_node_script(text, first, (task.node_count, task.gpus), variables, draft, ledger, source, shell)
     for index in range(items):
         tree.widen(("commands", index))

@@ -18,15 +18,21 @@ from gpuctl.importing.slurm.text_places import LineBreaks
 _LONGEST = 64 * 1024
 
 
-def constants(values: Mapping[str, int]) -> dict[str, str]:
-    """Return the patterns of variables with their values, which also arithmetic reads: ``$((COUNT / 2))``.
+def with_constants(
+    values: Mapping[str, int | str], text: str, variables: Mapping[str, str], draft: Draft, line: int
+) -> dict[str, str]:
+    """Return the patterns of variables with those that have a known value, also in arithmetic: ``$((COUNT / 2))``.
 
-    Pods of services do not have gpuctl's variables of trainings.
+    If the script reads them in another way, such as ``${COUNT:-1}`` or in Python, they are set in the document.
     """
-    return {
-        rf"\$(?:{name}\b|\{{{name}\}})|(?<![\w${{'\"-]){name}(?![\w}}'\":=])": str(value)
-        for name, value in values.items()
-    }
+    patterns: dict[str, str] = {}
+    for name, value in values.items():
+        pattern = rf"\$(?:{name}\b|\{{{name}\}})|(?<![\w${{'\"-]){name}(?![\w}}'\":=])"
+        patterns[pattern] = str(value)
+        if re.search(rf"\b{name}\b", re.sub(pattern, "", text)):
+            draft.set_item("environment.env", name, str(value), line)
+    others = {item: new for item, new in variables.items() if not any(re.fullmatch(item, name) for name in values)}
+    return {**patterns, **others}
 
 
 def convert_node_script(
