@@ -28,6 +28,7 @@ _FIRST = rf"(?:{_IPS}{_TAKES_FIRST}|[ \t]*{_TAKES_FIRST}{_HERE})"
 _HEAD = rf"\$\({_FIRST}\)|`{_FIRST}`"
 _READ = rf"(?m)^([ \t]*)read[ \t]+(?:-r[ \t]+)?([A-Za-z_]\w*)(?:[ \t]+_)?[ \t]*{_HERE}(?=$|;)"
 _COUNT = rf"\$\({_IPS}wc[ \t]+-l[ \t]*\)|`{_IPS}wc[ \t]+-l[ \t]*`"
+_OTHER = r"(?!(?:NUM_NODES|NODE_RANK|NUM_GPUS_PER_NODE)\b)"
 _VARIABLES = {
     _HEAD: "$MASTER_ADDR",
     _READ: r"\1\2=$MASTER_ADDR",
@@ -35,19 +36,25 @@ _VARIABLES = {
     r"\bSKYPILOT_NUM_NODES\b": "NNODES",
     r"\bSKYPILOT_NODE_RANK\b": "NODE_RANK",
     r"\bSKYPILOT_NUM_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
-    r"\$\{?\bSKYPILOT_(?!NUM_|NODE_RANK)\w+\}?|\bSKYPILOT_(?!NUM_|NODE_RANK)\w+": "",
+    rf"\$\{{?\bSKYPILOT_{_OTHER}\w+\}}?|\bSKYPILOT_{_OTHER}\w+": "",
 }
 _OF_PIPELINE = frozenset({"name", "execution", "primary_tasks", "termination_delay"})
 _ANY = "SkyPilot takes any of these types; the document prefers the first one"
 _SECRETS = "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`"
+_OF_REGISTRY = r"SKYPILOT_DOCKER_"
+"""Begin of the names of variables with the login at a registry."""
+_LOGIN = "make a Secret with the login, and name it: `environment.imagePullSecret`"
+_SIDE_BY_SIDE = "all start side by side; tasks that reach each other are `roles` of one training"
 _NOTES = {
     r"^setup": "software is a part of `environment.image`; what remains is an `init` container",
     r"^(workdir|file_mounts)": "files come from the image, `code` or `storage.workdirs`",
     r"^secrets": _SECRETS,
+    r"^resources\..*use_spot": "a job runs on spot nodes, or on others: `resources.spot`",
+    r"^resources\..*image_id": "the image of a machine is not one of a container: --image names one",
+    r"^resources\..*\.(cpus|memory)\Z": "write one amount: `resources.cpu`, `resources.memory`",
     r"^resources\.(cloud|region|zone|infra|instance_type|any_of|ordered)": "nodes are selected by `resources.pool`",
     r"^resources\.labels": "write them into `job.labels`",
     r"^config\.kubernetes\.pod_config": "write `podPatch`",
-    r"^resources\.image_id": "the image of a machine is not one of a container: --image names one",
     r"^resources\.autostop": "a job gives its nodes back when it ends",
     r"^resources\.(job|spot)_recovery": "`job.retries` is a number of further attempts",
     r"^(primary_tasks|termination_delay)": "`primary` names the roles whose end is the end of a training",
@@ -56,7 +63,12 @@ _NOTES = {
     r"^resources\.ports": "pods of a training need no open ports: a program that serves is an `inference`",
     r"^service\.readiness_probe": "`service.health_check` asks a path by GET: many servers have `/health`",
     r"^service\.replica_policy": "write `autoscaling`",
-    r"^(job|job_group|name_prefix|pool|config)": "it has no equal in a document",
+    r"^service\.load_balanc": "the Service spreads connections over its pods",
+    r"^service\.(tls|https)": "an address outside the cluster is `service.route`",
+    r"^volumes": "scratch space is `emptyDir` in `storage.workdirs`; `pvc: {claim: NAME, create: {size: 1Ti}}` makes a "
+    "claim",
+    r"^pool": "a pool of workers has no equal: `array` runs a program many times, `after` orders jobs",
+    r"^(job|job_group|name_prefix|config)": "it has no equal in a document",
 }
 
 
@@ -74,7 +86,7 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
         if {"name"} <= set(tree.keys(())) <= _OF_PIPELINE:
             is_pipeline = tree.text(("execution",)) != "parallel"
             field = "job.after" if is_pipeline else None
-            order = "it starts after the one before it" if is_pipeline else "all start side by side"
+            order = "it starts after the one before it" if is_pipeline else _SIDE_BY_SIDE
             tree.changed(("name",), field, f"each task is a document; {order}")
             tree.mapped(("execution",), field)
             tree.drop_rest(_NOTES)
@@ -96,8 +108,11 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
     task.name(("name",))
     task.nodes(("num_nodes",))
     _resources(tree, draft, task)
-    for path in (("envs",),):
-        task.variables(path)
+    for group in ("envs", "secrets"):
+        for key in tree.keys((group,)):
+            if re.match(_OF_REGISTRY, key) is not None:
+                tree.dropped_secret((group, key), key, _LOGIN)
+    task.variables(("envs",), without=_OF_REGISTRY)
     for key in tree.keys(("volumes",)):
         claim = tree.text(("volumes", key)) or tree.text(("volumes", key, "name"))
         if claim is not None and key.startswith("/"):
@@ -137,7 +152,7 @@ def _pod(tree: SourceTree, draft: Draft, given: Given) -> None:
 
 def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     base = ("resources",)
-    path = (*base, "accelerators")
+    path = (*base, "accelerators" if "accelerators" in tree.keys(base) else "gpus")
     node = tree.node(path)
     text = tree.text(path)
     texts = [text] if text is not None else []
@@ -161,6 +176,9 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
         _alternatives(tree, task)
     for name, unit in (("cpus", ""), ("memory", "Gi")):
         task.amount((*base, name), "cpu" if name == "cpus" else name, unit)
+    for name in ("infra", "cloud"):
+        if tree.text((*base, name)) in ("k8s", "kubernetes"):
+            tree.mapped((*base, name), None, "documents are for Kubernetes")
     image = tree.text((*base, "image_id"))
     if image is not None and image.startswith("docker:"):
         draft.set("environment.image", image.removeprefix("docker:"), tree.line((*base, "image_id")))
@@ -173,10 +191,28 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
         if restarts is not None:
             draft.set("job.retries", restarts, tree.line((*base, name, "max_restarts_on_errors")))
             tree.mapped((*base, name, "max_restarts_on_errors"), "job.retries")
-    port = whole_number(tree.text((*base, "ports")) or tree.text((*base, "ports", 0)))
-    if port is not None and draft.kind == "inference":
-        draft.set("service.port", port, tree.line((*base, "ports")))
-        tree.mapped((*base, "ports"), "service.port")
+    if draft.kind == "inference":
+        _ports(tree, draft)
+
+
+def _ports(tree: SourceTree, draft: Draft) -> None:
+    """Take the ports of a service: clients are sent to the first one, unless the service names another."""
+    ports: Path = ("resources", "ports")
+    paths: list[Path] = [(*ports, index) for index in range(tree.items(ports))] or [ports]
+    named: Path = ("service", "ports")
+    if whole_number(tree.text(named)) is not None:
+        paths.insert(0, named)
+    main = next((number for path in paths if (number := whole_number(tree.text(path))) is not None), None)
+    for path in paths:
+        number = whole_number(tree.text(path))
+        if number is None:
+            continue
+        field = "service.port" if number == main else "service.ports"
+        if number != main:
+            draft.append(field, {"name": f"port-{number}", "port": number}, tree.line(path))
+        elif draft.get(field) is None:
+            draft.set(field, number, tree.line(path))
+        tree.mapped(path, field)
 
 
 def _alternatives(tree: SourceTree, task: TaskFields) -> None:
@@ -221,3 +257,6 @@ def _service(tree: SourceTree, draft: Draft) -> None:
         elif number is not None and draft.get("service.replicas") is None:
             draft.set("service.replicas", number, tree.line(replicas))
             tree.mapped(replicas, "service.replicas")
+    most: Path = ("service", "replica_policy", "max_replicas")
+    if (number := whole_number(tree.text(most))) and number == draft.get("service.replicas"):
+        tree.mapped(most, "service.replicas")

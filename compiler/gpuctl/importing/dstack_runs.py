@@ -45,7 +45,7 @@ _LIST = r"&&|\|\|"
 _COMMAND = "environment.command"
 _HEALTH = "service.health_check"
 _NOTES = {
-    r"^(python|nvcc)": "the software is a part of `environment.image`",
+    r"^(python|nvcc|build|setup)": "the software is a part of `environment.image`",
     r"^(files|repos|repo)": "files come from the image, `code` or `storage.workdirs`",
     r"^(backends|regions|instance_types|availability_zones|fleets)": "nodes are selected by `resources.pool`",
     r"^ports": "pods of a training need no open ports",
@@ -196,6 +196,9 @@ def _others(tree: SourceTree, draft: Draft) -> None:
     for key in ("groups", "replicas"):
         for index in range(tree.items((key,))):
             tree.dropped((key, index), _NOTES[f"^{key}"])
+    for key, value in (("startup_order", "any"), ("stop_criteria", "all-done")):
+        if tree.text((key,)) == value:
+            tree.mapped((key,), None, _NOTES[f"^{key}"])
     cron = tree.text(("schedule", "cron"))
     if cron is not None and draft.kind == "training":
         draft.set("schedule.cron", cron, tree.line(("schedule", "cron")))

@@ -15,12 +15,13 @@ from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.training_operator import import_pytorch_job, import_train_job
 
 _DEPLOYMENT, _STATEFUL = "Deployment", "StatefulSet"
-_OPTIONS = {
+KINDS = {
     _DEPLOYMENT: "deployment",
     _STATEFUL: "deployment",
     "PyTorchJob": "pytorchjob",
     "TrainJob": "trainjob",
 }
+"""Kind of a manifest -> its importer."""
 _SCALER = "HorizontalPodAutoscaler"
 _NO_IMPORT = "gpuctl imports no such object: keep its manifest, or describe it in the document"
 _KEPT = {
@@ -134,7 +135,7 @@ def _joined(tool: str, results: Sequence[Imported], others: Sequence[RawDocument
     """
     for raw in others:
         kind = _kind(raw) or ""
-        own = _OPTIONS.get(kind)
+        own = KINDS.get(kind)
         note = f"another import reads it: `--from {own}`" if own is not None else _KEPT.get(kind, _NO_IMPORT)
         tree = SourceTree(raw, ledger)
         if kind == "Secret":

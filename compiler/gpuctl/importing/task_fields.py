@@ -14,7 +14,7 @@ from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.language.names import is_env_name, nearest_dns_label
 
-_AMOUNT = r"(\d+)(?:\.0)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
+_AMOUNT = r"(\d+(?:\.\d*[1-9])?)(?:\.?0+)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
 _AMD = r"(?i)MI\d{2,3}[A-Z]?\Z"
 """Types of GPUs of AMD. Those of other vendors are not known by their names alone."""
 _NO_GPU = r"(?i)(?:tpu[\w-]*|v\d+[a-z]*(?:pod)?-\d+|gaudi\w*|inferentia\w*|trainium\w*|tt-[\w-]+|[np][13]00[abd]?)\Z"
@@ -96,16 +96,24 @@ class TaskFields:
             return
         value, is_range = found
         number = whole_number(value)
+        if number == 0:
+            self.tree.dropped(path, f"write an amount: `resources.{name}`")
+            return
         self.draft.set(f"resources.{name}", value if number is None else number, self.tree.line(path))
         self.tree.taken(path, f"resources.{name}", f"requests are exact: `{value}`" if is_range else None)
 
-    def variables(self, path: Path) -> None:
-        """Take variables: a mapping, or a list of ``NAME=VALUE``."""
+    def variables(self, path: Path, without: str = r"\Z") -> None:
+        """Take variables: a mapping, or a list of ``NAME=VALUE``.
+
+        :param without: pattern of names that are not taken.
+        """
         node = self.tree.node(path)
         if node is None:
             return
         if node.kind == MAPPING:
             for name in self.tree.keys(path):
+                if re.match(without, name) is not None:
+                    continue
                 value = self.tree.text((*path, name))
                 if value is not None and is_env_name(name) and _INTERPOLATED not in value:
                     self._variable((*path, name), name, value)

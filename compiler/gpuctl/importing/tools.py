@@ -13,7 +13,7 @@ from gpuctl.importing.cloud_tasks import import_sky_tasks
 from gpuctl.importing.dstack_runs import import_dstack_run
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
-from gpuctl.importing.manifests import import_manifests
+from gpuctl.importing.manifests import KINDS, import_manifests
 from gpuctl.importing.slurm.conversion import import_batch_script
 
 
@@ -30,6 +30,8 @@ class Importer(NamedTuple):
 
 _INDENTED = r"\A\s*\{|(?m:^[\"']?kind[\"']?:[ \t]*[\"']?\w*List\b)"
 
+_SCRIPT = r"(?m)^run:(?![ \t]*(?:#.*)?\n[ \t]+[\w-]+:(?:[ \t]|$))"
+"""A `run` that is a text: settings of other tools have a mapping of this name."""
 _ARENA = r"(?m)^[ \t]*(?:\S*/)?arena[ \t]+(?:-.*[ \t])?(?:submit|serve)\b"
 
 
@@ -62,7 +64,7 @@ def _is_dstack_run(text: str) -> bool:
 
 
 def _is_sky_task(text: str) -> bool:
-    return re.search(r"(?m)^run:", text) is not None and re.search(r"(?m)^(?:kind|type|apiVersion):", text) is None
+    return re.search(_SCRIPT, text) is not None and re.search(r"(?m)^(?:kind|type|apiVersion):", text) is None
 
 
 IMPORTERS: dict[str, Importer] = {
@@ -86,6 +88,11 @@ def find_importer(source: Source, tool: str | None) -> Importer:
         return IMPORTERS[tool]
     found = next((item for item in IMPORTERS.values() if item.is_its(source.text)), None)
     if found is None:
+        kind = re.search(r"(?m)^kind:[ \t]*[\"']?([A-Z]\w*)", source.text)
+        if kind is not None:
+            line = source.text.count("\n", 0, kind.start()) + 1
+            hint = f"manifests of these kinds are imported: {', '.join(KINDS)}; `gpuctl new` starts a document"
+            raise Unreadable(line, f"no import reads the kind `{kind[1]}`", hint)
         hint = f"name the tool with --from: {', '.join(IMPORTERS)}"
         raise Unreadable(1, "no tool is known that reads this file", hint)
     return found

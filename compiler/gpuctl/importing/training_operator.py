@@ -30,7 +30,10 @@ _RENDEZVOUS = "pytorchjob-port"
 _PORTS = r"ports"
 _LAUNCHERS = r"(?:\S*/)?(?:mpirun|mpiexec|horovodrun)\Z"
 _BY_LAUNCHER = "each node runs it: with a runtime of MPI the launcher alone does"
-_RUNTIME = "the runtime is not read: its image, nodes, resources and variables are not in the document"
+_RUNTIME = (
+    "the runtime is not read: its image, nodes, resources and variables are not in the document, nor a launcher that "
+    "it starts the program with"
+)
 _NODE = "node"
 """The name of the Job with the nodes in the runtimes of Trainer."""
 _TRAINERS = (_NODE, "trainer")
@@ -94,6 +97,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
                 tree.dropped(path, f"the {names[0]} has another value: programs that differ are `roles`")
     # The restarts of an elastic policy are taken with its range.
     _policy(tree, draft, [] if draft.get("job.retries") is not None else names)
+    _suspended(tree, (*_POLICY, "suspend"), draft)
     _defaults(tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"})
     tree.drop_rest(_NOTES)
     missing += set_given_values(draft, given, ledger, asking, has_gpus=bool(draft.get("resources.gpu")))
@@ -156,6 +160,7 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
         for index in range(tree.items(overrides)):
             _override(tree, (*overrides, index), draft, pod)
     _limits(tree, ("spec",), draft)
+    _suspended(tree, ("spec", "suspend"), draft)
     _defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
     tree.drop_rest(_NOTES)
     missing = set_given_values(draft, given, ledger, tree.line(base), has_gpus=pod.gpus > 0)
@@ -169,6 +174,12 @@ def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
         path = tuple(name.split("."))
         if tree.text(path) == value:
             tree.mapped(path, None, "it is the default")
+
+
+def _suspended(tree: SourceTree, path: Path, draft: Draft) -> None:
+    """Take the mark of a job that Kueue starts."""
+    if tree.text(path) == "true" and draft.get("resources.queue") is not None:
+        tree.mapped(path, "resources.queue", "Kueue starts the job")
 
 
 def _override(tree: SourceTree, override: Path, draft: Draft, pod: PodFields) -> None:
@@ -193,6 +204,7 @@ def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:
     for key in ("manager", "time"):
         tree.mapped((*patch, key), None, "one document has all fields")
     take_labels(tree, (*template, "metadata", "labels"), draft)
+    take_annotations(tree, (*template, "metadata", "annotations"), draft)
     jobs: Path = (*template, "spec", "replicatedJobs")
     for index in range(tree.items(jobs)):
         if tree.text((*jobs, index, "name")) != _NODE:
@@ -200,6 +212,7 @@ def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:
         tree.mapped((*jobs, index, "name"), None, "the pods of a document are the nodes")
         of_pod: Path = (*jobs, index, "template", "spec", "template")
         take_labels(tree, (*jobs, index, "template", "metadata", "labels"), draft)
+        take_annotations(tree, (*jobs, index, "template", "metadata", "annotations"), draft)
         take_labels(tree, (*of_pod, "metadata", "labels"), draft)
         take_annotations(tree, (*of_pod, "metadata", "annotations"), draft)
         pod.carry((*of_pod, "spec"), _TRAINERS)
@@ -226,7 +239,10 @@ def _program(
     notes = [*_rename(tree, pod, draft, processes), *_host_names(tree, draft)] if is_operator else []
     command, args = draft.get("environment.command"), draft.get("environment.args")
     if not command:
-        pod.take_program(_joined([*notes, *([BY_TORCHRUN] if nodes > 1 and is_operator else [])]))
+        note = _joined([*notes, *([BY_TORCHRUN] if nodes > 1 and is_operator else [])])
+        pod.take_program(note)
+        if note is not None and not args:
+            tree.note(pod.container, f"the program of the image: {note}")
         return
     program = as_torchrun(command, nodes, pod.gpus)
     if not is_operator and program.note != BY_SETTINGS:

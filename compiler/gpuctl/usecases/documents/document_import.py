@@ -14,8 +14,9 @@ from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unread
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import find_importer
 
-_OF_PLATFORM = frozenset({"GPU423", "GPU429", "GPU443"})
-"""Errors that settings of the platform mend: allowed paths of nodes, JobSet for roles, and spot nodes."""
+_OF_PLATFORM = frozenset({"GPU244", "GPU423", "GPU429", "GPU443"})
+"""Errors that settings of the platform mend: groups of nodes for a replica, allowed paths of nodes, JobSet for roles,
+and spot nodes."""
 
 _NOTHING = "settings"
 """Name of the empty text that is compiled for the settings of the platform."""
