@@ -74,12 +74,12 @@ def _amounts(tree: SourceTree, path: Path, field: str, entry: dict[str, Any]) ->
         for group in ("requests", "limits")
     )
     amounts: dict[str, Any] = {**asked, **limited}
-    differs = any(asked[key] != limited[key] for key in asked.keys() & limited.keys())
+    differs = any(asked[key] != limited.get(key) for key in _AMOUNTS & asked.keys())
     kept = {key: amounts[key] for key in ("cpu", "memory") if key in amounts}
     if kept:
         entry["resources"] = kept
     base: Path = (*path, "resources")
-    note = "requests and limits are one: the limits" if differs else None
+    note = "requests and limits are one: the limits if there are any" if differs else None
     if set(amounts) <= _AMOUNTS:
         tree.taken(base, f"{field}[].resources", note)
         return

@@ -222,7 +222,7 @@ class PodFields:
         path = limit if tree.node(limit) is not None else request
         self.draft.set(field, value if number is None else number, tree.line(path))
         for item in (limit, request):
-            differs = tree.text(item) not in (None, value)
+            differs = tree.text(item) not in (None, value) or path == request
             tree.taken(item, field, f"request and limit are one: `{value}`" if differs else None)
 
     def _pod(self) -> None:

@@ -10,7 +10,7 @@ from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import is_reserved, take_annotations, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, PodFields
 from gpuctl.importing.scaler_manifests import take_autoscaler
@@ -22,6 +22,7 @@ TOOL = "Deployment"
 _SERVICE_TYPES = ("NodePort", "ClusterIP", "LoadBalancer")
 _DEFAULT = "it is Kubernetes' default"
 _NOTES = {
+    r"^spec\.replicas\Z": "it is not a number: write `service.replicas`",
     r"volumeClaimTemplates": "each pod has a claim of its own, and those of a document have the same ones",
     r"Probe": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
     r"hostPort|hostIP": "a port of all nodes is `service.nodePort`; `resources.network.hostNetwork` takes a node's own",
@@ -32,6 +33,10 @@ _NOTES = {
     r"serviceName|podManagementPolicy|updateStrategy|persistentVolumeClaimRetention": "pods of a Deployment are alike",
     r"clusterIP": "a Service without an address is not made: each pod has a name only in a training",
     r"sessionAffinity|TrafficPolicy|loadBalancer|externalIPs": "gpuctl leaves it at Kubernetes' default",
+}
+
+_OF_SERVICE = {
+    r"^metadata": "gpuctl's Service has labels of its own, and no annotations: keep this manifest if they are read",
 }
 
 
@@ -95,9 +100,10 @@ def _service(tree: SourceTree, draft: Draft) -> None:
     for path in (("apiVersion",), ("kind",), ("metadata", "namespace"), ("spec", "selector")):
         tree.mapped(path, "service")
     tree.changed(("metadata", "name"), "service", "gpuctl makes a Service called `svc-NAME`")
-    tree.changed(("metadata", "labels"), "service", "gpuctl sets the labels of its Service")
+    for key in filter(is_reserved, tree.keys(("metadata", "labels"))):
+        tree.changed(("metadata", "labels", key), "service", "gpuctl sets the labels of its Service")
     kind = tree.text(("spec", "type")) or "ClusterIP"
     if kind in _SERVICE_TYPES:
-        draft.set("service.type", kind, tree.line(("spec", "type")))
+        draft.set("service.type", kind, tree.line(("spec", "type")) if tree.text(("spec", "type")) else None)
         tree.mapped(("spec", "type"), "service.type")
-    tree.drop_rest(_NOTES)
+    tree.drop_rest(_OF_SERVICE | _NOTES)
