@@ -23,6 +23,7 @@ from gpuctl.frontend.source import Source, collect
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
+from gpuctl.language.sentences import Sentence
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
@@ -185,8 +186,8 @@ def _with_errors(documents: Iterable[Document], errors: Iterable[Diagnostic]) ->
 def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
     """Return the schema check of pods that lowering uses."""
 
-    def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]:
-        return [(item.path, item.message) for item in validator.check_pod_spec(spec, partial=partial)]
+    def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], Sentence, Sentence | None]]:
+        return [(item.path, item.message, item.hint) for item in validator.check_pod_spec(spec, partial=partial)]
 
     return check
 

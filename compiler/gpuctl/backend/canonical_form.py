@@ -11,6 +11,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.templates import escape_document
+from gpuctl.language.sentences import say
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import document_text
@@ -68,9 +69,12 @@ def embed(context: Context, document: Document, obj: Object) -> None:
     context.report(
         document,
         "GPU609",
-        f"the {obj['kind']} has no room for a copy of this document: annotations have at most 256 KiB, compressed",
+        say(
+            "the {kind} has no room for a copy of this document: annotations have at most 256 KiB, compressed",
+            kind=obj["kind"],
+        ),
         ("kind",),
-        "move large values from the document to a file in the image or a ConfigMap",
+        say("move large values from the document to a file in the image or a ConfigMap"),
         severity=Severity.NOTE,
         key=True,
     )

@@ -13,6 +13,7 @@ from gpuctl.backend.volume_rules import check_field, check_resource
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Object
 
@@ -69,10 +70,12 @@ def check_containers(pod: Object) -> Iterator[PodProblem]:
             place: FieldPath = (field, index)
             name = container.get("name", "")
             if not names.is_dns_label(name):
-                yield PodProblem((*place, "name"), f"`{name}` is not a legal container name, a DNS label")
+                yield PodProblem(
+                    (*place, "name"), say("`{name}` is not a legal container name, a DNS label", name=name)
+                )
             elif name in seen:
-                message = f"two containers are called `{name}`"
-                yield PodProblem((*place, "name"), message, "rename one: init containers count too")
+                message = say("two containers are called `{name}`", name=name)
+                yield PodProblem((*place, "name"), message, say("rename one: init containers count too"))
             seen.add(name)
             if field == "initContainers":
                 host_ports = set()  # They run one after another.
@@ -89,9 +92,11 @@ def check_containers(pod: Object) -> Iterator[PodProblem]:
 
 def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]], *, init: bool) -> Iterator[PodProblem]:
     image = container.get("image", "")
-    wrong = image_problem(image) if image else ("is missing", "add `image:`")
+    wrong = image_problem(image) if image else (say("is missing"), say("add `image:`"))
     if wrong is not None:
-        yield PodProblem(("image",) if image else (), f"the image `{image}` {wrong[0]}", wrong[1])
+        yield PodProblem(
+            ("image",) if image else (), say("the image `{image}` {problem}", image=image, problem=wrong[0]), wrong[1]
+        )
     yield from _ports(container, host_ports, host_network=bool(pod.get("hostNetwork")))
     yield from _env(container)
     yield from _security(pod, container.get("securityContext", {}))
@@ -100,7 +105,9 @@ def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]],
     grace = pod.get("terminationGracePeriodSeconds", 30)
     for field in (*_PROBES, "lifecycle"):
         if helper and field in container:
-            yield PodProblem((field,), f"an init container can have `{field}` with `restartPolicy: Always` only")
+            yield PodProblem(
+                (field,), say("an init container can have `{field}` with `restartPolicy: Always` only", field=field)
+            )
     for probe in _PROBES:
         if probe in container:
             yield from _handler(container, container[probe], (probe,), grace)
@@ -113,25 +120,27 @@ def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]],
 def _restarts(pod: Object, container: Object, *, init: bool) -> Iterator[PodProblem]:
     policy = container.get("restartPolicy")
     if policy is not None and not (policy == "Always" and init):
-        hint = "an init container with `restartPolicy: Always` is a sidecar"
-        message = f"`restartPolicy: {policy}` is a field of the pod, not of a container"
+        hint = say("an init container with `restartPolicy: Always` is a sidecar")
+        message = say("`restartPolicy: {policy}` is a field of the pod, not of a container", policy=policy)
         yield PodProblem(
             ("restartPolicy",),
-            message if not init else "the `restartPolicy` of an init container can only be `Always`",
+            message if not init else say("the `restartPolicy` of an init container can only be `Always`"),
             hint,
         )
     seen: set[str] = set()
     for index, item in enumerate(container.get("resizePolicy", [])):
         place: FieldPath = ("resizePolicy", index)
         if item.get("resourceName") in seen:
-            yield PodProblem(place, f"`{item.get('resourceName')}` is listed twice in resizePolicy")
+            yield PodProblem(place, say("`{name}` is listed twice in resizePolicy", name=item.get("resourceName")))
         seen.add(item.get("resourceName", ""))
         if item.get("restartPolicy") == "RestartContainer" and pod.get("restartPolicy") == "Never":
             yield PodProblem(
-                (*place, "restartPolicy"), "the pod's containers are never restarted", "write `NotRequired`"
+                (*place, "restartPolicy"), say("the pod's containers are never restarted"), say("write `NotRequired`")
             )
         elif item.get("restartPolicy") == "RestartContainer" and init and policy != "Always":
-            yield PodProblem((*place, "restartPolicy"), "an init container is not restarted", "write `NotRequired`")
+            yield PodProblem(
+                (*place, "restartPolicy"), say("an init container is not restarted"), say("write `NotRequired`")
+            )
 
 
 def _ports(container: Object, host_ports: set[tuple[Any, ...]], *, host_network: bool) -> Iterator[PodProblem]:
@@ -140,20 +149,24 @@ def _ports(container: Object, host_ports: set[tuple[Any, ...]], *, host_network:
         place: FieldPath = ("ports", index)
         name = port.get("name", "")
         if name and not names.is_port_name(name):
-            message = f"`{name}` is not a legal port name: at most 15 lower-case letters, digits and single `-`"
+            message = say(
+                "`{name}` is not a legal port name: at most 15 lower-case letters, digits and single `-`", name=name
+            )
             yield PodProblem((*place, "name"), message)
         elif name and name in seen:
-            yield PodProblem((*place, "name"), f"two ports of the container are called `{name}`")
+            yield PodProblem((*place, "name"), say("two ports of the container are called `{name}`", name=name))
         seen.add(name)
         host = port.get("hostPort", 0)
         if not host:
             continue
         key = (port.get("protocol") or "TCP", port.get("hostIP", ""), host)
         if key in host_ports:
-            yield PodProblem((*place, "hostPort"), f"hostPort {host} is taken by another port of the pod")
+            yield PodProblem(
+                (*place, "hostPort"), say("hostPort {host} is taken by another port of the pod", host=host)
+            )
         host_ports.add(key)
         if host_network and host != port.get("containerPort"):
-            yield PodProblem((*place, "hostPort"), "with `hostNetwork` the hostPort is the containerPort")
+            yield PodProblem((*place, "hostPort"), say("with `hostNetwork` the hostPort is the containerPort"))
 
 
 def _env(container: Object) -> Iterator[PodProblem]:
@@ -161,14 +174,19 @@ def _env(container: Object) -> Iterator[PodProblem]:
         place: FieldPath = ("env", index)
         name, source = variable.get("name", ""), variable.get("valueFrom")
         if not names.is_env_name(name):
-            yield PodProblem((*place, "name"), f"`{name}` is not a legal name of a variable")
+            yield PodProblem((*place, "name"), say("`{name}` is not a legal name of a variable", name=name))
         if source is None:
             continue
         kinds = [kind for kind in _ENV_SOURCES if kind in source]
         if len(kinds) != 1:
-            yield PodProblem((*place, "valueFrom"), f"`valueFrom` needs one of {', '.join(_ENV_SOURCES[:4])}")
+            yield PodProblem(
+                (*place, "valueFrom"),
+                say("`{field}` needs one of {names}", field="valueFrom", names=list(_ENV_SOURCES[:4])),
+            )
         elif variable.get("value"):
-            yield PodProblem((*place, "valueFrom"), f"`{name}` has a value and `valueFrom`", "keep one")
+            yield PodProblem(
+                (*place, "valueFrom"), say("`{name}` has a value and `valueFrom`", name=name), say("keep one")
+            )
         yield from check_field(source.get("fieldRef"), (*place, "valueFrom", "fieldRef"), names.POD_FIELDS)
         yield from check_resource(source.get("resourceFieldRef"), (*place, "valueFrom", "resourceFieldRef"))
         for kind in ("configMapKeyRef", "secretKeyRef"):
@@ -178,29 +196,37 @@ def _env(container: Object) -> Iterator[PodProblem]:
         place = ("envFrom", index)
         kinds = [kind for kind in ("configMapRef", "secretRef") if kind in item]
         if len(kinds) != 1:
-            yield PodProblem(place, "needs one of configMapRef and secretRef")
+            yield PodProblem(place, say("needs one of configMapRef and secretRef"))
         if item.get("prefix") and not names.is_env_name(item["prefix"]):
-            yield PodProblem((*place, "prefix"), f"`{item['prefix']}` is not the beginning of a variable's name")
+            yield PodProblem(
+                (*place, "prefix"), say("`{text}` is not the beginning of a variable's name", text=item["prefix"])
+            )
         for kind in kinds:
             if not item[kind].get("name"):
-                yield PodProblem((*place, kind), f"`{kind}` needs `name`")
+                yield PodProblem((*place, kind), say("`{field}` needs `{key}`", field=kind, key="name"))
 
 
 def _key(reference: Object, place: FieldPath) -> Iterator[PodProblem]:
     """Yield the problems of a reference to a key of a Secret or ConfigMap."""
     key = reference.get("key", "")
     if not reference.get("name"):
-        yield PodProblem(place, f"`{place[-1]}` needs `name`")
+        yield PodProblem(place, say("`{field}` needs `{key}`", field=place[-1], key="name"))
     if not names.is_data_key(key):
-        what = "a key of Secrets and ConfigMaps: at most 253 letters, digits, `-`, `_` and `.`"
-        yield PodProblem((*place, "key") if key else place, f"`{key}` is not {what}" if key else "needs `key`")
+        message = say(
+            "`{key}` is not a key of Secrets and ConfigMaps: at most 253 letters, digits, `-`, `_` and `.`", key=key
+        )
+        yield PodProblem((*place, "key") if key else place, message if key else say("needs `key`"))
 
 
 def no_volume(place: FieldPath, name: str, volumes: Iterable[str]) -> PodProblem:
     """Return the problem of a mount that names none of the pod's volumes."""
     close = nearest(name, volumes)
-    hint = f"did you mean `{close}`?" if close else f"add a volume called `{name}` to `volumes`"
-    return PodProblem(place, f"there is no volume called `{name}`", hint)
+    hint = (
+        say("did you mean `{name}`?", name=close)
+        if close
+        else say("add a volume called `{name}` to `volumes`", name=name)
+    )
+    return PodProblem(place, say("there is no volume called `{name}`", name=name), hint)
 
 
 def _mounts(volumes: Mapping[str, Object], container: Object) -> Iterator[PodProblem]:
@@ -212,13 +238,15 @@ def _mounts(volumes: Mapping[str, Object], container: Object) -> Iterator[PodPro
         if name not in volumes:
             yield no_volume((*place, "name"), name, volumes)
         elif name in devices:
-            yield PodProblem((*place, "name"), f"`{name}` is in volumeDevices too")
+            yield PodProblem((*place, "name"), say("`{name}` is in volumeDevices too", name=name))
         if not target:
-            yield PodProblem(place, "a mount needs `mountPath`")
+            yield PodProblem(place, say("a mount needs `mountPath`"))
         elif target in targets:
-            yield PodProblem((*place, "mountPath"), f"two volumes are mounted at `{target}`")
+            yield PodProblem((*place, "mountPath"), say("two volumes are mounted at `{target}`", target=target))
         elif ":" in target or not target.startswith("/"):
-            yield PodProblem((*place, "mountPath"), f"`{target}` is not an absolute path without `:`")
+            yield PodProblem(
+                (*place, "mountPath"), say("`{target}` is not an absolute path without `:`", target=target)
+            )
         targets.add(target)
         yield from _mount_options(container, mount, place)
     paths: set[str] = set()
@@ -226,11 +254,13 @@ def _mounts(volumes: Mapping[str, Object], container: Object) -> Iterator[PodPro
         place = ("volumeDevices", index)
         volume, path = volumes.get(device.get("name")), device.get("devicePath", "")
         if volume is None:
-            yield PodProblem((*place, "name"), f"there is no volume called `{device.get('name', '')}`")
+            yield PodProblem((*place, "name"), say("there is no volume called `{name}`", name=device.get("name", "")))
         elif not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
-            yield PodProblem((*place, "name"), "only claims can be block devices")
+            yield PodProblem((*place, "name"), say("only claims can be block devices"))
         if not path or ".." in path.split("/") or path in targets | paths:
-            yield PodProblem((*place, "devicePath"), f"`{path}` is empty, contains `..` or is used already")
+            yield PodProblem(
+                (*place, "devicePath"), say("`{path}` is empty, contains `..` or is used already", path=path)
+            )
         paths.add(path)
 
 
@@ -238,16 +268,16 @@ def _mount_options(container: Object, mount: Object, place: FieldPath) -> Iterat
     for field in ("subPath", "subPathExpr"):
         path = mount.get(field, "")
         if path.startswith("/") or ".." in path.split("/"):
-            yield PodProblem((*place, field), f"`{path}` is not a relative path inside the volume")
+            yield PodProblem((*place, field), say("`{path}` is not a relative path inside the volume", path=path))
     if mount.get("subPath") and mount.get("subPathExpr"):
-        yield PodProblem((*place, "subPathExpr"), "a mount has one of subPath and subPathExpr")
+        yield PodProblem((*place, "subPathExpr"), say("a mount has one of subPath and subPathExpr"))
     privileged = container.get("securityContext", {}).get("privileged")
     if mount.get("mountPropagation") == "Bidirectional" and not privileged:
-        yield PodProblem((*place, "mountPropagation"), "`Bidirectional` needs a privileged container")
+        yield PodProblem((*place, "mountPropagation"), say("`Bidirectional` needs a privileged container"))
     if mount.get("recursiveReadOnly") in ("IfPossible", "Enabled") and (
         not mount.get("readOnly") or mount.get("mountPropagation", "None") != "None"
     ):
-        message = "`recursiveReadOnly` needs `readOnly: true` and no mountPropagation"
+        message = say("`recursiveReadOnly` needs `readOnly: true` and no mountPropagation")
         yield PodProblem((*place, "recursiveReadOnly"), message)
 
 
@@ -255,36 +285,46 @@ def _handler(container: Object, handler: Object, place: FieldPath, grace: Any) -
     """Yield the problems of a probe's or hook's action."""
     kinds = [kind for kind in _HANDLERS if kind in handler]
     if len(kinds) != 1:
-        yield PodProblem(place, f"`{place[-1]}` needs one of {', '.join(_HANDLERS[:4])}")
+        yield PodProblem(place, say("`{field}` needs one of {names}", field=place[-1], names=list(_HANDLERS[:4])))
     if "exec" in handler and not handler["exec"].get("command"):
-        yield PodProblem((*place, "exec"), "`exec` needs `command`")
+        yield PodProblem((*place, "exec"), say("`{field}` needs `{key}`", field="exec", key="command"))
     seconds = handler.get("sleep", {}).get("seconds", 0)
     if isinstance(grace, int) and not 0 <= seconds <= grace:
-        message = f"sleeps {seconds} s, and the pod has {grace} s to end (terminationGracePeriodSeconds)"
+        message = say(
+            "sleeps {seconds} s, and the pod has {grace} s to end (terminationGracePeriodSeconds)",
+            seconds=seconds,
+            grace=grace,
+        )
         yield PodProblem((*place, "sleep"), message)
     for index, header in enumerate(handler.get("httpGet", {}).get("httpHeaders", [])):
         if not re.fullmatch(r"[-A-Za-z0-9]+", header.get("name", "")):
             yield PodProblem(
-                (*place, "httpGet", "httpHeaders", index), f"`{header.get('name', '')}` is not the name of a header"
+                (*place, "httpGet", "httpHeaders", index),
+                say("`{name}` is not the name of a header", name=header.get("name", "")),
             )
     for kind in ("httpGet", "tcpSocket"):
         port = handler.get(kind, {}).get("port")
         known = [item["name"] for item in container.get("ports", []) if "name" in item]
         if isinstance(port, str) and port not in known:
-            hint = f"the ports are {', '.join(known)}" if known else "write the port's number"
+            hint = say("the ports are {names}", names=known) if known else say("write the port's number")
             causes = tuple(("ports", index) for index in range(len(container.get("ports", []))))
-            message = f"`{place[-1]}` uses the port `{port}`, and the container has no port of that name"
+            message = say(
+                "`{field}` uses the port `{port}`, and the container has no port of that name",
+                field=place[-1],
+                port=port,
+            )
             yield PodProblem((*place, kind, "port"), message, hint, causes)
         elif kind in handler and port is None:
-            yield PodProblem((*place, kind), f"`{kind}` needs `port`")
+            yield PodProblem((*place, kind), say("`{field}` needs `{key}`", field=kind, key="port"))
 
 
 def _thresholds(probe: Object, place: FieldPath) -> Iterator[PodProblem]:
     if place[-1] != "readinessProbe" and probe.get("successThreshold", 1) not in (0, 1):
-        yield PodProblem((*place, "successThreshold"), f"must be 1 in a {place[-1]}")
+        yield PodProblem((*place, "successThreshold"), say("must be 1 in a {probe}", probe=place[-1]))
     if place[-1] == "readinessProbe" and "terminationGracePeriodSeconds" in probe:
         yield PodProblem(
-            (*place, "terminationGracePeriodSeconds"), "a readinessProbe cannot have `terminationGracePeriodSeconds`"
+            (*place, "terminationGracePeriodSeconds"),
+            say("a readinessProbe cannot have `terminationGracePeriodSeconds`"),
         )
 
 
@@ -293,14 +333,16 @@ def _security(pod: Object, context: Object) -> Iterator[PodProblem]:
     if context.get("allowPrivilegeEscalation") is False:
         added = context.get("capabilities", {}).get("add", [])
         if context.get("privileged"):
-            yield PodProblem((*place, "privileged"), "a privileged container cannot forbid `allowPrivilegeEscalation`")
+            yield PodProblem(
+                (*place, "privileged"), say("a privileged container cannot forbid `allowPrivilegeEscalation`")
+            )
         if {"CAP_SYS_ADMIN", "SYS_ADMIN"} & set(added):
-            message = "SYS_ADMIN needs `allowPrivilegeEscalation`, which is set to false"
+            message = say("SYS_ADMIN needs `allowPrivilegeEscalation`, which is set to false")
             yield PodProblem((*place, "capabilities", "add"), message)
     if context.get("procMount") == "Unmasked" and pod.get("hostUsers", True):
-        yield PodProblem((*place, "procMount"), "`Unmasked` needs `hostUsers: false`")
+        yield PodProblem((*place, "procMount"), say("`Unmasked` needs `hostUsers: false`"))
     if "windowsOptions" in context:
-        yield PodProblem((*place, "windowsOptions"), "gpuctl makes pods for Linux nodes")
+        yield PodProblem((*place, "windowsOptions"), say("gpuctl makes pods for Linux nodes"))
     yield from check_profiles(context, place)
 
 
@@ -312,9 +354,9 @@ def check_profiles(context: Object, place: FieldPath) -> Iterator[PodProblem]:
             continue
         local = profile.get("localhostProfile")
         if not profile.get("type"):
-            yield PodProblem((*place, field), f"`{field}` needs `type`")
+            yield PodProblem((*place, field), say("`{field}` needs `{key}`", field=field, key="type"))
         elif profile["type"] == "Localhost":
             if not local or (field == "seccompProfile" and (local.startswith("/") or ".." in local.split("/"))):
-                yield PodProblem((*place, field), "`type: Localhost` needs `localhostProfile`, a relative path")
+                yield PodProblem((*place, field), say("`type: Localhost` needs `localhostProfile`, a relative path"))
         elif local is not None:
-            yield PodProblem((*place, field, "localhostProfile"), "`localhostProfile` needs `type: Localhost`")
+            yield PodProblem((*place, field, "localhostProfile"), say("`localhostProfile` needs `type: Localhost`"))

@@ -10,6 +10,7 @@ import json
 
 from gpuctl.backend.lowering_context import Context, Lowered
 from gpuctl.frontend.diagnostics import Severity
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import CLAIM, CREATED_ONCE, SHARED_KINDS, Object
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.prerequisites import GATE, gates_of
@@ -73,9 +74,12 @@ def warn_about_replacing(context: Context, lowered: Lowered) -> None:
         context.report(
             lowered.document,
             "GPU608",
-            "with --job-names plain Argo CD restarts this training at every sync that also applies unchanged objects",
+            say(
+                "with --job-names plain Argo CD restarts this training at every sync that also applies unchanged "
+                "objects"
+            ),
             ("job", "name"),
-            "leave --job-names out, or set ApplyOutOfSyncOnly=true in the Application's syncOptions",
+            say("leave --job-names out, or set ApplyOutOfSyncOnly=true in the Application's syncOptions"),
             severity=Severity.WARNING,
         )
 
@@ -87,9 +91,12 @@ def warn_about_ttl(context: Context, lowered: Lowered) -> None:
         context.report(
             lowered.document,
             "GPU605",
-            f"with {context.options.gitops} the finished job is deleted by its ttl and then run again, for ever",
+            say(
+                "with {gitops} the finished job is deleted by its ttl and then run again, for ever",
+                gitops=context.options.gitops,
+            ),
             ("job", "ttl"),
-            "remove the ttl, or the job's file once it is done",
+            say("remove the ttl, or the job's file once it is done"),
             severity=Severity.WARNING,
             key=True,
         )

@@ -19,6 +19,7 @@ from gpuctl.backend.quota_queues import flavors
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import CLAIM, WORKLOADS, Object
@@ -26,6 +27,8 @@ from gpuctl.objects.api_resources import CLAIM, WORKLOADS, Object
 _MOST_DATA = 2**20
 """Maximum size of a ConfigMap's values, bytes. Source: k8s.io/kubernetes pkg/apis/core/validation, ValidateConfigMap.
 """
+_POOL_TOO_LARGE = Template("the definition of the pool has {size} bytes: a ConfigMap holds {most}")
+_HOSTFILE_TOO_LARGE = Template("the hostfile has {size} bytes: a ConfigMap holds {most}")
 MAIN_KINDS = frozenset(WORKLOADS)
 
 
@@ -68,11 +71,11 @@ def _collision(context: Context, first: Lowered, second: Lowered) -> None:
         Diagnostic(
             Severity.ERROR,
             "GPU416",
-            f"this document and another both yield {obj['kind']} `{obj['metadata']['name']}`",
+            say("this document and another both yield {kind} `{name}`", kind=obj["kind"], name=obj["metadata"]["name"]),
             span,
             path,
-            "rename one of the two",
-            (Related("the other one", one.span(_name_path(one))),),
+            say("rename one of the two"),
+            (Related(say("the other one"), one.span(_name_path(one))),),
         )
     )
 
@@ -117,9 +120,9 @@ def _check_room(context: Context, document: Document, obj: Object) -> None:
     context.report(
         document,
         "GPU206",
-        f"the {'definition of the pool' if pool else 'hostfile'} has {size:,} bytes: a ConfigMap holds {_MOST_DATA:,}",
+        say(_POOL_TOO_LARGE if pool else _HOSTFILE_TOO_LARGE, size=f"{size:,}", most=f"{_MOST_DATA:,}"),
         ("nodes",) if pool else ("resources", "nodes"),
-        "split the pool, or use shorter names" if pool else "use fewer nodes, or a shorter name",
+        say("split the pool, or use shorter names") if pool else say("use fewer nodes, or a shorter name"),
         key=True,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.language.sentences import Sentence
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 
@@ -72,9 +73,11 @@ class Lowered(NamedTuple):
 
 
 class PodSpecCheck(Protocol):
-    """Validates a pod's spec, or a part of one, against Kubernetes' schema. Returns paths and messages."""
+    """Validates a pod's spec, or a part of one, against Kubernetes' schema. Returns paths, messages and hints."""
 
-    def __call__(self, spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]: ...
+    def __call__(
+        self, spec: Object, *, partial: bool
+    ) -> list[tuple[tuple[str | int, ...], Sentence, Sentence | None]]: ...
 
 
 class Context:

@@ -24,6 +24,7 @@ from gpuctl.language.gpu_cards import CARDS
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
 
 SHARES = frozenset(
@@ -37,23 +38,21 @@ SHARES = frozenset(
 
 _NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
 _FORBIDDEN = {
-    "hostname": "the pod's host name belongs to its controller",
-    "hostnameOverride": "the pod's host name belongs to its controller",
-    "setHostnameAsFQDN": "the pod's host name belongs to its controller",
-    "subdomain": "the pod's subdomain is set by gpuctl",
-    "priorityClassName": "the priority is `job.priority`",
-    "priority": "the priority is `job.priority`",
-    "preemptionPolicy": "the priority is `job.priority`; preemption is set in the platform's `priorities`",
-    "overhead": "the overhead of a pod is set by its RuntimeClass",
-    "nodeName": "placing a pod on a node by name bypasses the scheduler; use a pool, or nodeSelector",
-    "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
+    "hostname": Template("the pod's host name belongs to its controller"),
+    "hostnameOverride": Template("the pod's host name belongs to its controller"),
+    "setHostnameAsFQDN": Template("the pod's host name belongs to its controller"),
+    "subdomain": Template("the pod's subdomain is set by gpuctl"),
+    "priorityClassName": Template("the priority is `job.priority`"),
+    "priority": Template("the priority is `job.priority`"),
+    "preemptionPolicy": Template("the priority is `job.priority`; preemption is set in the platform's `priorities`"),
+    "overhead": Template("the overhead of a pod is set by its RuntimeClass"),
+    "nodeName": Template("placing a pod on a node by name bypasses the scheduler; use a pool, or nodeSelector"),
+    "ephemeralContainers": Template("they are added to running pods by `kubectl debug` only"),
 }
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
     *(f"{probe}.exec.command[]" for probe in ("startupProbe", "readinessProbe", "livenessProbe")),
 )
-_NOT_TEXT = ("expected a string, got an integer", "expected a string, got a number", "expected a string, got a boolean")
-_QUOTE = "quote it, if it is text"
 
 
 def has_step(value: Any, step: str | int) -> bool:
@@ -128,9 +127,14 @@ def patch_problems(
             name = container.get("name")
             is_ours = name == MAIN_CONTAINER and field == "containers"
             if not is_ours and "image" not in container and name not in present:
-                listed = " and ".join(f"`{name}`" for name in sorted(present))
-                existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
-                message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
+                message = say("the container `{name}` has no image; no init container exists yet", name=name)
+                if present:
+                    message = say(
+                        "the container `{name}` has no image; only {names:and} {number:exists/exist} already",
+                        name=name,
+                        names=[f"`{other}`" for other in sorted(present)],
+                        number=len(present),
+                    )
                 yield PodProblem((field, index), message)
 
 
@@ -138,8 +142,8 @@ def problems_without_pod(context: Context, document: Document, model: Job, patch
     """Yield the problems of a patch that do not depend on the pod."""
     if context.check_pod_spec is not None:
         invalid = [
-            PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else _as_list(document, patch, path))
-            for path, message in context.check_pod_spec(patch, partial=True)
+            PodProblem(path, message, hint or _as_list(document, patch, path))
+            for path, message, hint in context.check_pod_spec(patch, partial=True)
         ]
         yield from invalid
         wrong = {problem.path[0] if problem.path else "" for problem in invalid}
@@ -148,24 +152,26 @@ def problems_without_pod(context: Context, document: Document, model: Job, patch
         patch = {field: value for field, value in patch.items() if field not in wrong}
     for field, reason in _FORBIDDEN.items():
         if field in patch:
-            yield PodProblem((field,), f"`{field}` cannot be patched: {reason}")
+            yield PodProblem((field,), say("`{field}` cannot be patched: {reason}", field=field, reason=say(reason)))
     if model.kind == "training":
         for field, instead in (("restartPolicy", "job.retries"), ("activeDeadlineSeconds", "job.max_runtime")):
             if field in patch:
-                yield PodProblem((field,), f"`{field}` cannot be patched: use `{instead}`")
+                yield PodProblem(
+                    (field,), say("`{field}` cannot be patched: use `{instead}`", field=field, instead=instead)
+                )
     else:
         if patch.get("restartPolicy", "Always") != "Always":
-            yield PodProblem(("restartPolicy",), "the pods of a service are always restarted")
+            yield PodProblem(("restartPolicy",), say("the pods of a service are always restarted"))
         if "activeDeadlineSeconds" in patch:
-            yield PodProblem(("activeDeadlineSeconds",), "the pods of a service have no deadline")
+            yield PodProblem(("activeDeadlineSeconds",), say("the pods of a service have no deadline"))
     for key in patch.get("nodeSelector", {}):
         if key in (context.label("pool"), context.label("gpu-type")):
-            message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
+            message = say("`{key}` is the platform's own label: use resources.pool and resources.gpu-type", key=key)
             yield PodProblem(("nodeSelector", key), message)
     for index, claim in enumerate(patch.get("resourceClaims", [])):
         if claim.get("name") == GPU_CLAIM and context.settings.device_class_of(model.resources) is not None:
-            message = f"the claim `{GPU_CLAIM}` has the cards of resources.gpu"
-            yield PodProblem(("resourceClaims", index, "name"), message, "give this claim another name")
+            message = say("the claim `{name}` has the cards of resources.gpu", name=GPU_CLAIM)
+            yield PodProblem(("resourceClaims", index, "name"), message, say("give this claim another name"))
     yield from _unkeyed(patch, ())
     for index, container in enumerate(patch.get("containers", [])):
         if container.get("name") == MAIN_CONTAINER:
@@ -173,7 +179,7 @@ def problems_without_pod(context: Context, document: Document, model: Job, patch
                 yield problem._replace(path=("containers", index, *problem.path))
 
 
-def _as_list(document: Document, patch: Object, path: FieldPath) -> str | None:
+def _as_list(document: Document, patch: Object, path: FieldPath) -> Sentence | None:
     """Return the hint for a command or arguments that are one text."""
     value: Any = patch
     for step in path:
@@ -199,15 +205,21 @@ def _main_container_problems(context: Context, model: Job, container: Object) ->
         reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
     for position, variable in enumerate(container.get("env", [])):
         if variable.get("name") in reserved:
-            yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
+            yield PodProblem(
+                ("env", position), say("the variable `{name}` is reserved: gpuctl sets it", name=variable["name"])
+            )
     gpus = context.settings.card_resources | context.settings.share_resources.keys() | SHARES
     if model.resources.gpu_profile is not None:
         gpus |= context.settings.gpu_resources
     for kind in ("limits", "requests"):
         for resource in container.get("resources", {}).get(kind, {}):
             if resource in gpus:
-                message = f"`{resource}` cannot be patched: pool, quota and placement follow resources.gpu"
-                yield PodProblem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
+                message = say(
+                    "`{resource}` cannot be patched: pool, quota and placement follow resources.gpu", resource=resource
+                )
+                yield PodProblem(
+                    ("resources", kind, resource), message, say("use resources.gpu, gpu-vendor and gpu-share")
+                )
 
 
 def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
@@ -224,9 +236,12 @@ def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
                 if key is None:
                     needed = MERGE_KEYS[field][0]
                     yield PodProblem(
-                        (*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged"
+                        (*path, field, index),
+                        say("an entry of {field} needs `{key}`, by which it is merged", field=field, key=needed),
                     )
                 elif key in seen:
-                    yield PodProblem((*path, field, index), f"`{key[0]}` is listed twice in {field}")
+                    yield PodProblem(
+                        (*path, field, index), say("`{key}` is listed twice in {field}", key=key[0], field=field)
+                    )
                 seen.add(key)
         yield from _unkeyed(value, (*path, field))

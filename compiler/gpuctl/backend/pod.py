@@ -26,6 +26,7 @@ from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
 
@@ -139,9 +140,12 @@ def _check_signal(context: Context, document: Document, model: Job, pod: Object)
             context.report(
                 document,
                 "GPU213",
-                f"the checkpoint's signal goes to process 1, which is not the job's program if `{field}` is set",
+                say(
+                    "the checkpoint's signal goes to process 1, which is not the job's program if `{field}` is set",
+                    field=field,
+                ),
                 ("job", "checkpoint", "signal"),
-                "use `command`, which can find the process that saves",
+                say("use `command`, which can find the process that saves"),
             )
 
 

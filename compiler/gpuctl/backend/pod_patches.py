@@ -38,13 +38,14 @@ from gpuctl.frontend.platform_restrictions import (
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
 
 _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceClaims"})
 """Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
 _OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-\d+|model-cache|dshm|hostfile|code|code-login")
-_REFERENCE = "see the Kubernetes reference of PodSpec"
-_AT_PLATFORM = "correct it in the platform file"
+_REFERENCE = Template("see the Kubernetes reference of PodSpec")
+_AT_PLATFORM = Template("correct it in the platform file")
 
 
 class Layer(NamedTuple):
@@ -52,7 +53,7 @@ class Layer(NamedTuple):
 
     patch: Object
     where: FieldPath
-    owner: str | None = None
+    owner: Sentence | None = None
 
 
 def layers_of(context: Context, model: Job) -> list[Layer]:
@@ -60,10 +61,14 @@ def layers_of(context: Context, model: Job) -> list[Layer]:
     layers = []
     defaults = context.settings.defaults_of(model.kind)
     if "podPatch" in defaults:
-        layers.append(Layer(defaults["podPatch"], ("kind",), f"the platform's default podPatch for kind {model.kind}"))
+        layers.append(
+            Layer(
+                defaults["podPatch"], ("kind",), say("the platform's default podPatch for kind {kind}", kind=model.kind)
+            )
+        )
     external = context.settings.external_pools.get(model.resources.pool)
     if external is not None and external.podPatch is not None:
-        owner = f"the platform's podPatch for pool `{model.resources.pool}`"
+        owner = say("the platform's podPatch for pool `{pool}`", pool=model.resources.pool)
         layers.append(Layer(external.podPatch, ("resources", "pool"), owner))
     if model.podPatch is not None:
         layers.append(Layer(model.podPatch, ("podPatch",)))
@@ -140,7 +145,7 @@ def _expanded(context: Context, document: Document, model: Job, layer: Layer) ->
     if layer.owner is None or "{{" not in repr(layer.patch):
         return layer
 
-    def report(path: FieldPath, written: str, message: str, hint: str | None) -> None:
+    def report(path: FieldPath, written: str, message: Sentence, hint: Sentence | None) -> None:
         report_in_patch(context, document, layer, PodProblem(path[1:], message, hint, code="GPU301"), path[1:])
 
     data = model.model_dump(by_alias=True)
@@ -152,10 +157,10 @@ def report_in_patch(context: Context, document: Document, layer: Layer, problem:
     message, code = problem.message, problem.code
     if layer.owner is not None:
         text = ".".join(str(part) for part in place)
-        message = f"{layer.owner} is wrong at {text}: {message}"
-        context.report(document, code, message, layer.where, _AT_PLATFORM, key=layer.where != ("kind",))
+        message = say("{patch} is wrong at {text}: {message}", patch=layer.owner, text=text, message=message)
+        context.report(document, code, message, layer.where, say(_AT_PLATFORM), key=layer.where != ("kind",))
     else:
-        context.report(document, code, message, (*layer.where, *place), problem.hint or _REFERENCE, key=True)
+        context.report(document, code, message, (*layer.where, *place), problem.hint or say(_REFERENCE), key=True)
 
 
 def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> bool:
@@ -165,7 +170,7 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
     """
     if context.check_pod_spec is None:
         return False
-    problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
+    problems = [PodProblem(*found) for found in context.check_pod_spec(pod, partial=False)]
     is_sound = not problems
     if is_sound:
         found = chain(check_pod(pod), policy_problems(context, model, pod))

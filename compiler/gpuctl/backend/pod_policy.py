@@ -17,12 +17,13 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import CODE_CONTAINER, MAIN_CONTAINER
 from gpuctl.language.policy_block import PolicyBlock
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
 
 HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 _FIELDS = ("initContainers", "containers")
-_HINT = "remove it, or have the platform change `policy.{}`"
+_HINT = Template("remove it, or have the platform change `policy.{name}`")
 
 
 def check_policy(context: Context, document: Document, model: Job, pod: Object) -> None:
@@ -35,11 +36,11 @@ def check_policy(context: Context, document: Document, model: Job, pod: Object) 
         context.report(
             document,
             "GPU441",
-            "the platform denies `podPatch`" if denied else "the platform advises against `podPatch`",
+            say("the platform denies `podPatch`") if denied else say("the platform advises against `podPatch`"),
             ("podPatch",),
-            "use the fields of the language, or ask the platform team for one"
+            say("use the fields of the language, or ask the platform team for one")
             if not denied
-            else "use the fields of the language, or have the platform change `policy.podPatch`",
+            else say("use the fields of the language, or have the platform change `policy.podPatch`"),
             severity=Severity.ERROR if denied else Severity.WARNING,
             key=True,
         )
@@ -62,7 +63,12 @@ def _violations(policy: PolicyBlock, model: Job, pod: Object) -> Iterator[Violat
         if getattr(policy, name) == "deny" and pod.get(name):
             is_own = name == "hostNetwork" and model.resources.network.hostNetwork
             own = ("resources", "network", "hostNetwork") if is_own else None
-            yield PodProblem((name,), f"the platform denies `{name}`", _HINT.format(name), code="GPU438"), own
+            yield (
+                PodProblem(
+                    (name,), say("the platform denies `{name}`", name=name), say(_HINT, name=name), code="GPU438"
+                ),
+                own,
+            )
     # Each container that the document describes, with the place of its `resources`.
     places: dict[str, FieldPath] = {MAIN_CONTAINER: (), CODE_CONTAINER: ()}
     places |= {helper.name: place for place, helper in model.helpers}
@@ -76,27 +82,38 @@ def _privileges(policy: PolicyBlock, place: FieldPath, container: Object, model:
     name, context = container["name"], container.get("securityContext") or {}
     at = (*place, "securityContext")
     if policy.privileged == "deny" and context.get("privileged"):
-        message = f"the container `{name}` is privileged, which the platform denies"
-        yield PodProblem((*at, "privileged"), message, _HINT.format("privileged"), code="GPU438"), None
+        message = say("the container `{name}` is privileged, which the platform denies", name=name)
+        yield PodProblem((*at, "privileged"), message, say(_HINT, name="privileged"), code="GPU438"), None
     if policy.hostNetwork == "deny":
         for index, port in enumerate(container.get("ports") or ()):
             if port.get("hostPort"):
-                message = f"the container `{name}` takes the node's port {port['hostPort']}; the platform denies it"
+                message = say(
+                    "the container `{name}` takes the node's port {port}; the platform denies it",
+                    name=name,
+                    port=port["hostPort"],
+                )
                 path = (*place, "ports", index, "hostPort")
-                yield PodProblem(path, message, _HINT.format("hostNetwork"), code="GPU438"), None
+                yield PodProblem(path, message, say(_HINT, name="hostNetwork"), code="GPU438"), None
     if policy.capabilities is None:
         return
     if policy.privileged == "allow" and context.get("privileged"):
-        allowed = ", ".join(policy.capabilities) or "none"
-        message = f"the container `{name}` is privileged and so has every capability; the platform allows {allowed}"
-        yield PodProblem((*at, "privileged"), message, _HINT.format("capabilities"), code="GPU438"), None
+        message = say(
+            "the container `{name}` is privileged and so has every capability; the platform allows {allowed}",
+            name=name,
+            allowed=policy.capabilities or say("none"),
+        )
+        yield PodProblem((*at, "privileged"), message, say(_HINT, name="capabilities"), code="GPU438"), None
     for index, capability in enumerate((context.get("capabilities") or {}).get("add") or ()):
         if capability not in policy.capabilities:
-            allowed = ", ".join(policy.capabilities) or "none"
-            message = f"the container `{name}` adds the capability `{capability}`; the platform allows {allowed}"
+            message = say(
+                "the container `{name}` adds the capability `{capability}`; the platform allows {allowed}",
+                name=name,
+                capability=capability,
+                allowed=policy.capabilities or say("none"),
+            )
             path = (*at, "capabilities", "add", index)
             own = _field_of_capability(model, capability) if name == MAIN_CONTAINER else None
-            yield PodProblem(path, message, _HINT.format("capabilities"), code="GPU438"), own
+            yield PodProblem(path, message, say(_HINT, name="capabilities"), code="GPU438"), own
 
 
 def _field_of_capability(model: Job, capability: str) -> FieldPath | None:
@@ -115,16 +132,21 @@ def _missing(
     """
     name = container["name"]
     if policy.require.runAsNonRoot and not is_non_root(container, pod):
-        message = f"the platform requires a user other than root, and the container `{name}` may run as root"
-        problem = PodProblem(place, message, "write `security: {user: 1000}`", code="GPU440")
+        message = say(
+            "the platform requires a user other than root, and the container `{name}` may run as root", name=name
+        )
+        problem = PodProblem(place, message, say("write `security: {{user: 1000}}`"), code="GPU440")
         yield problem, None if own is None else ("security",)
     limits = (container.get("resources") or {}).get("limits") or {}
     # To the kubelet, 0 is no limit.
     lacking = [resource for resource in policy.require.limits if not parse_quantity(str(limits.get(resource, 0)))]
     if lacking:
-        listed = " and ".join(lacking)
-        message = f"the platform requires limits of {listed}, and the container `{name}` has none"
-        problem = PodProblem(place, message, f"add {listed} to its `resources`", code="GPU440")
+        message = say(
+            "the platform requires limits of {limits:and}, and the container `{name}` has none",
+            limits=lacking,
+            name=name,
+        )
+        problem = PodProblem(place, message, say("add {limits:and} to its `resources`", limits=lacking), code="GPU440")
         yield problem, None if own is None else (*own, "resources")
 
 

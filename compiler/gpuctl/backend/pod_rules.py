@@ -16,6 +16,7 @@ from gpuctl.backend import container_rules, volume_rules
 from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Object
 
@@ -112,10 +113,12 @@ def check_pod(pod: Object) -> Iterator[PodProblem]:
     for path, (least, most) in _RANGES.items():
         for place, value in values_at(pod, path):
             if isinstance(value, int) and not least <= value <= most:
-                modes = most == 0o777
-                shown = f"{value:#o} is not a file mode between 0 and 0777" if modes else ""
-                bound = f"at least {least}" if value < least else f"at most {most}"
-                yield PodProblem(place, shown or f"must be {bound}, got {value}")
+                message = say("must be at most {bound}, got {value}", bound=most, value=value)
+                if most == 0o777:
+                    message = say("{mode} is not a file mode between 0 and 0777", mode=f"{value:#o}")
+                elif value < least:
+                    message = say("must be at least {bound}, got {value}", bound=least, value=value)
+                yield PodProblem(place, message)
     yield from _names(pod)
     yield from _tolerations(pod)
     yield from _affinity(pod)
@@ -131,9 +134,14 @@ def _chosen(pod: Object, choice: _Choice) -> Iterator[PodProblem]:
         if value in choice.values or (value == "" and choice.empty) or not isinstance(value, str):
             continue
         close = nearest(value, choice.values)
-        listed = ", ".join(choice.values)
-        message = f"`{value}` is not a value of `{place[-1]}`"
-        yield PodProblem(place, message, f"did you mean `{close}`?" if close else f"write one of {listed}")
+        message = say("`{value}` is not a value of `{field}`", value=value, field=place[-1])
+        yield PodProblem(
+            place,
+            message,
+            say("did you mean `{name}`?", name=close)
+            if close
+            else say("write one of {names}", names=list(choice.values)),
+        )
 
 
 def _names(pod: Object) -> Iterator[PodProblem]:
@@ -141,27 +149,33 @@ def _names(pod: Object) -> Iterator[PodProblem]:
     for path in ("serviceAccountName", "serviceAccount", "runtimeClassName"):
         for place, value in strings_at(pod, path):
             if not names.is_dns_subdomain(value) and (value or path == "runtimeClassName"):
-                yield PodProblem(place, f"`{value}` is not a legal object name")
+                yield PodProblem(place, say("`{value}` is not a legal object name", value=value))
     for key, value in pod.get("nodeSelector", {}).items():
         if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
-            yield PodProblem(("nodeSelector", key), f"`{key}: {value}` is not a legal label")
+            yield PodProblem(("nodeSelector", key), say("`{key}: {value}` is not a legal label", key=key, value=value))
     for place, value in [*values_at(pod, "schedulingGates[].name"), *values_at(pod, "readinessGates[].conditionType")]:
         if not names.is_qualified_name(str(value)):
-            yield PodProblem(place, f"`{value}` is not a qualified name such as `example.com/name`")
+            yield PodProblem(place, say("`{value}` is not a qualified name such as `example.com/name`", value=value))
     seen: set[str] = set()
     for place, value in strings_at(pod, "schedulingGates[].name"):
         if value in seen:
-            yield PodProblem(place, f"the scheduling gate `{value}` is listed twice")
+            yield PodProblem(place, say("the scheduling gate `{value}` is listed twice", value=value))
         seen.add(value)
     for index, claim in enumerate(pod.get("resourceClaims", [])):
         if not names.is_dns_label(claim.get("name", "")):
-            yield PodProblem(("resourceClaims", index, "name"), f"`{claim.get('name', '')}` is not a DNS label")
+            yield PodProblem(
+                ("resourceClaims", index, "name"), say("`{name}` is not a DNS label", name=claim.get("name", ""))
+            )
         sources = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim]
         if len(sources) != 1:
-            yield PodProblem(("resourceClaims", index), "needs one of resourceClaimName and resourceClaimTemplateName")
+            yield PodProblem(
+                ("resourceClaims", index), say("needs one of resourceClaimName and resourceClaimTemplateName")
+            )
         for source in sources:
             if not names.is_dns_subdomain(claim[source]):
-                yield PodProblem(("resourceClaims", index, source), f"`{claim[source]}` is not a legal object name")
+                yield PodProblem(
+                    ("resourceClaims", index, source), say("`{value}` is not a legal object name", value=claim[source])
+                )
 
 
 def _tolerations(pod: Object) -> Iterator[PodProblem]:
@@ -170,19 +184,22 @@ def _tolerations(pod: Object) -> Iterator[PodProblem]:
         key, operator = toleration.get("key", ""), toleration.get("operator") or "Equal"
         value = toleration.get("value", "")
         if key and not names.is_qualified_name(key):
-            yield PodProblem((*place, "key"), f"`{key}` is not a legal taint key")
+            yield PodProblem((*place, "key"), say("`{key}` is not a legal taint key", key=key))
         if not key and operator != "Exists":
-            yield PodProblem(place, "a toleration without a key needs `operator: Exists`")
+            yield PodProblem(place, say("a toleration without a key needs `operator: Exists`"))
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
-            yield PodProblem((*place, "tolerationSeconds"), "`tolerationSeconds` needs `effect: NoExecute`")
+            yield PodProblem((*place, "tolerationSeconds"), say("`tolerationSeconds` needs `effect: NoExecute`"))
         if operator == "Exists" and value:
             yield PodProblem(
-                (*place, "value"), "`operator: Exists` takes no value", "remove it, or use `operator: Equal`"
+                (*place, "value"), say("`operator: Exists` takes no value"), say("remove it, or use `operator: Equal`")
             )
         elif operator == "Equal" and not names.is_label_value(value):
-            yield PodProblem((*place, "value"), f"`{value}` is not a legal taint value")
+            yield PodProblem((*place, "value"), say("`{value}` is not a legal taint value", value=value))
         elif operator in ("Gt", "Lt") and not value.lstrip("-").isdigit():
-            yield PodProblem((*place, "operator"), f"`operator: {operator}` needs a number, got `{value}`")
+            yield PodProblem(
+                (*place, "operator"),
+                say("`operator: {operator}` needs a number, got `{value}`", operator=operator, value=value),
+            )
 
 
 def _affinity(pod: Object) -> Iterator[PodProblem]:
@@ -194,16 +211,19 @@ def _affinity(pod: Object) -> Iterator[PodProblem]:
     terms = ("affinity", "nodeAffinity", _REQUIRED)
     for _, required in values_at(pod, ".".join(terms)):
         if not required.get("nodeSelectorTerms"):
-            yield PodProblem((*terms, "nodeSelectorTerms"), "needs at least one term")
+            yield PodProblem((*terms, "nodeSelectorTerms"), say("needs at least one term"))
     for path in _POD_TERMS:
         for place, term in values_at(pod, path):
             if not names.is_qualified_name(term.get("topologyKey", "")):
                 found = term.get("topologyKey")
-                message = f"`{found}` is not a legal label key" if found else "needs a `topologyKey`"
+                message = say("`{key}` is not a legal label key", key=found) if found else say("needs a `topologyKey`")
                 yield PodProblem((*place, "topologyKey") if found else place, message)
             for index, namespace in enumerate(term.get("namespaces", [])):
                 if not names.is_dns_label(namespace):
-                    yield PodProblem((*place, "namespaces", index), f"`{namespace}` is not a legal namespace name")
+                    yield PodProblem(
+                        (*place, "namespaces", index),
+                        say("`{namespace}` is not a legal namespace name", namespace=namespace),
+                    )
     for path in _SELECTORS:
         for place, selector in values_at(pod, path):
             yield from _selector(place, selector)
@@ -214,27 +234,29 @@ def _requirement(place: FieldPath, item: Object, *, fields: bool = False, number
     key, operator, values = item.get("key", ""), item.get("operator"), item.get("values", [])
     if fields:
         if key != "metadata.name":
-            yield PodProblem((*place, "key"), "`matchFields` supports only the field `metadata.name`")
+            yield PodProblem((*place, "key"), say("`matchFields` supports only the field `metadata.name`"))
         if len(values) != 1:
-            yield PodProblem(place, f"`operator: {operator}` on a field needs exactly one value")
+            yield PodProblem(place, say("`operator: {operator}` on a field needs exactly one value", operator=operator))
         return
     if not names.is_qualified_name(key):
-        yield PodProblem((*place, "key"), f"`{key}` is not a legal label key")
+        yield PodProblem((*place, "key"), say("`{key}` is not a legal label key", key=key))
     if operator in ("In", "NotIn") and not values:
-        yield PodProblem(place, f"`operator: {operator}` needs `values`")
+        yield PodProblem(place, say("`operator: {operator}` needs `values`", operator=operator))
     elif operator in ("Exists", "DoesNotExist") and values:
-        yield PodProblem((*place, "values"), f"`operator: {operator}` takes no values")
+        yield PodProblem((*place, "values"), say("`operator: {operator}` takes no values", operator=operator))
     elif operator in ("Gt", "Lt") and numbers and len(values) != 1:
-        yield PodProblem(place, f"`operator: {operator}` needs exactly one value")
+        yield PodProblem(place, say("`operator: {operator}` needs exactly one value", operator=operator))
     for index, value in enumerate(values):
         if not names.is_label_value(value):
-            yield PodProblem((*place, "values", index), f"`{value}` is not a legal label value")
+            yield PodProblem((*place, "values", index), say("`{value}` is not a legal label value", value=value))
 
 
 def _selector(place: FieldPath, selector: Object) -> Iterator[PodProblem]:
     for key, value in selector.get("matchLabels", {}).items():
         if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
-            yield PodProblem((*place, "matchLabels", key), f"`{key}: {value}` is not a legal label")
+            yield PodProblem(
+                (*place, "matchLabels", key), say("`{key}: {value}` is not a legal label", key=key, value=value)
+            )
     for index, item in enumerate(selector.get("matchExpressions", [])):
         yield from _requirement((*place, "matchExpressions", index), item, numbers=False)
 
@@ -243,41 +265,50 @@ def _spread(pod: Object) -> Iterator[PodProblem]:
     for index, item in enumerate(pod.get("topologySpreadConstraints", [])):
         place: FieldPath = ("topologySpreadConstraints", index)
         if not names.is_qualified_name(item.get("topologyKey", "")):
-            yield PodProblem((*place, "topologyKey"), f"`{item.get('topologyKey', '')}` is not a legal label key")
+            yield PodProblem(
+                (*place, "topologyKey"), say("`{key}` is not a legal label key", key=item.get("topologyKey", ""))
+            )
         if "minDomains" in item and item.get("whenUnsatisfiable") != "DoNotSchedule":
-            yield PodProblem((*place, "minDomains"), "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
+            yield PodProblem((*place, "minDomains"), say("`minDomains` needs `whenUnsatisfiable: DoNotSchedule`"))
         if item.get("matchLabelKeys") and "labelSelector" not in item:
-            yield PodProblem((*place, "matchLabelKeys"), "`matchLabelKeys` needs a `labelSelector`")
+            yield PodProblem((*place, "matchLabelKeys"), say("`matchLabelKeys` needs a `labelSelector`"))
         for position, key in enumerate(item.get("matchLabelKeys", [])):
             if not names.is_qualified_name(key):
-                yield PodProblem((*place, "matchLabelKeys", position), f"`{key}` is not a legal label key")
+                yield PodProblem((*place, "matchLabelKeys", position), say("`{key}` is not a legal label key", key=key))
 
 
 def _network(pod: Object) -> Iterator[PodProblem]:
     dns = pod.get("dnsConfig", {})
     servers = dns.get("nameservers", [])
     if pod.get("dnsPolicy") == "None" and not servers:
-        yield PodProblem(("dnsPolicy",), "`dnsPolicy: None` needs `dnsConfig.nameservers`")
+        yield PodProblem(("dnsPolicy",), say("`dnsPolicy: None` needs `dnsConfig.nameservers`"))
     for what, most in (("nameservers", 3), ("searches", 32)):
         if len(dns.get(what, [])) > most:
-            yield PodProblem(("dnsConfig", what), f"has more than {most} entries")
+            yield PodProblem(("dnsConfig", what), say("has more than {most} entries", most=most))
     for index, server in enumerate(servers):
         if not _is_address(server):
-            yield PodProblem(("dnsConfig", "nameservers", index), f"`{server}` is not an IP address")
+            yield PodProblem(
+                ("dnsConfig", "nameservers", index), say("`{address}` is not an IP address", address=server)
+            )
     for index, search in enumerate(dns.get("searches", [])):
         if search != "." and not names.is_dns_subdomain(search.removesuffix(".").replace("_", "x")):
-            yield PodProblem(("dnsConfig", "searches", index), f"`{search}` is not a DNS domain")
+            yield PodProblem(("dnsConfig", "searches", index), say("`{search}` is not a DNS domain", search=search))
     if len(" ".join(map(str, dns.get("searches", [])))) > 2048:
-        yield PodProblem(("dnsConfig", "searches"), "the search list has more than 2048 characters")
+        yield PodProblem(("dnsConfig", "searches"), say("the search list has more than 2048 characters"))
     for index, option in enumerate(dns.get("options", [])):
         if not option.get("name"):
-            yield PodProblem(("dnsConfig", "options", index), "an option of the resolver needs a name")
+            yield PodProblem(("dnsConfig", "options", index), say("an option of the resolver needs a name"))
     for index, alias in enumerate(pod.get("hostAliases", [])):
         if not _is_address(alias.get("ip", "")):
-            yield PodProblem(("hostAliases", index, "ip"), f"`{alias.get('ip', '')}` is not an IP address")
+            yield PodProblem(
+                ("hostAliases", index, "ip"), say("`{address}` is not an IP address", address=alias.get("ip", ""))
+            )
         for position, hostname in enumerate(alias.get("hostnames", [])):
             if not names.is_dns_subdomain(hostname):
-                yield PodProblem(("hostAliases", index, "hostnames", position), f"`{hostname}` is not a host name")
+                yield PodProblem(
+                    ("hostAliases", index, "hostnames", position),
+                    say("`{hostname}` is not a host name", hostname=hostname),
+                )
 
 
 def _is_address(text: str) -> bool:
@@ -292,26 +323,26 @@ def _security(pod: Object) -> Iterator[PodProblem]:
     """Yield security settings that exclude each other."""
     context: Object = pod.get("securityContext", {})
     if pod.get("hostPID") and pod.get("shareProcessNamespace"):
-        yield PodProblem(("shareProcessNamespace",), "`shareProcessNamespace` and `hostPID` cannot both be set")
+        yield PodProblem(("shareProcessNamespace",), say("`shareProcessNamespace` and `hostPID` cannot both be set"))
     if pod.get("hostUsers") is False:
         for field in ("hostNetwork", "hostPID", "hostIPC"):
             if pod.get(field):
-                yield PodProblem((field,), f"`{field}` cannot be set with `hostUsers: false`")
+                yield PodProblem((field,), say("`{field}` cannot be set with `hostUsers: false`", field=field))
     seen: set[str] = set()
     for place, value in strings_at(pod, "securityContext.sysctls[].name"):
         bare = value.replace("/", ".")
         if not bare or len(bare) > 253 or not all(names.is_dns_subdomain(p.replace("_", "x")) for p in bare.split(".")):
-            yield PodProblem(place, f"`{value}` is not the name of a sysctl")
+            yield PodProblem(place, say("`{value}` is not the name of a sysctl", value=value))
         elif bare in seen:
-            yield PodProblem(place, f"the sysctl `{value}` is set twice")
+            yield PodProblem(place, say("the sysctl `{value}` is set twice", value=value))
         elif (pod.get("hostNetwork") and bare.startswith("net.")) or (pod.get("hostIPC") and _is_ipc(bare)):
-            yield PodProblem(place, f"the sysctl `{value}` is the host's with hostNetwork or hostIPC")
+            yield PodProblem(place, say("the sysctl `{value}` is the host's with hostNetwork or hostIPC", value=value))
         seen.add(bare)
     yield from container_rules.check_profiles(context, ("securityContext",))
     if pod.get("os", {}).get("name") == "windows":
-        yield PodProblem(("os", "name"), "gpuctl makes pods for Linux nodes")
+        yield PodProblem(("os", "name"), say("gpuctl makes pods for Linux nodes"))
     for place, _ in values_at(pod, "securityContext.windowsOptions"):
-        yield PodProblem(place, "gpuctl makes pods for Linux nodes")
+        yield PodProblem(place, say("gpuctl makes pods for Linux nodes"))
 
 
 def _is_ipc(sysctl: str) -> bool:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from gpuctl.backend.pod_problems import PodProblem
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
@@ -25,34 +26,38 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
             amount = parse_quantity(str(value))
             hint: str | None
             if not _is_resource(name):
-                hint = "write cpu, memory, ephemeral-storage, hugepages-2Mi, or a name such as `rdma/hca`"
-                yield PodProblem(place, f"`{name}` is not a resource of containers", hint)
+                hint = say("write cpu, memory, ephemeral-storage, hugepages-2Mi, or a name such as `rdma/hca`")
+                yield PodProblem(place, say("`{name}` is not a resource of containers", name=name), hint)
             if amount is None:
                 better = (suggest_cores(str(value)) if name == "cpu" else None) or suggest_quantity(str(value))
-                hint = f"did you mean `{better}`?" if better else None
-                yield PodProblem(place, f"`{value}` is not a quantity such as `500m` or `16Gi`", hint)
+                hint = say("did you mean `{name}`?", name=better) if better else None
+                yield PodProblem(place, say("`{value}` is not a quantity such as `500m` or `16Gi`", value=value), hint)
                 continue
             found[name] = amount
             if amount < 0:
-                yield PodProblem(place, f"`{value}` is negative")
+                yield PodProblem(place, say("`{value}` is negative", value=value))
             elif _is_whole(name) and amount.denominator != 1:
-                yield PodProblem(place, f"`{name}` must be a whole number, got `{value}`")
+                yield PodProblem(place, say("`{name}` must be a whole number, got `{value}`", name=name, value=value))
             elif name.startswith("hugepages-"):
                 page = parse_quantity(name.removeprefix("hugepages-"))
                 if not page or not amount or amount % page:
-                    yield PodProblem(place, f"`{value}` is not a multiple of the page in `{name}`")
+                    yield PodProblem(
+                        place, say("`{value}` is not a multiple of the page in `{name}`", value=value, name=name)
+                    )
     yield from _compared(amounts["requests"], amounts["limits"])
     named = {*amounts["requests"], *amounts["limits"]}
     pages = [name for name in named if name.startswith("hugepages-")]
     if pages and not named & {"cpu", "memory"}:
-        yield PodProblem(("resources",), "huge pages need cpu or memory beside them")
+        yield PodProblem(("resources",), say("huge pages need cpu or memory beside them"))
     seen: set[str] = set()
     for index, claim in enumerate(resources.get("claims", [])):
         name = claim.get("name", "")
         if name not in claims:
-            yield PodProblem(("resources", "claims", index), f"the pod has no resource claim called `{name}`")
+            yield PodProblem(
+                ("resources", "claims", index), say("the pod has no resource claim called `{name}`", name=name)
+            )
         elif name in seen and "request" not in claim:
-            yield PodProblem(("resources", "claims", index), f"the claim `{name}` is listed twice")
+            yield PodProblem(("resources", "claims", index), say("the claim `{name}` is listed twice", name=name))
         seen.add(name)
 
 
@@ -63,13 +68,18 @@ def _compared(requests: dict[str, Fraction], limits: dict[str, Fraction]) -> Ite
         limit = limits.get(name)
         if limit is None:
             if not _may_overcommit(name):
-                yield PodProblem(place, f"a request of `{name}` needs an equal limit", "add it to `limits`", causes)
+                yield PodProblem(
+                    place,
+                    say("a request of `{name}` needs an equal limit", name=name),
+                    say("add it to `limits`"),
+                    causes,
+                )
         elif amount > limit:
-            message = f"the request of `{name}` is greater than its limit"
-            yield PodProblem(place, message, "requests are at most limits; patch both", causes)
+            message = say("the request of `{name}` is greater than its limit", name=name)
+            yield PodProblem(place, message, say("requests are at most limits; patch both"), causes)
         elif amount != limit and not _may_overcommit(name):
-            message = f"the request and the limit of `{name}` differ"
-            yield PodProblem(place, message, "they must be equal; patch both", causes)
+            message = say("the request and the limit of `{name}` differ", name=name)
+            yield PodProblem(place, message, say("they must be equal; patch both"), causes)
 
 
 def _is_resource(name: str) -> bool:

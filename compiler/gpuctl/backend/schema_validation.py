@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from operator import getitem
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from jsonschema_rs import Draft202012Validator, Registry, ValidationError
 
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import nearest
 
 VERSIONS: tuple[str, ...] = ("1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
@@ -40,13 +41,15 @@ _CUSTOM = ("jobset.json", "lws.json", "gateway-api.json", "keda.json", "kueue.js
 _BASE = "urn:gpuctl:kubernetes"
 _POD_SPEC = "io.k8s.api.core.v1.PodSpec"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_LIST, _MAPPING, _STRING = Template("a list"), Template("a mapping"), Template("a string")
+_BOOLEAN, _INTEGER, _NUMBER = Template("a boolean"), Template("an integer"), Template("a number")
 _TYPES = {
-    "array": "a list",
-    "boolean": "a boolean",
-    "integer": "an integer",
-    "number": "a number",
-    "object": "a mapping",
-    "string": "a string",
+    "array": _LIST,
+    "boolean": _BOOLEAN,
+    "integer": _INTEGER,
+    "number": _NUMBER,
+    "object": _MAPPING,
+    "string": _STRING,
 }
 
 
@@ -54,11 +57,12 @@ class Violation(NamedTuple):
     """A violation of Kubernetes' schema.
 
     ``path`` leads to the invalid value. An unknown field is the last part of the path; for a missing field it is the
-    mapping that lacks it.
+    mapping that lacks it. ``hint`` is None for most.
     """
 
     path: ObjectPath
-    message: str
+    message: Sentence
+    hint: Sentence | None = None
 
 
 class SchemaValidator:
@@ -87,9 +91,9 @@ class SchemaValidator:
         """
         for field in ("apiVersion", "kind"):
             if field not in obj:
-                return [Violation((), f"missing required field `{field}`")]
+                return [Violation((), say("missing required field `{field}`", field=field))]
             if not isinstance(obj[field], str):
-                return [Violation((field,), f"expected a string, got {_described(obj[field])}")]
+                return [Violation((field,), _expected(say(_STRING), obj[field]))]
         api_version, kind = obj["apiVersion"], obj["kind"]
         definition = self._kinds.get(f"{api_version}/{kind}")
         if definition is None:
@@ -118,7 +122,7 @@ class SchemaValidator:
         errors = list(validator.iter_errors(value))
         mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
         found: set[Violation] = set()
-        for error in sorted(errors, key=lambda error: _order(Violation(tuple(error.instance_path), ""))):
+        for error in sorted(errors, key=lambda error: _order(Violation(tuple(error.instance_path), Sentence("")))):
             keyword, path = error.kind.name, tuple(error.instance_path)
             if (keyword == "required" and partial) or (keyword == "enum" and path in mistyped):
                 # A value of the wrong type is reported once, not also as none of the choices.
@@ -136,13 +140,18 @@ class SchemaValidator:
         return found
 
     def _unknown_kind(self, api_version: str, kind: str) -> Violation:
-        message = f"there is no schema for kind `{kind}` of `{api_version}` in Kubernetes {self.version}"
+        message = say(
+            "there is no schema for kind `{kind}` of `{api_version}` in Kubernetes {version}",
+            kind=kind,
+            api_version=api_version,
+            version=self.version,
+        )
         known = [name.rpartition("/") for name in self._kinds]
         versions = [version for version, _, name in known if name == kind]
         if versions:
-            return Violation(("apiVersion",), f"{message}, did you mean `{versions[0]}`?")
+            return Violation(("apiVersion",), _with_nearest(message, versions[0]))
         better = nearest(kind, (name for version, _, name in known if version == api_version))
-        return Violation(("kind",), message + (f", did you mean `{better}`?" if better else ""))
+        return Violation(("kind",), _with_nearest(message, better))
 
     def _explained(self, definition: str, value: Any, error: ValidationError) -> Iterator[Violation]:
         """Yield the violations for an ``error``, which can name several unknown fields."""
@@ -151,34 +160,38 @@ class SchemaValidator:
         if keyword == "additionalProperties":
             for field in limit[:_MOST]:
                 better = nearest(field, self._fields(definition, path))
-                hint = f", did you mean `{better}`?" if better else ""
-                yield Violation((*path, field), f"unknown field `{field}`{hint}")
+                yield Violation((*path, field), _with_nearest(say("unknown field `{field}`", field=field), better))
         elif keyword == "required":
-            yield Violation(path, f"missing required field `{limit}`")
+            yield Violation(path, say("missing required field `{field}`", field=limit))
         else:
             got = reduce(getitem, path, value)
-            yield Violation(path, self._sentence(definition, path, keyword, limit, got))
+            lacks_quotes = keyword == "type" and list(limit) == ["string"] and isinstance(got, int | float)
+            hint = say("quote it, if it is text") if lacks_quotes else None
+            yield Violation(path, self._sentence(definition, path, keyword, limit, got), hint)
 
-    def _sentence(self, definition: str, path: ObjectPath, keyword: str, limit: Any, got: Any) -> str:
+    def _sentence(self, definition: str, path: ObjectPath, keyword: str, limit: Any, got: Any) -> Sentence:
         quantity = self._definitions[_QUANTITY]["pattern"]
         if keyword == "type":
             if any(place.get("pattern") == quantity for place in self._places(definition, path)):
-                return f"expected a quantity such as `500m` or `16Gi`, got {_described(got)}"
-            return f"expected {_choice([_TYPES[name] for name in sorted(limit)])}, got {_described(got)}"
+                return _expected(say("a quantity such as `500m` or `16Gi`"), got)
+            return _expected(_choice([say(_TYPES[name]) for name in sorted(limit)]), got)
         if keyword == "pattern":
             if limit == quantity:
-                return f"`{got}` is not a quantity such as `500m` or `16Gi`"
-            return f"`{got}` does not have the form `{limit}`"
+                return say("`{value}` is not a quantity such as `500m` or `16Gi`", value=got)
+            return say("`{value}` does not have the form `{pattern}`", value=got, pattern=limit)
         if keyword == "enum":
             better = nearest(got, limit) if isinstance(got, str) else None
-            hint = f", did you mean `{better}`?" if better else ""
-            return f"expected {_choice([f'`{choice}`' for choice in limit])}, got `{got}`{hint}"
-        if keyword in ("minimum", "maximum"):
-            return f"must be at {'least' if keyword == 'minimum' else 'most'} {limit}, got {got}"
+            choices = _choice([f"`{choice}`" for choice in limit])
+            message = say("expected {expected}, got {found}", expected=choices, found=f"`{got}`")
+            return _with_nearest(message, better)
+        if keyword == "minimum":
+            return say("must be at least {bound}, got {value}", bound=limit, value=got)
+        if keyword == "maximum":
+            return say("must be at most {bound}, got {value}", bound=limit, value=got)
         bound = _BOUNDS.get(keyword)
         if bound:
-            return f"must have at {bound[0]} {limit} {bound[1]}, has {len(got)}"
-        return f"Kubernetes {self.version} does not accept this value"
+            return say(bound, bound=limit, number=len(got))
+        return say("Kubernetes {version} does not accept this value", version=self.version)
 
     def _fields(self, definition: str, path: ObjectPath) -> list[str]:
         """Return the fields allowed at ``path``, in alphabetical order."""
@@ -215,11 +228,11 @@ def schema_validator(version: str) -> SchemaValidator:
 
 
 _BOUNDS = {
-    "maxItems": ("most", "entries"),
-    "maxProperties": ("most", "entries"),
-    "minItems": ("least", "entries"),
-    "maxLength": ("most", "characters"),
-    "minLength": ("least", "characters"),
+    "maxItems": Template("must have at most {bound} entries, has {number}"),
+    "maxProperties": Template("must have at most {bound} entries, has {number}"),
+    "minItems": Template("must have at least {bound} entries, has {number}"),
+    "maxLength": Template("must have at most {bound} characters, has {number}"),
+    "minLength": Template("must have at least {bound} characters, has {number}"),
 }
 
 
@@ -252,35 +265,48 @@ def _plain(value: Any, path: ObjectPath, strangers: list[Violation]) -> Any:
             if isinstance(key, str):
                 plain[str.__str__(key)] = _plain(inner, (*path, key), strangers)
             else:
-                strangers.append(Violation(path, f"expected strings as keys, got {_described(key)}: `{key}`"))
+                message = say("expected strings as keys, got {found}: `{key}`", found=_described(key), key=key)
+                strangers.append(Violation(path, message))
         return plain
-    expected = "expected a string, a number, a boolean, a list or a mapping"
-    strangers.append(Violation(path, f"{expected}, got {_described(value)}"))
+    expected = say("a string, a number, a boolean, a list or a mapping")
+    strangers.append(Violation(path, _expected(expected, value)))
     return None
 
 
-def _described(value: Any) -> str:
+def _expected(expected: str, value: Any) -> Sentence:
+    """Return the message about a value of a wrong type."""
+    return say("expected {expected}, got {found}", expected=expected, found=_described(value))
+
+
+def _with_nearest(message: Sentence, near: str | None) -> Sentence:
+    """Return a message with the name that was probably meant, if any."""
+    return say("{message}, did you mean `{name}`?", message=message, name=near) if near else message
+
+
+def _described(value: Any) -> Sentence:
     """Return the type of a user's value, with its article."""
     if value is None:
-        return "null"
+        return Sentence("null")
     if isinstance(value, bool):
-        return "a boolean"
+        return say(_BOOLEAN)
     if isinstance(value, int):
-        return "an integer"
+        return say(_INTEGER)
     if isinstance(value, float):
-        return "a number" if math.isfinite(value) else "a number that is not finite"
+        return say(_NUMBER) if math.isfinite(value) else say("a number that is not finite")
     if isinstance(value, str):
-        return "a string"
+        return say(_STRING)
     if isinstance(value, Mapping):
-        return "a mapping"
+        return say(_MAPPING)
     if isinstance(value, (list, tuple)):
-        return "a list"
-    return f"a value of type `{type(value).__name__}`"
+        return say(_LIST)
+    return say("a value of type `{type}`", type=type(value).__name__)
 
 
-def _choice(words: list[str]) -> str:
+def _choice(words: Sequence[str]) -> Sentence:
     """Return ``a``, ``a or b`` or ``a, b or c``."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    if len(words) == 1:
+        return Sentence(words[0])
+    return say("{others} or {last}", others=list(words[:-1]), last=words[-1])
 
 
 def _order(violation: Violation) -> tuple[list[tuple[bool, str | int]], str]:

@@ -16,6 +16,7 @@ from gpuctl.frontend.role_views import role_documents
 from gpuctl.language.array_block import Array
 from gpuctl.language.role_block import Role
 from gpuctl.language.schedule_block import Schedule
+from gpuctl.language.sentences import say
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
@@ -49,10 +50,21 @@ def _check_length(context: Context, document: Document, model: TrainingDocument)
         context.report(
             document,
             "GPU217",
-            f"the name has {length} characters; a {document.kind} built for a GitOps controller can have {left} here: "
-            f"{longest}, because {reason}, less {SUFFIX} for the hash in its objects' names",
+            say(
+                "the name has {length} characters; a {kind} built for a GitOps controller can have {left} here: "
+                "{longest}, because {reason}, less {suffix} for the hash in its objects' names",
+                length=length,
+                kind=document.kind,
+                left=left,
+                longest=longest,
+                reason=reason,
+                suffix=SUFFIX,
+            ),
             ("job", "name"),
-            f"shorten it, for instance to `{model.job.name[:left].rstrip('-')}`, or build with `--job-names plain`",
+            say(
+                "shorten it, for instance to `{shorter}`, or build with `--job-names plain`",
+                shorter=model.job.name[:left].rstrip("-"),
+            ),
         )
 
 

@@ -9,6 +9,7 @@ from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity
 
@@ -34,14 +35,16 @@ def check_volumes(pod: Object) -> Iterator[PodProblem]:
         place: FieldPath = ("volumes", index)
         name = volume.get("name", "")
         if not names.is_dns_label(name):
-            yield PodProblem((*place, "name"), f"`{name}` is not a legal volume name, a DNS label")
+            yield PodProblem((*place, "name"), say("`{name}` is not a legal volume name, a DNS label", name=name))
         elif name in seen:
-            yield PodProblem((*place, "name"), f"two volumes are called `{name}`")
+            yield PodProblem((*place, "name"), say("two volumes are called `{name}`", name=name))
         seen.add(name)
         sources = [field for field in volume if field != "name"]
         if len(sources) > 1:
-            message = f"the volume `{name}` has {' and '.join(sources)}; it can have one source"
-            yield PodProblem((*place, sources[-1]), message, "keep one")
+            message = say(
+                "the volume `{name}` has {sources:and}; it can have one source", name=name, sources=list(sources)
+            )
+            yield PodProblem((*place, sources[-1]), message, say("keep one"))
         for problem in _source(volume):
             yield problem._replace(path=(*place, *problem.path))
 
@@ -51,29 +54,35 @@ def _source(volume: Object) -> Iterator[PodProblem]:
         source, _, field = pattern.partition(".")
         found = volume.get(source)
         if isinstance(found, dict) and not found.get(field):
-            yield PodProblem((source,), f"`{source}` needs `{field}`", f"add `{field}:`")
+            yield PodProblem(
+                (source,), say("`{field}` needs `{key}`", field=source, key=field), say("add `{field}:`", field=field)
+            )
     for pattern in ("hostPath.path", "nfs.path"):
         for place, path in strings_at(volume, pattern):
             if ".." in path.split("/"):
-                yield PodProblem(place, f"`{path}` contains `..`")
+                yield PodProblem(place, say("`{path}` contains `..`", path=path))
             elif path and not path.startswith("/"):
-                yield PodProblem(place, f"`{path}` is not an absolute path")
+                yield PodProblem(place, say("`{path}` is not an absolute path", path=path))
     for place, text in strings_at(volume, "emptyDir.medium"):
         if text not in ("", "Memory", "HugePages") and not text.startswith("HugePages-"):
-            yield PodProblem(place, f"`{text}` is not a medium", "write `Memory`, or remove it for the node's disk")
+            yield PodProblem(
+                place,
+                say("`{text}` is not a medium", text=text),
+                say("write `Memory`, or remove it for the node's disk"),
+            )
     for place, value in values_at(volume, "emptyDir.sizeLimit"):
         if (parse_quantity(str(value)) or 0) < 0:
-            yield PodProblem(place, "the size is negative")
+            yield PodProblem(place, say("the size is negative"))
     for place, text in strings_at(volume, "image.reference"):
         wrong = image_problem(text) if text else None
         if wrong is not None:
-            yield PodProblem(place, f"the image `{text}` {wrong[0]}", wrong[1])
+            yield PodProblem(place, say("the image `{image}` {problem}", image=text, problem=wrong[0]), wrong[1])
     for place, text in strings_at(volume, "csi.driver"):
         if len(text) > 63 or not names.is_dns_subdomain(text.lower()):
-            yield PodProblem(place, f"`{text}` is not the name of a CSI driver")
+            yield PodProblem(place, say("`{text}` is not the name of a CSI driver", text=text))
     for place, text in strings_at(volume, "csi.nodePublishSecretRef.name"):
         if not names.is_dns_subdomain(text):
-            yield PodProblem(place, f"`{text}` is not a legal object name")
+            yield PodProblem(place, say("`{value}` is not a legal object name", value=text))
     if "ephemeral" in volume:
         yield from _ephemeral(volume["ephemeral"])
     if "projected" in volume:
@@ -87,18 +96,20 @@ def _ephemeral(source: Object) -> Iterator[PodProblem]:
     claim = source.get("volumeClaimTemplate", {}).get("spec")
     place: FieldPath = ("ephemeral", "volumeClaimTemplate", "spec")
     if claim is None:
-        yield PodProblem(("ephemeral",), "`ephemeral` needs `volumeClaimTemplate.spec`")
+        yield PodProblem(
+            ("ephemeral",), say("`{field}` needs `{key}`", field="ephemeral", key="volumeClaimTemplate.spec")
+        )
         return
     if not claim.get("accessModes"):
-        yield PodProblem(place, "the claim needs `accessModes`")
+        yield PodProblem(place, say("the claim needs `accessModes`"))
     for index, mode in enumerate(claim.get("accessModes", [])):
         modes = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
         if mode not in modes:
-            message = f"`{mode}` is not an access mode"
-            yield PodProblem((*place, "accessModes", index), message, f"write one of {', '.join(modes)}")
+            message = say("`{mode}` is not an access mode", mode=mode)
+            yield PodProblem((*place, "accessModes", index), message, say("write one of {names}", names=list(modes)))
     size = claim.get("resources", {}).get("requests", {}).get("storage")
     if size is None or (parse_quantity(str(size)) or 0) <= 0:
-        yield PodProblem(place, "the claim needs `resources.requests.storage`")
+        yield PodProblem(place, say("the claim needs `resources.requests.storage`"))
 
 
 def _projected(source: Object) -> Iterator[PodProblem]:
@@ -106,22 +117,24 @@ def _projected(source: Object) -> Iterator[PodProblem]:
         place: FieldPath = ("projected", "sources", index)
         kinds = [kind for kind in _PROJECTED if kind in part]
         if len(kinds) != 1:
-            yield PodProblem(place, f"needs one of {', '.join(_PROJECTED[:4])}")
+            yield PodProblem(place, say("needs one of {names}", names=list(_PROJECTED[:4])))
         for kind in ("secret", "configMap"):
             if kind in part:
                 if not part[kind].get("name"):
-                    yield PodProblem((*place, kind), f"`{kind}` needs `name`")
+                    yield PodProblem((*place, kind), say("`{field}` needs `{key}`", field=kind, key="name"))
                 yield from _items(part[kind], (*place, kind))
         yield from _downward(part.get("downwardAPI", {}), (*place, "downwardAPI"))
         token = part.get("serviceAccountToken")
         if token is not None and not token.get("path"):
-            yield PodProblem((*place, "serviceAccountToken"), "`serviceAccountToken` needs `path`")
+            yield PodProblem(
+                (*place, "serviceAccountToken"), say("`{field}` needs `{key}`", field="serviceAccountToken", key="path")
+            )
 
 
 def _items(source: Object, place: FieldPath) -> Iterator[PodProblem]:
     for index, item in enumerate(source.get("items", [])):
         if not item.get("key"):
-            yield PodProblem((*place, "items", index), "an item needs `key`")
+            yield PodProblem((*place, "items", index), say("an item needs `key`"))
         yield from _inside(item, (*place, "items", index))
 
 
@@ -129,9 +142,9 @@ def _inside(item: Object, place: FieldPath) -> Iterator[PodProblem]:
     """Yield the problems of an item's path, which must be inside the volume."""
     path = item.get("path", "")
     if not path:
-        yield PodProblem(place, "an item needs `path`")
+        yield PodProblem(place, say("an item needs `path`"))
     elif path.startswith(("/", "..")) or ".." in path.split("/"):
-        yield PodProblem((*place, "path"), f"`{path}` is not a relative path inside the volume")
+        yield PodProblem((*place, "path"), say("`{path}` is not a relative path inside the volume", path=path))
 
 
 def _downward(source: Object, place: FieldPath) -> Iterator[PodProblem]:
@@ -139,7 +152,7 @@ def _downward(source: Object, place: FieldPath) -> Iterator[PodProblem]:
         at_item: FieldPath = (*place, "items", index)
         yield from _inside(item, at_item)
         if ("fieldRef" in item) == ("resourceFieldRef" in item):
-            yield PodProblem(at_item, "an item needs one of fieldRef and resourceFieldRef")
+            yield PodProblem(at_item, say("an item needs one of fieldRef and resourceFieldRef"))
         yield from check_field(item.get("fieldRef"), (*at_item, "fieldRef"), _POD_FIELDS)
         yield from check_resource(item.get("resourceFieldRef"), (*at_item, "resourceFieldRef"), volume=True)
 
@@ -149,13 +162,20 @@ def check_field(reference: Object | None, place: FieldPath, fields: tuple[str, .
     if reference is None:
         return
     if reference.get("apiVersion", "v1") not in ("", "v1"):
-        yield PodProblem((*place, "apiVersion"), f"`{reference['apiVersion']}` is not the version of a pod, `v1`")
+        yield PodProblem(
+            (*place, "apiVersion"),
+            say("`{version}` is not the version of a pod, `v1`", version=reference["apiVersion"]),
+        )
     path = reference.get("fieldPath", "")
     subscript = re.fullmatch(r"metadata\.(labels|annotations)\['(.*)'\]", path)
     known = names.is_qualified_name(subscript[2]) if subscript else path in fields
     if not known:
-        hint = f"the fields are {', '.join(fields)}, metadata.labels['KEY'] and metadata.annotations['KEY']"
-        yield PodProblem((*place, "fieldPath") if path else place, f"`{path}` is not a field that a pod can read", hint)
+        hint = say("the fields are {names}, metadata.labels['KEY'] and metadata.annotations['KEY']", names=list(fields))
+        yield PodProblem(
+            (*place, "fieldPath") if path else place,
+            say("`{path}` is not a field that a pod can read", path=path),
+            hint,
+        )
 
 
 def check_resource(reference: Object | None, place: FieldPath, *, volume: bool = False) -> Iterator[PodProblem]:
@@ -165,7 +185,7 @@ def check_resource(reference: Object | None, place: FieldPath, *, volume: bool =
     amount, _, resource = reference.get("resource", "").partition(".")
     known = resource in _CONTAINER_RESOURCES or resource.startswith("hugepages-")
     if amount not in ("limits", "requests") or not known:
-        message = f"`{reference.get('resource', '')}` is not an amount that a container can read"
-        yield PodProblem((*place, "resource"), message, "write `limits.` or `requests.` and cpu, memory ...")
+        message = say("`{value}` is not an amount that a container can read", value=reference.get("resource", ""))
+        yield PodProblem((*place, "resource"), message, say("write `limits.` or `requests.` and cpu, memory ..."))
     if volume and not reference.get("containerName"):
-        yield PodProblem(place, "`resourceFieldRef` of a volume needs `containerName`")
+        yield PodProblem(place, say("`resourceFieldRef` of a volume needs `containerName`"))

@@ -12,6 +12,7 @@ from gpuctl.language.environment_block import Environment
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import holds_a_credential, names_a_secret
+from gpuctl.language.sentences import Sentence, say
 
 # Names that end so hold only credentials. For other names that masking knows, such as KAGGLE_KEY, the value decides.
 _NAME = r"(?i)(?:.*[-_.])?(?:token|pwd|secret|credentials?|passphrase|(?:api|access|secret|private|auth)[-_]?key)\Z"
@@ -34,22 +35,22 @@ def check_credentials(document: Document, model: Job) -> Iterator[Diagnostic]:
     yield from _variable_credentials(document, model)
 
 
-def _credentials_in_words(words: Sequence[Word]) -> Iterator[tuple[Word, str, str | None]]:
+def _credentials_in_words(words: Sequence[Word]) -> Iterator[tuple[Word, Sentence, str | None]]:
     """Yield the words that hold a credential, each with the message and the option (None without one)."""
     for index, word in enumerate(words):
         name, value, target = _pair(words, index)
         if name.startswith("-") and re.match(_OPTION, name) and _may_be_secret(value):
-            yield target, f"`{name}` gives a credential in the command", name
+            yield target, say("`{name}` gives a credential in the command", name=name), name
         elif holds_a_credential(word.text) and not (index and re.match(_OPTION, words[index - 1].text)):
-            yield word, "the command holds what looks like a credential", None
+            yield word, say("the command holds what looks like a credential"), None
     for program in programs_of(words):
         inside = [word for word in (*program.variables, *program.words) if word.in_script]
         for index, word in enumerate(inside):
             name, value, target = _pair(inside, index)
             if re.match(_OPTION, name) and _may_be_secret(value):
-                yield target, f"`{name}` gives a credential in the command", name
+                yield target, say("`{name}` gives a credential in the command", name=name), name
             elif "=" in word.text and _is_secret(name, value):
-                yield word, f"the script sets `{name}` to a credential", None
+                yield word, say("the script sets `{name}` to a credential", name=name), None
 
 
 def _pair(words: Sequence[Word], index: int) -> tuple[str, str, Word]:
@@ -85,25 +86,26 @@ def _variable_credentials(document: Document, model: Job) -> Iterator[Diagnostic
         for position, variable in enumerate(container.variables):
             value = variable.value or ""
             if holds_a_credential(value):
-                message = f"the variable `{variable.name}` holds what looks like a credential"
+                message = say("the variable `{name}` holds what looks like a credential", name=variable.name)
             elif _is_secret(variable.name, value):
-                message = f"the variable `{variable.name}` holds a credential, by its name"
+                message = say("the variable `{name}` holds a credential, by its name", name=variable.name)
             else:
                 continue
             path: FieldPath = (*place, "env", variable.name)
             if isinstance(container.env, list):
                 path = (*place, "env", position, "value")
-            hint = (
-                "write `secret: NAME` and `key: KEY` instead of the value, after "
-                "`kubectl create secret generic NAME --from-literal=KEY=...`"
+            hint = say(
+                "write `secret: NAME` and `key: KEY` instead of the value, after `kubectl create secret generic NAME "
+                "--from-literal=KEY=...`"
             )
             yield document.diagnostic(Severity.WARNING, "GPU507", message, path, hint)
 
 
-def _credential(document: Document, path: tuple[str | int, ...], message: str, name: str | None) -> Diagnostic:
+def _credential(document: Document, path: tuple[str | int, ...], message: Sentence, name: str | None) -> Diagnostic:
     option_text = f"`{name}=$(TOKEN)`" if name else "`$(TOKEN)`"
-    hint = (
-        "keep it in a Secret: `kubectl create secret generic NAME --from-literal=token=...`, then "
-        f"`env: [{{name: TOKEN, secret: NAME, key: token}}]` and {option_text} in the command"
+    hint = say(
+        "keep it in a Secret: `kubectl create secret generic NAME --from-literal=token=...`, then `env: "
+        "[{{name: TOKEN, secret: NAME, key: token}}]` and {option} in the command",
+        option=option_text,
     )
     return document.diagnostic(Severity.WARNING, "GPU507", message, path, hint)

@@ -10,6 +10,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, SourceS
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, OptionNode, ReadError, YamlNode
 from gpuctl.language.masking import MASK, hidden, masked, redact
+from gpuctl.language.sentences import say
 
 _STEP = r"\"[^\"\n]+\"|[^\s\".=\[\]:]+"
 _STEPS = rf"(?:{_STEP})(?:\[\d+\])*"
@@ -77,8 +78,8 @@ def _parse(option: str, text: str, before: str, parsed: Assignments) -> str:
     span = SourceSpan(option, line, 1, line, len(text) + 1)
     match = _ASSIGNMENT.match(text)
     if match is None:
-        hint = "write `PATH=VALUE` or `JOB:PATH=VALUE`, such as `resources.gpu=8`"
-        message = f"`{redact(text)}` does not assign a value to a field"
+        hint = say("write `PATH=VALUE` or `JOB:PATH=VALUE`, such as `resources.gpu=8`")
+        message = say("`{text}` does not assign a value to a field", text=redact(text))
         parsed.diagnostics.append(Diagnostic(Severity.ERROR, "GPU113", message, span, hint=hint))
         return redact(text)
     chunk = Chunk(Source(option, before + text), 0, start + len(text), 0)

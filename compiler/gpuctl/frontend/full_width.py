@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, SourceSpan
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
+from gpuctl.language.sentences import Sentence, Template, say
 
 CODE = "GPU014"
 _NO_BREAK = "\u00a0"
@@ -24,6 +25,8 @@ ASCII = str.maketrans(
 _DASHES = re.compile(r"[\u2012-\u2015\u2212]+-*(?=[A-Za-z])")
 """Matches dashes that editors substitute for the hyphens of an option."""
 _COMMANDS = frozenset({"command", "args"})
+_NO_BREAK_SPACE = Template("write `{text}`: `{character}` is a no-break space")
+_FULL_WIDTH = Template("write `{text}`: `{character}` is a full-width character")
 
 
 def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: int) -> None:
@@ -53,13 +56,13 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
         for index in known:
             # A mapping was expected: its colon must be followed by a blank.
             text = node.value.replace("：", ": ").translate(ASCII) if diagnostics[index].code == "GPU202" else meant
-            kind = "no-break space" if character == _NO_BREAK else "full-width character"
-            hint = f"write `{shorten(text)}`: `{character}` is a {kind}"
+            template = _NO_BREAK_SPACE if character == _NO_BREAK else _FULL_WIDTH
+            hint = say(template, text=shorten(text), character=character)
             diagnostics[index] = diagnostics[index]._replace(hint=hint)
         if not known:
             severity = Severity.ERROR if _COMMANDS.intersection(path) else Severity.WARNING
-            message = f"{_named(character)} is text, not `{character.translate(ASCII)}`"
-            hint = f"write `{character.translate(ASCII)}`, or quote the text if it is meant"
+            message = _is_text(character)
+            hint = say("write `{text}`, or quote the text if it is meant", text=character.translate(ASCII))
             diagnostics.append(Diagnostic(severity, CODE, message, span, path, hint))
 
 
@@ -79,10 +82,11 @@ def syntax_error_at(chunk: Chunk, error: Diagnostic) -> Diagnostic:
             before = line[column - 1 : column]
             if character.translate(ASCII) != character and before.isascii() and (before != " " or character != "："):
                 meant = character.translate(ASCII)
-                message = f"{_named(character)} is text, not `{meant}`"
-                hint = f"write `{meant}`" + (" and a blank" if meant == ":" and line[column + 1 :].strip() else "")
+                hint = say("write `{text}`", text=meant)
+                if meant == ":" and line[column + 1 :].strip():
+                    hint = say("write `{text}` and a blank", text=meant)
                 return error._replace(
-                    code=CODE, message=message, span=chunk.point(number, column), hint=hint, related=()
+                    code=CODE, message=_is_text(character), span=chunk.point(number, column), hint=hint, related=()
                 )
     return error
 
@@ -99,13 +103,18 @@ def _hyphens(dashes: re.Match[str]) -> str:
 
 
 def _dash(chunk: Chunk, node: YamlNode, path: FieldPath, dashes: re.Match[str]) -> Diagnostic:
-    message = f"`{dashes[0]}` is a dash, and no option begins with one"
-    hint = f"write `{_hyphens(dashes)}{shorten(node.value[dashes.end() :])}`, or quote the text if it is meant"
+    option = _hyphens(dashes) + shorten(node.value[dashes.end() :])
+    message = say("`{dash}` is a dash, and no option begins with one", dash=dashes[0])
+    hint = say("write `{text}`, or quote the text if it is meant", text=option)
     return Diagnostic(Severity.ERROR, CODE, message, _character(chunk, node, 0), path, hint)
 
 
-def _named(character: str) -> str:
-    return "the no-break space" if character == _NO_BREAK else f"the full-width `{character}`"
+def _is_text(character: str) -> Sentence:
+    """Return the message about a character that YAML reads as text."""
+    meant = character.translate(ASCII)
+    if character == _NO_BREAK:
+        return say("the no-break space is text, not `{meant}`", meant=meant)
+    return say("the full-width `{character}` is text, not `{meant}`", character=character, meant=meant)
 
 
 def _plain_texts(node: YamlNode, path: FieldPath) -> Iterator[tuple[YamlNode, FieldPath]]:

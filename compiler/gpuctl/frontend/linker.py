@@ -15,6 +15,7 @@ from gpuctl.frontend.prerequisite_links import prerequisite_links
 from gpuctl.frontend.quota_links import quota_capacity, users_in_two_quotas
 from gpuctl.frontend.quota_queue_links import queue_capacity, types_beyond_pool
 from gpuctl.language.kinds import Model
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.storage_block import NewClaim
 from gpuctl.language.workload import Workload
@@ -68,14 +69,20 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
             yield document.diagnostic(
                 ERROR,
                 "GPU417",
-                f"two jobs are called `{name}` in namespace `{document.namespace}` ({earlier.kind}, {document.kind})",
+                say(
+                    "two jobs are called `{name}` in namespace `{namespace}` ({first}, {second})",
+                    name=name,
+                    namespace=document.namespace,
+                    first=earlier.kind,
+                    second=document.kind,
+                ),
                 ("job", "name"),
-                _how_to_part(document.model, earlier.model, "rename one: commands find a job by its name"),
-                related=(Related("the other one", earlier.span(("job", "name"))),),
+                _how_to_part(document.model, earlier.model, say("rename one: commands find a job by its name")),
+                related=(Related(say("the other one"), earlier.span(("job", "name"))),),
             )
 
 
-def _how_to_part(model: Model, other: Model, change: str) -> str:
+def _how_to_part(model: Model, other: Model, change: Sentence) -> Sentence:
     """Return the hint for two jobs that cannot both exist in a cluster.
 
     :param change: the hint if they belong on the same cluster.
@@ -84,7 +91,10 @@ def _how_to_part(model: Model, other: Model, change: str) -> str:
     found = [getattr(one, "placement", None) for one in (model, other)]
     placed = [one.clusters if one is not None else [] for one in found]
     if all(placed) and not set(placed[0]) & set(placed[1]):
-        return f"they belong on different clusters: compile for one at a time, with --cluster {placed[0][0]}"
+        return say(
+            "they belong on different clusters: compile for one at a time, with --cluster {cluster}",
+            cluster=placed[0][0],
+        )
     return change
 
 
@@ -98,15 +108,19 @@ def _nodes_in_two_pools(documents: Sequence[Document]) -> Iterator[Diagnostic]:
             if earlier is document:
                 continue
             assert earlier.model.kind == "pool", "only pools are in the table"
-            names = f"`{earlier.model.header.name}` and `{document.model.header.name}`"
             yield document.diagnostic(
                 ERROR,
                 "GPU407",
-                f"node `{node}` is in two pools, {names}",
+                say(
+                    "node `{node}` is in two pools, `{first}` and `{second}`",
+                    node=node,
+                    first=earlier.model.header.name,
+                    second=document.model.header.name,
+                ),
                 ("nodes", node),
-                "a node has one pool label: remove it from one of the two",
+                say("a node has one pool label: remove it from one of the two"),
                 key=True,
-                related=(Related("the other one", earlier.span(("nodes", node), key=True)),),
+                related=(Related(say("the other one"), earlier.span(("nodes", node), key=True)),),
             )
 
 
@@ -127,10 +141,10 @@ def _node_ports(documents: Sequence[Document]) -> Iterator[Diagnostic]:
                 yield document.diagnostic(
                     ERROR,
                     "GPU418",
-                    f"nodePort {port} is taken by another job of these documents",
+                    say("nodePort {port} is taken by another job of these documents", port=port),
                     path,
-                    "change one; a nodePort exists once in a cluster",
-                    related=(Related("the other one", earlier.span(earlier_path)),),
+                    say("change one; a nodePort exists once in a cluster"),
+                    related=(Related(say("the other one"), earlier.span(earlier_path)),),
                 )
 
 
@@ -150,12 +164,15 @@ def _new_claims(documents: Sequence[Document]) -> Iterator[Diagnostic]:
                 yield document.diagnostic(
                     ERROR,
                     "GPU431",
-                    f"another document creates the claim `{name}` of namespace `{document.namespace}` with other "
-                    "settings",
+                    say(
+                        "another document creates the claim `{name}` of namespace `{namespace}` with other settings",
+                        name=name,
+                        namespace=document.namespace,
+                    ),
                     path,
-                    _how_to_part(document.model, other.model, "write the same `create` in both, or in one only"),
+                    _how_to_part(document.model, other.model, say("write the same `create` in both, or in one only")),
                     key=True,
-                    related=(Related("the other one", other.span(earlier[2], key=True)),),
+                    related=(Related(say("the other one"), other.span(earlier[2], key=True)),),
                 )
 
 
@@ -172,9 +189,13 @@ def _routes(documents: Sequence[Document]) -> Iterator[Diagnostic]:
             yield document.diagnostic(
                 ERROR,
                 "GPU442",
-                f"requests to `{route.host}{route.path}` are routed to another job of these documents",
+                say(
+                    "requests to `{host}{path}` are routed to another job of these documents",
+                    host=route.host,
+                    path=route.path,
+                ),
                 ("service", "route"),
-                _how_to_part(document.model, earlier.model, "change `host` or `path` of one"),
+                _how_to_part(document.model, earlier.model, say("change `host` or `path` of one")),
                 key=True,
-                related=(Related("the other one", earlier.span(("service", "route"), key=True)),),
+                related=(Related(say("the other one"), earlier.span(("service", "route"), key=True)),),
             )

@@ -11,6 +11,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.launcher_checks import is_loopback
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import Template, say
 
 _PORTS = ("--port", "--ServerApp.port", "--NotebookApp.port", "--server.port", "--http-port")
 _BINDS = ("-b", "--bind", "--bind-addr")
@@ -53,10 +54,12 @@ _LISTENING_IMAGES = ("jupyter/", "docker.io/jupyter/", "quay.io/jupyter/")
 _TOKEN = r"--(?:ServerApp|NotebookApp|LabApp|IdentityProvider)\.token\Z"  # noqa: S105 - an option
 _PASSWORD = r"--(?:(?:ServerApp|NotebookApp|LabApp)\.password|PasswordIdentityProvider\.hashed_password)\Z"  # noqa: S105
 _WITHOUT_TOKEN = frozenset({"--without-connection-token", "--no-token"})
-_ADD_TO_ENV = (
-    "set `env: [{{name: {0}, secret: NAME, key: {1}}}]` after "
-    "`kubectl create secret generic NAME --from-literal={1}=...`"
+ADD_TO_ENV = Template(
+    "set `env: [{{name: {name}, secret: NAME, key: {key}}}]` after `kubectl create secret generic NAME "
+    "--from-literal={key}=...`"
 )
+_OPEN = Template("`{name}` lets every client of the Service run programs in this container")
+_OPEN_BY_EMPTY = Template("the empty `{name}` lets every client of the Service run programs in this container")
 
 
 def check_servers(document: Document, model: Job) -> Iterator[Diagnostic]:
@@ -86,9 +89,11 @@ def _ports(document: Document, model: Job, programs: Sequence[Program]) -> Itera
     yield document.diagnostic(
         Severity.WARNING,
         "GPU502",
-        f"the program listens on port {given[-1]}, and the service sends to port {target}",
+        say(
+            "the program listens on port {port}, and the service sends to port {target}", port=given[-1], target=target
+        ),
         ("service", "port"),
-        f"set `service.port: {given[-1]}`, or start the program with port {target}",
+        say("set `service.port: {port}`, or start the program with port {target}", port=given[-1], target=target),
     )
 
 
@@ -107,8 +112,10 @@ def _addresses(document: Document, model: Job, program: Program) -> Iterator[Dia
         if is_loopback(given[1]):
             port = re.search(r":\d+\Z", given[1])
             better = f"0.0.0.0{port[0] if port else ''}"  # noqa: S104 - in a container that is what is wanted
-            message = f"the program listens on `{given[1]}`, where neither the Service nor a probe reaches it"
-            hint = f"write `{given[0].text.replace(given[1], better)}`"
+            message = say(
+                "the program listens on `{address}`, where neither the Service nor a probe reaches it", address=given[1]
+            )
+            hint = say("write `{text}`", text=given[0].text.replace(given[1], better))
             yield diagnostic_at(document, "GPU514", message, given[0], hint)
         return
     server = _local_server(program)
@@ -122,8 +129,10 @@ def _addresses(document: Document, model: Job, program: Program) -> Iterator[Dia
         return
     service = service_of(model)
     number = (service.targetPort or service.port) if service is not None else 0
-    message = f"{program.name} listens on 127.0.0.1 by default, where neither the Service nor a probe reaches it"
-    hint = f"add `{server.option.replace('$(PORT)', str(number))}`"
+    message = say(
+        "{name} listens on 127.0.0.1 by default, where neither the Service nor a probe reaches it", name=program.name
+    )
+    hint = say("add `{option}`", option=server.option.replace("$(PORT)", str(number)))
     yield diagnostic_at(document, "GPU514", message, program.words[0], hint)
 
 
@@ -139,22 +148,22 @@ def _local_server(program: Program) -> _Server | None:
 def _open_notebook(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
     """Report a notebook without a token or password: every client gets a shell with GPUs."""
     place: Word | None = None
-    what, hint = "", "remove it, and set a password"
+    what, hint = _OPEN, say("remove it, and set a password")
+    name = ""
     if program.name == "code-server":
         auth = option(program.words, "--auth")
         place = auth[0] if auth is not None and auth[1] == "none" else None
-        what = "`--auth none`"
-        hint = f"remove it, and {_ADD_TO_ENV.format('PASSWORD', 'password')}"
+        name = "--auth none"
+        hint = say("remove it, and {set}", set=say(ADD_TO_ENV, name="PASSWORD", key="password"))
     elif program.name in ("openvscode-server", "ttyd", "marimo"):
         place = next((word for word in program.words if word.text in _WITHOUT_TOKEN), None)
-        what = f"`{place.text}`" if place is not None else ""
+        name = place.text if place is not None else ""
     elif (found := _empty_token(model, program)) is not None:
         place, name = found
-        what = f"the empty `{name}`"
-        hint = f"write `{name}=$(TOKEN)`, and {_ADD_TO_ENV.format('TOKEN', 'token')}"
+        what = _OPEN_BY_EMPTY
+        hint = say("write `{name}=$(TOKEN)`, and {set}", name=name, set=say(ADD_TO_ENV, name="TOKEN", key="token"))
     if place is not None:
-        message = f"{what} lets every client of the Service run programs in this container"
-        yield diagnostic_at(document, "GPU515", message, place, hint)
+        yield diagnostic_at(document, "GPU515", say(what, name=name), place, hint)
 
 
 def _empty_token(model: Job, program: Program) -> tuple[Word, str] | None:
@@ -186,12 +195,13 @@ def _open_variables(document: Document, model: Job, programs: Sequence[Program])
         if is_open or (variable.name == "DISABLE_AUTH" and value in ("true", "1", "yes")):
             in_list = isinstance(model.environment.env, list)
             path = ("environment", "env", position if in_list else variable.name)
-            message = f"`{variable.name}` lets every client of the Service run programs in this container"
-            hint = _ADD_TO_ENV.format("JUPYTER_TOKEN", "token") if is_open else "remove it, and set a password"
+            message = say(_OPEN, name=variable.name)
+            set_token = say(ADD_TO_ENV, name="JUPYTER_TOKEN", key="token")
+            hint = set_token if is_open else say("remove it, and set a password")
             yield document.diagnostic(Severity.WARNING, "GPU515", message, path, hint)
     for word in [word for program in programs for word in (*program.variables, *program.arguments)]:
         if word.text == "JUPYTER_TOKEN=" and not is_set:
-            message = "an empty JUPYTER_TOKEN lets every client of the Service run programs in this container"
-            yield diagnostic_at(
-                document, "GPU515", message, word, f"remove it, and {_ADD_TO_ENV.format('JUPYTER_TOKEN', 'token')}"
-            )
+            message = say("an empty JUPYTER_TOKEN lets every client of the Service run programs in this container")
+            set_token = say(ADD_TO_ENV, name="JUPYTER_TOKEN", key="token")
+            hint = say("remove it, and {set}", set=set_token)
+            yield diagnostic_at(document, "GPU515", message, word, hint)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from gpuctl.frontend.command_lines import Program, command_line, option, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.listening_checks import ADD_TO_ENV
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import say
 
 APPS = ("ServerApp", "NotebookApp", "LabApp")
 TOKEN_OPTIONS = tuple(f"--{app}.token" for app in (*APPS, "IdentityProvider"))
@@ -23,13 +25,17 @@ def check_notebook(document: Document, model: Job) -> Iterator[Diagnostic]:
     programs = programs_of(command_line(model))
     other = next((program.name for program in programs if program.name in _OTHERS), None)
     if other is not None:
-        message = f"`stop_after` never pauses this notebook: {other} does not report its activity as Jupyter does"
-        hint = "remove it; `max_lifetime` works for every notebook"
+        message = say(
+            "`stop_after` never pauses this notebook: {program} does not report its activity as Jupyter does",
+            program=other,
+        )
+        hint = say("remove it; `max_lifetime` works for every notebook")
     elif not _has_token(model, programs):
-        message = "`stop_after` never pauses this notebook: Jupyter generates its token, and reports activity only "
-        message += "to a request with the token"
-        hint = f"set `env: [{{name: {_TOKEN}, secret: NAME, key: token}}]` after "
-        hint += "`kubectl create secret generic NAME --from-literal=token=...`"
+        message = say(
+            "`stop_after` never pauses this notebook: Jupyter generates its token, and reports activity only to a "
+            "request with the token"
+        )
+        hint = say(ADD_TO_ENV, name=_TOKEN, key="token")
     else:
         return
     yield document.diagnostic(Severity.WARNING, "GPU523", message, ("notebook", "stop_after"), hint, key=True)

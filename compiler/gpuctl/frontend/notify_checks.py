@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.workload import Workload
@@ -23,19 +24,25 @@ def check_notify(document: Document, model: Job, settings: Settings) -> Iterator
     if model.kind != "training":
         for event in ("done", "failed"):
             if getattr(notify, event):
-                message = f"`{event}` never happens: only trainings end, and this is of kind {model.kind}"
-                hint = "use `waiting`, which also reports pods that cannot start; deploy/monitoring has alerts for "
-                hint += "services that fail later"
+                message = say(
+                    "`{event}` never happens: only trainings end, and this is of kind {kind}",
+                    event=event,
+                    kind=model.kind,
+                )
+                hint = say(
+                    "use `waiting`, which also reports pods that cannot start; deploy/monitoring has alerts for "
+                    "services that fail later"
+                )
                 yield document.diagnostic(ERROR, "GPU232", message, (*_PATH, event), hint, key=True)
     platform = settings.notify
     if not notify.channels and not platform.default:
-        message = "the job names no channel, and the platform has no default"
+        message = say("the job names no channel, and the platform has no default")
         yield document.diagnostic(ERROR, "GPU234", message, _PATH, _advice(list(platform.channels)), key=True)
     for index, name in enumerate(notify.channels):
         if name not in platform.channels:
             near = nearest(name, platform.channels)
-            hint = f"did you mean `{near}`?" if near else _setting(name)
-            message = f"the platform has no channel `{name}`"
+            hint = say("did you mean `{name}`?", name=near) if near else _setting(name)
+            message = say("the platform has no channel `{name}`", name=name)
             yield document.diagnostic(ERROR, "GPU234", message, (*_PATH, "channels", index), hint)
 
 
@@ -49,16 +56,24 @@ def check_channel_namespaces(documents: Iterable[Document], settings: Settings) 
             channel = settings.notify.channels.get(name)
             if channel is not None and not channel.takes(document.namespace):
                 path: FieldPath = (*_PATH, "channels", index) if notify.channels else _PATH
-                message = f"the channel `{name}` is not for jobs of the namespace `{document.namespace}`"
-                hint = f"use another channel, or have the platform add the namespace to `notify.channels.{name}`"
+                message = say(
+                    "the channel `{name}` is not for jobs of the namespace `{namespace}`",
+                    name=name,
+                    namespace=document.namespace,
+                )
+                hint = say(
+                    "use another channel, or have the platform add the namespace to `notify.channels.{name}`", name=name
+                )
                 yield document.diagnostic(ERROR, "GPU235", message, path, hint, key=not notify.channels)
 
 
-def _advice(names: list[str]) -> str:
+def _advice(names: list[str]) -> Sentence:
     if not names:
         return _setting("NAME")
-    return f"add `channels: [{names[0]}]`, or have the platform set `notify.default`"
+    return say("add `channels: [{name}]`, or have the platform set `notify.default`", name=names[0])
 
 
-def _setting(name: str) -> str:
-    return f"have the platform add it: `notify: {{channels: {{{name}: {{format: slack}}}}, default: [{name}]}}`"
+def _setting(name: str) -> Sentence:
+    return say(
+        "have the platform add it: `notify: {{channels: {{{name}: {{format: slack}}}}, default: [{name}]}}`", name=name
+    )

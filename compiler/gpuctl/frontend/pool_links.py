@@ -13,6 +13,7 @@ from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import profiles_of
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.pool_document import PoolDocument
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 from gpuctl.language.workload import Workload
@@ -111,9 +112,11 @@ def _unknown_pool(document: Document, name: str, pools: Collection[str]) -> Diag
     return document.diagnostic(
         WARNING,
         "GPU401",
-        f"the pool `{name}` is declared neither in these documents nor in the platform",
+        say("the pool `{name}` is declared neither in these documents nor in the platform", name=name),
         ("resources", "pool"),
-        f"did you mean `{close}`?" if close else "compile the job with its pool, or list the pool in platform.yaml",
+        say("did you mean `{name}`?", name=close)
+        if close
+        else say("compile the job with its pool, or list the pool in platform.yaml"),
     )
 
 
@@ -151,18 +154,22 @@ def _as_declared(wanted: Iterable[str], types: Sequence[str]) -> tuple[str, ...]
 
 def _unknown_type(document: Document, model: Job, job: Job, declared: DeclaredPool) -> Diagnostic:
     close = nearest(document.gpu_types[0], declared.types)
-    hint = f"did you mean `{close}`?" if close else f"it has {', '.join(declared.types)}"
+    hint = say("did you mean `{name}`?", name=close) if close else say("it has {names}", names=list(declared.types))
     asked, all_asked = model.resources, job.resources
     path = ("resources", "gpu-type")
     if asked.pool != all_asked.pool and asked.gpu_type == all_asked.gpu_type:
-        path, hint = ("resources", "pool"), f"write the `gpu-type` of the role, too: {hint}"
+        path, hint = ("resources", "pool"), say("write the `gpu-type` of the role, too: {hint}", hint=hint)
     related: tuple[Related, ...] = ()
     if declared.document is not None:
-        related = (Related("the pool", declared.document.span(("nodes",), key=True)),)
+        related = (Related(say("the pool"), declared.document.span(("nodes",), key=True)),)
     return document.diagnostic(
         ERROR,
         "GPU402",
-        f"the pool `{asked.pool}` has no GPU of type {' or '.join(f'`{name}`' for name in document.gpu_types)}",
+        say(
+            "the pool `{pool}` has no GPU of type {names:or}",
+            pool=asked.pool,
+            names=[f"`{name}`" for name in document.gpu_types],
+        ),
         path,
         hint,
         related=related,
@@ -181,25 +188,34 @@ def _profile_of_no_type(
         yield from illegal_profile(document, profile, declared.types, settings)
 
 
+_TRAINING_TOO_LARGE = Template("the training needs {nodes} x {amount}; {pool} has room for {room} such pods")
+_REPLICA_TOO_LARGE = Template("a replica needs {nodes} x {amount}; {pool} has room for {room} such pods")
+
+
 def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
     """Report a pod larger than every node, or a job with more nodes than fit the pool: it would never start."""
     gpu, profile = model.resources.gpu, model.resources.gpu_profile
     counts = declared.counts(document.gpu_types, profile)
     if gpu == 0 or counts is None or declared.document is None:
         return
-    related = (Related("the pool's nodes", declared.document.span(("nodes",), key=True)),)
-    what = f" with {document.gpu_type}" if document.gpu_type else ""
-    noun = "GPUs" if profile is None else f"x {profile}"
+    related = (Related(say("the pool's nodes"), declared.document.span(("nodes",), key=True)),)
+    place = say("pool `{pool}`", pool=pool)
+    if document.gpu_type:
+        place = say("pool `{pool}` with {type}", pool=pool, type=document.gpu_type)
+    amount = say("{gpus} GPUs", gpus=gpu) if profile is None else f"{gpu} x {profile}"
     largest = max(counts, default=0)
     if gpu > largest:
         yield document.diagnostic(
             ERROR,
             "GPU403",
-            f"the job needs {gpu} {noun} on one node; the largest node of pool `{pool}`{what} has {largest}",
+            say(
+                "the job needs {amount} on one node; the largest node of {pool} has {largest}",
+                amount=amount,
+                pool=place,
+                largest=largest,
+            ),
             ("resources", "gpu"),
-            f"ask for at most {largest}" + (", on several `nodes`" if model.kind in ("training", "inference") else "")
-            if largest
-            else (profile and _other_slices(declared)) or "use another pool",
+            _at_most(model, largest) if largest else (profile and _other_slices(declared)) or say("use another pool"),
             related=related,
         )
         return
@@ -208,19 +224,31 @@ def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool
         yield document.diagnostic(
             ERROR,
             "GPU403",
-            f"{'the training' if model.kind == 'training' else 'a replica'} needs {nodes_of(model)} x {gpu} {noun}; "
-            f"pool `{pool}`{what} has room for {room} such pods",
+            say(
+                _TRAINING_TOO_LARGE if model.kind == "training" else _REPLICA_TOO_LARGE,
+                nodes=nodes_of(model),
+                amount=amount,
+                pool=place,
+                room=room,
+            ),
             ("resources", "nodes"),
-            f"ask for at most {room} nodes",
+            say("ask for at most {room} nodes", room=room),
             related=related,
         )
 
 
-def _other_slices(declared: DeclaredPool) -> str | None:
+def _at_most(model: Job, largest: int) -> Sentence:
+    """Return the hint to request fewer GPUs on a node."""
+    if model.kind in ("training", "inference"):
+        return say("ask for at most {largest}, on several `nodes`", largest=largest)
+    return say("ask for at most {largest}", largest=largest)
+
+
+def _other_slices(declared: DeclaredPool) -> Sentence | None:
     """Return the hint that names the MIG profiles of a pool; None if its nodes declare none."""
     nodes = declared.model.nodes.values() if declared.model is not None else ()
     profiles = dict.fromkeys(profile for node in nodes for profile in node.gpu_profiles or ())
-    return f"its nodes are divided into {', '.join(profiles)}" if profiles else None
+    return say("its nodes are divided into {profiles}", profiles=list(profiles)) if profiles else None
 
 
 def _over_pool_quota(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
@@ -232,10 +260,15 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
         yield document.diagnostic(
             ERROR,
             "GPU419",
-            f"the job asks for {total} GPUs; pool `{pool}` allows {quota.maxGpuPerJob} per job",
+            say(
+                "the job asks for {total} GPUs; pool `{pool}` allows {most} per job",
+                total=total,
+                pool=pool,
+                most=quota.maxGpuPerJob,
+            ),
             ("resources", "gpu"),
-            "ask for fewer, or use another pool",
-            related=(Related("the limit", declared.document.span(("quota", "maxGpuPerJob"))),),
+            say("ask for fewer, or use another pool"),
+            related=(Related(say("the limit"), declared.document.span(("quota", "maxGpuPerJob"))),),
         )
 
 
@@ -249,9 +282,14 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
         yield document.diagnostic(
             WARNING,
             "GPU404",
-            f"{len(declared.jobs)} jobs use pool `{name}`, which allows {pool.quota.maxJobs} unfinished ones",
+            say(
+                "{jobs} jobs use pool `{name}`, which allows {most} unfinished ones",
+                jobs=len(declared.jobs),
+                name=name,
+                most=pool.quota.maxJobs,
+            ),
             ("quota", "maxJobs"),
-            "some will be rejected",
+            say("some will be rejected"),
         )
     yield from _slices_of_pool(name, declared, (key, "name"))
     counts = declared.counts()
@@ -268,9 +306,14 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
         yield document.diagnostic(
             WARNING,
             "GPU404",
-            f"the jobs of pool `{name}` ask for {format_number(total)} GPUs together; it has {capacity}",
+            say(
+                "the jobs of pool `{name}` ask for {total} GPUs together; it has {capacity}",
+                name=name,
+                total=format_number(total),
+                capacity=capacity,
+            ),
             (key, "name"),
-            "some will wait; give the urgent ones `priority: high`",
+            say("some will wait; give the urgent ones `priority: high`"),
         )
     for job, model in declared.jobs:
         if model.kind == "inference" and model.autoscaled:
@@ -280,9 +323,14 @@ def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iter
                 yield job.diagnostic(
                     WARNING,
                     "GPU405",
-                    f"maxReplicas x gpu is {format_number(most)} GPUs; pool `{name}` has {capacity}",
+                    say(
+                        "maxReplicas x gpu is {most} GPUs; pool `{name}` has {capacity}",
+                        most=format_number(most),
+                        name=name,
+                        capacity=capacity,
+                    ),
                     ("autoscaling", "maxReplicas"),
-                    f"at most {capacity // each} replicas fit",
+                    say("at most {number} replicas fit", number=capacity // each),
                 )
 
 
@@ -304,6 +352,12 @@ def _slices_of_pool(name: str, declared: DeclaredPool, path: tuple[str, str]) ->
         counts = declared.counts(profile=profile)
         if counts is None or not 0 < sum(counts) < total or declared.document is None:
             continue
-        message = f"the jobs of pool `{name}` ask for {total} x {profile} together; it has {sum(counts)}"
-        hint = "some will wait; give the urgent ones `priority: high`"
+        message = say(
+            "the jobs of pool `{name}` ask for {total} x {profile} together; it has {number}",
+            name=name,
+            total=total,
+            profile=profile,
+            number=sum(counts),
+        )
+        hint = say("some will wait; give the urgent ones `priority: high`")
         yield declared.document.diagnostic(WARNING, "GPU404", message, path, hint)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import nearest
 from gpuctl.language.workload import Workload
 
@@ -67,7 +68,13 @@ def _names(document: Document) -> list[str]:
 
 
 def _diagnostic(
-    document: Document, severity: Severity, code: str, message: str, place: _Entry, hint: str, *others: Related
+    document: Document,
+    severity: Severity,
+    code: str,
+    message: Sentence,
+    place: _Entry,
+    hint: Sentence,
+    *others: Related,
 ) -> Diagnostic:
     """Return a diagnostic at one of the names that a document waits for."""
     model = document.model
@@ -82,12 +89,20 @@ def _unknown(document: Document, entry: _Entry, jobs: Jobs) -> Iterator[Diagnost
     elsewhere = sorted(namespace for namespace, name in jobs if name == entry.name)
     # Runs are often numbered: `train-1` may exist in the cluster, though only `train-2` is here.
     if near is not None and _without_digits(near) != _without_digits(entry.name):
-        hint = f"did you mean `{near}`?"
+        hint = say("did you mean `{name}`?", name=near)
     elif elsewhere:
-        hint = f"a job waits for jobs of its own namespace: `{entry.name}` here is in `{elsewhere[0]}`"
+        hint = say(
+            "a job waits for jobs of its own namespace: `{name}` here is in `{namespace}`",
+            name=entry.name,
+            namespace=elsewhere[0],
+        )
     else:
         return
-    message = f"no job of these documents in namespace `{document.namespace}` is called `{entry.name}`"
+    message = say(
+        "no job of these documents in namespace `{namespace}` is called `{name}`",
+        namespace=document.namespace,
+        name=entry.name,
+    )
     yield _diagnostic(document, WARNING, "GPU430", message, entry, hint)
 
 
@@ -101,12 +116,14 @@ def _endless(document: Document, entry: _Entry, found: Sequence[Document]) -> It
         model = other.model
         if model.kind == "training" and model.schedule is None:
             continue
-        why = "is scheduled, and has many runs" if model.kind == "training" else f"is of kind {other.kind}"
-        message = f"`{entry.name}` never ends: it {why}"
-        hint = "wait for a training, an array or a sweep, or remove the name"
+        message = say("`{name}` never ends: it is of kind {kind}", name=entry.name, kind=other.kind)
+        hint = say("wait for a training, an array or a sweep, or remove the name")
         if model.kind == "training":
-            hint = f"schedule this job, with the program of `{entry.name}` in its `init`, or remove the name"
-        related = Related("the job", other.span(("job", "name")))
+            message = say("`{name}` never ends: it is scheduled, and has many runs", name=entry.name)
+            hint = say(
+                "schedule this job, with the program of `{name}` in its `init`, or remove the name", name=entry.name
+            )
+        related = Related(say("the job"), other.span(("job", "name")))
         yield _diagnostic(document, ERROR, "GPU428", message, entry, hint, related)
         return
 
@@ -131,8 +148,10 @@ def _circle(document: Document, first: _Place, jobs: Jobs) -> list[Document] | N
 def _circle_error(document: Document, entry: _Entry, circle: Sequence[Document]) -> Diagnostic:
     names = [_names(one)[-1] for one in circle]
     if len(circle) == 1:
-        message = f"`{entry.name}` waits for itself"
+        message = say("`{name}` waits for itself", name=entry.name)
     else:
-        message = f"jobs wait for each other: {' -> '.join([*names, names[0]])}"
-    related = (Related(f"`{_names(one)[-1]}`", one.span(("job", "after"), key=True)) for one in circle[1:])
-    return _diagnostic(document, ERROR, "GPU428", message, entry, "remove one of the names: no job can start", *related)
+        message = say("jobs wait for each other: {names}", names=" -> ".join([*names, names[0]]))
+    related = (Related(Sentence(f"`{_names(one)[-1]}`"), one.span(("job", "after"), key=True)) for one in circle[1:])
+    return _diagnostic(
+        document, ERROR, "GPU428", message, entry, say("remove one of the names: no job can start"), *related
+    )

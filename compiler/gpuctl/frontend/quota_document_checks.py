@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -14,9 +15,9 @@ ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _LIMITS = ("cpu", "memory", "gpu", "gpu_types", "gpu_profiles", "maxJobs")
 _NEED_KUEUE = {
-    "gpu_types": ("gpu-types", "a ResourceQuota cannot limit the GPUs of a type"),
-    "borrow": ("borrow", "users of a ResourceQuota cannot borrow"),
-    "weight": ("weight", "users of a ResourceQuota cannot borrow, so that weights have no effect"),
+    "gpu_types": ("gpu-types", Template("a ResourceQuota cannot limit the GPUs of a type; Kueue can")),
+    "borrow": ("borrow", Template("users of a ResourceQuota cannot borrow; Kueue can")),
+    "weight": ("weight", Template("users of a ResourceQuota cannot borrow, so that weights have no effect; Kueue can")),
 }
 """Fields that only Kueue serves: the key, and the reason."""
 
@@ -28,20 +29,22 @@ def check_quota(document: Document, model: QuotaDocument, settings: Settings) ->
     for name, entry in (model.users or model.namespace or {}).items():
         path: Path = (model.entries_key, name)
         if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
-            message = f"a quota on the namespace `{name}` limits all users without a namespace of their own"
-            yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
+            message = say(
+                "a quota on the namespace `{name}` limits all users without a namespace of their own", name=name
+            )
+            yield document.diagnostic(WARNING, "GPU415", message, path, say("name a user or a team"), key=True)
         yield from _entry(document, entry, path, settings)
     if model.default is not None:
         yield from _entry(document, model.default, ("default",), settings)
     for name, filled in model.entries.items():
         path = (model.entries_key, name)
         if all(getattr(filled, field) is None for field in _LIMITS):
-            message = f"the quota limits nothing for `{name}`"
-            hint = "add cpu, memory, gpu or maxJobs"
+            message = say("the quota limits nothing for `{name}`", name=name)
+            hint = say("add cpu, memory, gpu or maxJobs")
             yield document.diagnostic(ERROR, "GPU201", message, path, hint, key=True)
         elif filled.borrow is not None and filled.gpu is None and not filled.gpu_types:
-            message = f"`borrow` adds to a limit of GPUs, and `{name}` has none"
-            yield document.diagnostic(ERROR, "GPU231", message, path, "add `gpu` or `gpu-types`", key=True)
+            message = say("`borrow` adds to a limit of GPUs, and `{name}` has none", name=name)
+            yield document.diagnostic(ERROR, "GPU231", message, path, say("add `gpu` or `gpu-types`"), key=True)
 
 
 Path = tuple[str | int, ...]
@@ -64,11 +67,14 @@ def _several_chips(document: Document, model: QuotaDocument, settings: Settings)
             resources = list(dict.fromkeys(name for gpu in chips for name in gpu.card.counted))
             if number and len(resources) > 1 and vendor not in seen:
                 seen.add(vendor)
-                message = (
-                    f"the limit of {vendor} GPUs is {number} of each of `{'`, `'.join(resources)}`, not of their sum"
+                message = say(
+                    "the limit of {vendor} GPUs is {number} of each of {resources}, not of their sum",
+                    vendor=vendor,
+                    number=number,
+                    resources=[f"`{name}`" for name in resources],
                 )
                 place = (*path, "gpu", vendor) if isinstance(entry.gpu, dict) else (*path, "gpu")
-                hint = "nothing to do if nodes have one of them; `gpu-types` (Kueue) has a limit for each type"
+                hint = say("nothing to do if nodes have one of them; `gpu-types` (Kueue) has a limit for each type")
                 yield document.diagnostic(NOTE, "GPU436", message, place, hint, key=True)
 
 
@@ -91,12 +97,14 @@ def _claimed_devices(document: Document, model: QuotaDocument, settings: Setting
     vendor = settings.default_vendor
     device_class = settings.device_classes.get(vendor, "CLASS")
     resource = next(iter(settings.gpu_chips[vendor].values())).resource if vendor in settings.gpu_chips else "RESOURCE"
-    whole, slices = f"`{device_class}` to `{resource}`", f"`{settings.profile_class}` to the resource of one profile"
+    whole = say("`{device_class}` to `{resource}`", device_class=device_class, resource=resource)
+    slices = say("`{device_class}` to the resource of one profile", device_class=settings.profile_class)
     mapped = dict.fromkeys(slices if path[-1] == "gpu-profiles" else whole for path in limited)
-    message = "Kueue counts the GPUs that pods claim (DRA) only if its configuration lists their DeviceClass"
-    hint = (
-        f"map {' and '.join(mapped)} in `resources.deviceClassMappings` of Kueue's configuration; without it Kueue "
-        "admits no job that claims GPUs (before 0.18: all of them)"
+    message = say("Kueue counts the GPUs that pods claim (DRA) only if its configuration lists their DeviceClass")
+    hint = say(
+        "map {mapped:and} in `resources.deviceClassMappings` of Kueue's configuration; without it Kueue admits no job "
+        "that claims GPUs (before 0.18: all of them)",
+        mapped=list(mapped),
     )
     yield document.diagnostic(WARNING, "GPU433", message, limited[0], hint, key=True)
 
@@ -106,10 +114,11 @@ def _slices_together(document: Document, entries: Mapping[Path, QuotaEntry]) -> 
     for path, entry in entries.items():
         if len(entry.gpu_profiles or {}) > 1:
             total = sum((entry.gpu_profiles or {}).values())
-            message = (
-                f"a ResourceQuota counts claims by DeviceClass: the limit is {total} slices of all profiles together"
+            message = say(
+                "a ResourceQuota counts claims by DeviceClass: the limit is {total} slices of all profiles together",
+                total=total,
             )
-            hint = "limit one profile, or accept the common limit"
+            hint = say("limit one profile, or accept the common limit")
             yield document.diagnostic(WARNING, "GPU434", message, (*path, "gpu-profiles"), hint, key=True)
             return
 
@@ -118,21 +127,29 @@ def _entry(document: Document, entry: QuotaEntry, path: Path, settings: Settings
     for vendor in entry.gpu if isinstance(entry.gpu, dict) else ():
         if vendor not in settings.gpu_chips:
             close = nearest(vendor, settings.gpu_chips)
-            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpu_chips)}"
-            message = f"the platform defines no GPU vendor `{vendor}`"
+            hint = (
+                say("did you mean `{name}`?", name=close)
+                if close
+                else say("the vendors are {names}", names=list(settings.gpu_chips))
+            )
+            message = say("the platform defines no GPU vendor `{vendor}`", vendor=vendor)
             yield document.diagnostic(ERROR, "GPU211", message, (*path, "gpu", vendor), hint, key=True)
     for field, (key, reason) in _NEED_KUEUE.items():
         if getattr(entry, field) is not None and not settings.has_quota_queues:
-            hint = "set `quota: {backend: kueue}` in platform.yaml, or remove the line"
-            yield document.diagnostic(ERROR, "GPU230", f"{reason}; Kueue can", (*path, key), hint, key=True)
+            hint = say("set `quota: {{backend: kueue}}` in platform.yaml, or remove the line")
+            yield document.diagnostic(ERROR, "GPU230", say(reason), (*path, key), hint, key=True)
     for gpu_type in entry.gpu_types or ():
         if any(isinstance(value, list) for value in settings.gpu_types.get(gpu_type, {}).values()):
-            message = f"nodes of GPU type `{gpu_type}` have one of several labels, and a limit of Kueue counts one"
-            hint = "have the platform's `gpu.types` give the type a label of one value, or use `gpu`"
+            message = say(
+                "nodes of GPU type `{gpu_type}` have one of several labels, and a limit of Kueue counts one",
+                gpu_type=gpu_type,
+            )
+            hint = say("have the platform's `gpu.types` give the type a label of one value, or use `gpu`")
             yield document.diagnostic(ERROR, "GPU231", message, (*path, "gpu-types", gpu_type), hint, key=True)
         elif gpu_type in settings.products and settings.has_quota_queues:
-            message = (
-                f"claims select cards of `{gpu_type}` by product name, and a limit of Kueue counts labels of nodes"
+            message = say(
+                "claims select cards of `{gpu_type}` by product name, and a limit of Kueue counts labels of nodes",
+                gpu_type=gpu_type,
             )
-            hint = "remove the type from the platform's `gpu.products`, or use `gpu`"
+            hint = say("remove the type from the platform's `gpu.products`, or use `gpu`")
             yield document.diagnostic(ERROR, "GPU231", message, (*path, "gpu-types", gpu_type), hint, key=True)

@@ -14,6 +14,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import is_profile
 from gpuctl.language.quota_document import QuotaEntry
 from gpuctl.language.resources_block import Resources
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import amount_text, parse_quantity
@@ -35,11 +36,16 @@ def users_in_two_quotas(documents: Sequence[Document]) -> Iterator[Diagnostic]:
             yield document.diagnostic(
                 WARNING,
                 "GPU421",
-                f"`{name}` is in two quotas, `{earlier.model.header.name}` and `{document.model.header.name}`",
+                say(
+                    "`{name}` is in two quotas, `{first}` and `{second}`",
+                    name=name,
+                    first=earlier.model.header.name,
+                    second=document.model.header.name,
+                ),
                 (document.model.entries_key, name),
-                "both would hold, so that the smaller of each amount counts: remove one of the two",
+                say("both would hold, so that the smaller of each amount counts: remove one of the two"),
                 key=True,
-                related=(Related("the other one", earlier.span((earlier.model.entries_key, name), key=True)),),
+                related=(Related(say("the other one"), earlier.span((earlier.model.entries_key, name), key=True)),),
             )
 
 
@@ -61,9 +67,14 @@ def quota_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
                     yield document.diagnostic(
                         WARNING,
                         "GPU406",
-                        f"{trainings} trainings are in namespace `{namespace}`; its quota allows {entry.maxJobs} Jobs",
+                        say(
+                            "{trainings} trainings are in namespace `{namespace}`; its quota allows {most} Jobs",
+                            trainings=trainings,
+                            namespace=namespace,
+                            most=entry.maxJobs,
+                        ),
                         (document.model.entries_key, namespace),
-                        "some will be rejected until others are deleted",
+                        say("some will be rejected until others are deleted"),
                         key=True,
                     )
 
@@ -96,10 +107,15 @@ def _over_quota(
         yield quota.diagnostic(
             WARNING,
             "GPU406",
-            f"the jobs of namespace `{namespace}` ask for {amount_text(resource, total)} {name} together; "
-            f"its quota is {amount_text(resource, limit)}",
+            say(
+                "the jobs of namespace `{namespace}` ask for {amount} {name} together; its quota is {limit}",
+                namespace=namespace,
+                amount=amount_text(resource, total),
+                name=name,
+                limit=amount_text(resource, limit),
+            ),
             (quota.model.entries_key, namespace),
-            "some pods will not be created until others end",
+            say("some pods will not be created until others end"),
             key=True,
         )
     for job, model in jobs:
@@ -109,18 +125,26 @@ def _over_quota(
                 yield job.diagnostic(
                     WARNING,
                     "GPU405",
-                    f"at maxReplicas the job asks for {amount_text(resource, most)} {name}; "
-                    f"the quota of namespace `{namespace}` is {amount_text(resource, limit)}",
+                    say(
+                        "at maxReplicas the job asks for {amount} {name}; the quota of namespace `{namespace}` is "
+                        "{limit}",
+                        amount=amount_text(resource, most),
+                        name=name,
+                        namespace=namespace,
+                        limit=amount_text(resource, limit),
+                    ),
                     ("autoscaling", "maxReplicas"),
-                    "lower maxReplicas, or raise the quota",
+                    say("lower maxReplicas, or raise the quota"),
                 )
 
 
-def title_of_resource(resource: str) -> str:
+def title_of_resource(resource: str) -> Sentence:
     """Return a resource in messages: `cpu`, `nvidia GPUs`, `1g.10gb slices`."""
     if resource in ("cpu", "memory"):
-        return resource
-    return f"{resource} slices" if is_profile(resource) else f"{resource} GPUs"
+        return Sentence(resource)
+    if is_profile(resource):
+        return say("{resource} slices", resource=resource)
+    return say("{resource} GPUs", resource=resource)
 
 
 def pod_request(model: Job, resource: str, settings: Settings) -> Fraction:

@@ -15,6 +15,7 @@ from gpuctl.frontend.role_views import check_pods, pod_documents
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.mig_profiles import is_profile
 from gpuctl.language.quota_document import QuotaEntry
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import DEFAULT_QUEUE
@@ -44,7 +45,7 @@ def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterato
         if problem is not None:
             view, code, message, path, hint = problem
             assert quota.model.kind == "quota", "only quotas are in the table"
-            other = Related("the quota", quota.span((quota.model.entries_key, document.namespace), key=True))
+            other = Related(say("the quota"), quota.span((quota.model.entries_key, document.namespace), key=True))
             yield view.diagnostic(ERROR, code, message, path, hint, related=(other,))
 
 
@@ -72,11 +73,17 @@ def _types_beyond(
     other = [name for name, number in types.items() if number and name not in pool.types]
     if other:
         own = [name for name in pool.types if types.get(name)]
-        message = (
-            f"Kueue may admit the job on `{other[0]}`, which the pool `{model.resources.pool}` does not have: its "
-            "pods would hold the quota and never start"
+        message = say(
+            "Kueue may admit the job on `{type}`, which the pool `{pool}` does not have: its pods would hold "
+            "the quota and never start",
+            type=other[0],
+            pool=model.resources.pool,
         )
-        hint = f"write `gpu-type: {own[0]}`" if own else f"add {', '.join(pool.types)} to the quota"
+        hint = (
+            say("write `gpu-type: {type}`", type=own[0])
+            if own
+            else say("add {types} to the quota", types=list(pool.types))
+        )
         yield document.diagnostic(WARNING, "GPU437", message, ("resources", "pool"), hint)
 
 
@@ -89,8 +96,13 @@ def _queue_quotas(documents: Sequence[Document]) -> dict[str, tuple[Document, Qu
     }
 
 
-Problem = tuple[Document, str, str, tuple[str | int, ...], str]
+Problem = tuple[Document, str, Sentence, tuple[str | int, ...], Sentence]
 """The document of the pods, code, message, path and hint."""
+
+
+_ADD_PROFILE = Template("add `{name}` to `gpu-profiles`, or to the platform's `gpu.profiles`")
+_ADD_VENDOR = Template("add `{name}` to the quota's `gpu`")
+_ADD_PLATFORM_VENDOR = Template("add `{name}` to the platform's `gpu.vendors`")
 
 
 def _without_quota(document: Document, model: Job, entry: QuotaEntry, settings: Settings) -> Problem | None:
@@ -102,14 +114,14 @@ def _without_quota(document: Document, model: Job, entry: QuotaEntry, settings: 
     for view, part in pod_documents(document, model):
         own = part.resources.gpu_profile or part.resources.gpu_vendor or settings.default_vendor
         if part.resources.gpu and own not in known:
-            message = (
-                f"the quota of namespace `{document.namespace}` has no {title_of_resource(own)}: "
-                "Kueue never admits the job"
+            message = say(
+                "the quota of namespace `{namespace}` has no {resource}: Kueue never admits the job",
+                namespace=document.namespace,
+                resource=title_of_resource(own),
             )
-            where = "`gpu-profiles`, or to the platform's `gpu.profiles`" if is_profile(own) else "the quota's `gpu`"
-            if not is_profile(own) and entry.gpu_types is not None:
-                where = "the platform's `gpu.vendors`"
-            return view, "GPU426", message, ("resources", "gpu"), f"add `{own}` to {where}"
+            template = _ADD_VENDOR if entry.gpu_types is None else _ADD_PLATFORM_VENDOR
+            hint = say(_ADD_PROFILE if is_profile(own) else template, name=own)
+            return view, "GPU426", message, ("resources", "gpu"), hint
     return None
 
 
@@ -125,11 +137,16 @@ def _type_without_quota(document: Document, model: Job, entry: QuotaEntry) -> Pr
     usable = [name for name in types if types[name]]
     for view, part in pod_documents(document, model):
         if _asks_for_cards(part) and not set(view.gpu_types or usable) & set(usable):
-            names = " or ".join(f"`{name}`" for name in view.gpu_types)
-            of_type = f" of type {names}" if names else ""
-            message = f"the quota of namespace `{document.namespace}` has no GPUs{of_type}"
-            other = f"use one of {', '.join(usable)}, or " if usable else ""
-            hint = f"{other}add the type to the quota"
+            names = [f"`{name}`" for name in view.gpu_types]
+            message = say("the quota of namespace `{namespace}` has no GPUs", namespace=document.namespace)
+            if names:
+                message = say(
+                    "the quota of namespace `{namespace}` has no GPUs of type {names:or}",
+                    namespace=document.namespace,
+                    names=names,
+                )
+            hint = say("use one of {names}, or add the type to the quota", names=usable)
+            hint = hint if usable else say("add the type to the quota")
             return view, "GPU427", message, ("resources", "gpu-type" if names else "gpu"), hint
     return None
 
@@ -166,20 +183,32 @@ def _beyond_type_quota(document: Document, model: Job, entry: QuotaEntry, settin
         for asked, names in ((total, (best,)), (together[wanted], wanted)):
             limit, more = Fraction(sum(types[name] for name in names)), borrowed * len(names)
             if asked > limit + more:
-                title = f"GPUs of type {' or '.join(names)}"
+                title = say("GPUs of type {names:or}", names=list(names))
                 return _message(view, title, vendor, asked, limit, "gpu", more)
     return None
 
 
+_BEYOND = Template(
+    "the job asks for {amount} {name} at once; the quota of namespace `{namespace}` is {limit}: Kueue never admits it"
+)
+_BEYOND_LOANS = Template(
+    "the job asks for {amount} {name} at once; the quota of namespace `{namespace}` is {limit}, and {borrowed} can be "
+    "borrowed: Kueue never admits it"
+)
+
+
 def _message(
-    document: Document, name: str, resource: str, total: Fraction, limit: Fraction, field: str, borrowed: Fraction
+    document: Document, name: Sentence, resource: str, total: Fraction, limit: Fraction, field: str, borrowed: Fraction
 ) -> Problem:
-    more = f", and {amount_text(resource, borrowed)} can be borrowed" if borrowed else ""
-    message = (
-        f"the job asks for {amount_text(resource, total)} {name} at once; the quota of namespace "
-        f"`{document.namespace}` is {amount_text(resource, limit)}{more}: Kueue never admits it"
+    message = say(
+        _BEYOND_LOANS if borrowed else _BEYOND,
+        amount=amount_text(resource, total),
+        name=name,
+        namespace=document.namespace,
+        limit=amount_text(resource, limit),
+        borrowed=amount_text(resource, borrowed),
     )
-    return document, "GPU426", message, ("resources", field), "ask for less, or raise the quota"
+    return document, "GPU426", message, ("resources", field), say("ask for less, or raise the quota")
 
 
 def _at_once(model: Job, resource: str, settings: Settings) -> Fraction:

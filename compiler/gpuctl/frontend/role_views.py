@@ -10,6 +10,7 @@ from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.kinds import Job
 from gpuctl.language.role_block import Role, RoleResources
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.training_document import TrainingDocument
 
@@ -100,9 +101,9 @@ def check_roles(document: Document, model: TrainingDocument, settings: Settings)
         yield document.diagnostic(
             Severity.ERROR,
             "GPU429",
-            "roles need JobSet, and the platform's trainings are plain Jobs",
+            say("roles need JobSet, and the platform's trainings are plain Jobs"),
             ("roles",),
-            "install JobSet in the cluster, and write `training: {backend: jobset}` in the platform file",
+            say("install JobSet in the cluster, and write `training: {{backend: jobset}}` in the platform file"),
             key=True,
         )
     if model.resources.queue is None:
@@ -121,13 +122,21 @@ def _one_queue(document: Document, model: TrainingDocument, settings: Settings) 
         yield document.diagnostic(
             Severity.ERROR,
             "GPU449",
-            f"a job is in one queue as a whole, and the queue of pool `{own}` is {_queue(other)}, that of `{pool}` "
-            f"{_queue(queue)}",
+            say(
+                "a job is in one queue as a whole, and the queue of pool `{own}` is {other}, that of `{pool}` {queue}",
+                own=own,
+                other=_queue(other),
+                pool=pool,
+                queue=_queue(queue),
+            ),
             ("roles", index, "resources", "pool"),
-            f"write `resources.queue: {queue or other}`, or another queue that has quota for the nodes of both pools",
+            say(
+                "write `resources.queue: {queue}`, or another queue that has quota for the nodes of both pools",
+                queue=queue or other,
+            ),
         )
         return
 
 
-def _queue(name: str | None) -> str:
-    return f"`{name}`" if name else "none"
+def _queue(name: str | None) -> Sentence:
+    return Sentence(f"`{name}`") if name else say("none")

@@ -12,6 +12,7 @@ from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.model_errors import report_model_errors
 from gpuctl.frontend.templates import references
 from gpuctl.language.names import is_dns_1035_label
+from gpuctl.language.sentences import say
 from gpuctl.language.sweep_block import Combination, Sweep, described, longest_sweep_name
 from gpuctl.language.workload import TEMPLATED_BLOCKS
 from gpuctl.objects.label_names import LABEL_MAX
@@ -26,8 +27,8 @@ def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:
     combinations = _combinations(findings, data.get("sweep"))
     job = data.get("job", {})
     if "sweep" in job:
-        message = "the jobs of this sweep are part of it, and of no other"
-        findings.at_path("GPU213", message, ("job", "sweep"), "remove `job.sweep`, or `sweep`", key=True)
+        message = say("the jobs of this sweep are part of it, and of no other")
+        findings.at_path("GPU213", message, ("job", "sweep"), say("remove `job.sweep`, or `sweep`"), key=True)
     if not combinations:
         return []
     _report_unused(findings, data, combinations[0])
@@ -38,8 +39,18 @@ def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:
     # A longer name of a job is no name; what the job becomes may allow less (`document_checks`).
     longest, reason = longest_sweep_name(len(combinations), LABEL_MAX)
     if len(name) > longest:
-        message = f"the name has {len(name)} characters; that of this sweep can have {longest}, because {reason}"
-        findings.at_path("GPU217", message, ("job", "name"), f"shorten it, such as to `{name[:longest].rstrip('-')}`")
+        message = say(
+            "the name has {length} characters; that of this sweep can have {longest}, because {reason}",
+            length=len(name),
+            longest=longest,
+            reason=reason,
+        )
+        findings.at_path(
+            "GPU217",
+            message,
+            ("job", "name"),
+            say("shorten it, such as to `{shorter}`", shorter=name[:longest].rstrip("-")),
+        )
         return []
     return [
         {
@@ -70,10 +81,11 @@ def _report_unused(findings: Findings, data: dict[str, Any], combination: Combin
         return
     for name in combination:
         if name not in used:
-            message = (
-                f"no text of this document refers to the parameter `{name}`: jobs that differ only in it are equal"
+            message = say(
+                "no text of this document refers to the parameter `{name}`: jobs that differ only in it are equal",
+                name=name,
             )
-            hint = f"write `{{{{sweep.{name}}}}}` in `command`, `args` or `env`"
+            hint = say("write `{{{{sweep.{name}}}}}` in `command`, `args` or `env`", name=name)
             path = ("sweep", name)
             span = findings.span(path, key=True)
             findings.diagnostics.append(Diagnostic(Severity.WARNING, "GPU517", message, span, path, hint))
@@ -89,5 +101,5 @@ def _texts(value: Any) -> Iterator[str]:
 
 def with_job(findings: Findings, diagnostics: list[Diagnostic], combination: Combination) -> list[Diagnostic]:
     """Return the diagnostics of one job of a sweep, with its values."""
-    note = Related(f"with {described(combination)}", findings.span(("sweep",), key=True))
+    note = Related(say("with {values}", values=described(combination)), findings.span(("sweep",), key=True))
     return [item._replace(related=(*item.related, note)) for item in diagnostics]

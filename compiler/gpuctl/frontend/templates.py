@@ -15,13 +15,16 @@ from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Block
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold, nearest
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage", "sweep")
 MAX_TOTAL = 2**20
 """Maximum length of all expanded strings of a document together, characters."""
-_FEWER = "use fewer references"
+_FEWER = Template("use fewer references")
+_EXPRESSION = Template("`{written}`: templates have no filters or expressions")
+_NO_PATH = Template("`{written}` is not a field's path")
 
 MAX_LENGTH = 65536
 """Maximum length of one expanded string, characters."""
@@ -31,7 +34,7 @@ _MENTION = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\.([^{}]*)\}\}"
 _STEP = r"[A-Za-z0-9_-]+\Z"
 _SPECIAL = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\."
 
-ReportReference = Callable[[FieldPath, str, str, str | None], None]
+ReportReference = Callable[[FieldPath, str, Sentence, Sentence | None], None]
 """Callback: path of the string, text of the reference, message, hint."""
 
 
@@ -167,11 +170,13 @@ class _Expander:
 
     def _too_long(self, path: FieldPath, text: str) -> _Failed:
         if self.total <= MAX_TOTAL:
-            self.report(path, text, f"the templates expand to more than {MAX_LENGTH} characters", _FEWER)
+            self.report(
+                path, text, say("the templates expand to more than {most} characters", most=MAX_LENGTH), say(_FEWER)
+            )
         elif not self.is_exhausted:
             self.is_exhausted = True
-            message = f"the document's templates together expand to more than {MAX_TOTAL} characters"
-            self.report(path, text, message, _FEWER)
+            message = say("the document's templates together expand to more than {most} characters", most=MAX_TOTAL)
+            self.report(path, text, message, say(_FEWER))
         return _Failed()
 
     def piece(self, path: FieldPath, match: re.Match[str]) -> str:
@@ -182,20 +187,22 @@ class _Expander:
         if meant is None:
             return match[0]
         if meant != match[1]:
-            hint = f"did you mean `{meant}`? Write `{{{{{{{{` for a literal `{{{{`"
-            self.fail(path, match[0], f"`{shorten(match[0])}`: there is no `{match[1]}` to refer to", hint)
+            hint = say("did you mean `{meant}`? Write `{{{{{{{{` for a literal `{{{{`", meant=meant)
+            self.fail(
+                path,
+                match[0],
+                say("`{written}`: there is no `{root}` to refer to", written=shorten(match[0]), root=match[1]),
+                hint,
+            )
         return self.reference(path, match)
 
     def reference(self, path: FieldPath, match: re.Match[str]) -> str:
         steps = _path(match)
         for step in steps[1:]:
             if not re.match(_STEP, step):
-                what = (
-                    ": templates have no filters or expressions"
-                    if re.search(r"[^A-Za-z0-9_.\s-]", match[2].strip())
-                    else " is not a field's path"
-                )
-                self.fail(path, match[0], f"`{shorten(match[0])}`{what}", "write `{{{{` for a literal `{{`")
+                is_expression = re.search(r"[^A-Za-z0-9_.\s-]", match[2].strip()) is not None
+                message = say(_EXPRESSION if is_expression else _NO_PATH, written=shorten(match[0]))
+                self.fail(path, match[0], message, say("write `{{{{{{{{` for a literal `{{{{`"))
         return self.lookup(path, match[0], steps)
 
     def lookup(self, path: FieldPath, written: str, steps: list[str]) -> str:
@@ -204,7 +211,7 @@ class _Expander:
         value: Any = self.data
         at: list[str | int] = []
         for step in steps:
-            shown = ".".join(str(part) for part in at) or "this document"
+            shown = ".".join(str(part) for part in at) or say("this document")
             if isinstance(shape, UnionShape):
                 shape = (shape.list if isinstance(value, list) else shape.mapping) or shape
             if isinstance(shape, ModelShape):
@@ -212,10 +219,29 @@ class _Expander:
                 if known is None:
                     close = nearest(step, shape.keys)
                     if not at:
-                        hint = "write `{{{{` for a literal `{{`"
-                        self.fail(path, written, f"`{written}`: this kind of document has no `{step}`", hint)
-                    hint = f"did you mean `{close}`?" if close else f"the fields of {shown} are {', '.join(shape.keys)}"
-                    self.fail(path, written, f"`{shorten(written)}`: there is no field `{step}` in {shown}", hint)
+                        hint = say("write `{{{{{{{{` for a literal `{{{{`")
+                        self.fail(
+                            path,
+                            written,
+                            say("`{written}`: this kind of document has no `{step}`", written=written, step=step),
+                            hint,
+                        )
+                    hint = (
+                        say("did you mean `{name}`?", name=close)
+                        if close
+                        else say("the fields of {block} are {names}", block=shown, names=list(shape.keys))
+                    )
+                    self.fail(
+                        path,
+                        written,
+                        say(
+                            "`{written}`: there is no field `{step}` in {block}",
+                            written=shorten(written),
+                            step=step,
+                            block=shown,
+                        ),
+                        hint,
+                    )
                     raise _Failed
                 key, inner = known
                 value = _field(shape, key, value)
@@ -232,26 +258,52 @@ class _Expander:
                 at.append(step)
             else:
                 advice = _sweep_hint(step, value) if at == ["sweep"] else None
-                self.fail(path, written, f"`{shorten(written)}`: there is no entry `{step}` in {shown}", advice)
+                self.fail(
+                    path,
+                    written,
+                    say(
+                        "`{written}`: there is no entry `{step}` in {block}",
+                        written=shorten(written),
+                        step=step,
+                        block=shown,
+                    ),
+                    advice,
+                )
         return self.scalar(path, written, tuple(at), value)
 
     def scalar(self, path: FieldPath, written: str, at: FieldPath, value: Any) -> str:
         field = ".".join(str(part) for part in at)
         if value is None:
-            self.fail(path, written, f"`{shorten(written)}`: `{field}` is not set", f"set `{field}`")
+            self.fail(
+                path,
+                written,
+                say("`{written}`: `{field}` is not set", written=shorten(written), field=field),
+                say("set `{field}`", field=field),
+            )
         if isinstance(value, bool):
             return "true" if value else "false"
         if not isinstance(value, (str, int, float)):
             self.fail(
-                path, written, f"`{shorten(written)}`: `{field}` is not a single value", "refer to one of its fields"
+                path,
+                written,
+                say("`{written}`: `{field}` is not a single value", written=shorten(written), field=field),
+                say("refer to one of its fields"),
             )
         text = str(value)
         if at and at[0] in TEMPLATED_BLOCKS and at not in UNTEMPLATED_FIELDS and "{{" in text:
             if at in self.active:
-                self.fail(path, written, f"`{shorten(written)}` refers to itself", "remove the cycle")
+                self.fail(
+                    path,
+                    written,
+                    say("`{written}` refers to itself", written=shorten(written)),
+                    say("remove the cycle"),
+                )
             if len(self.active) > 8:
                 self.fail(
-                    path, written, f"`{shorten(written)}`: references more than 8 deep", "refer to the value itself"
+                    path,
+                    written,
+                    say("`{written}`: references more than 8 deep", written=shorten(written)),
+                    say("refer to the value itself"),
                 )
             if at not in self.known:
                 self.known[at] = None
@@ -262,17 +314,17 @@ class _Expander:
             return expanded
         return text
 
-    def fail(self, path: FieldPath, written: str, message: str, hint: str | None) -> None:
+    def fail(self, path: FieldPath, written: str, message: Sentence, hint: Sentence | None) -> None:
         self.report(path, written, message, hint)
         raise _Failed
 
 
-def _sweep_hint(name: str, values: dict[str, str] | None) -> str:
+def _sweep_hint(name: str, values: dict[str, str] | None) -> Sentence:
     """Return the hint for a parameter that a sweep does not have."""
     if values is None:
-        return f"add `sweep: {{{name}: [VALUE, VALUE]}}` to the document"
+        return say("add `sweep: {{{name}: [VALUE, VALUE]}}` to the document", name=name)
     close = nearest(name, values)
-    return f"did you mean `{close}`?" if close else f"the parameters are {', '.join(values)}"
+    return say("did you mean `{name}`?", name=close) if close else say("the parameters are {names}", names=list(values))
 
 
 def _field(shape: ModelShape, key: str, value: Any) -> Any:

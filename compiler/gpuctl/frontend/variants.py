@@ -19,23 +19,25 @@ from gpuctl.frontend.field_shapes import ModelShape, Shape, UnionShape, kind_sha
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
-from gpuctl.language.display_text import first_few, shorten
+from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold, nearest
 
 PROFILES = "profiles"
-_IDENTITY = "remove it: it identifies the document"
-_FIXED: dict[tuple[str, ...], str] = {
+_IDENTITY = Template("remove it: it identifies the document")
+_FIXED: dict[tuple[str, ...], Template] = {
     ("kind",): _IDENTITY,
     ("version",): _IDENTITY,
     ("job", "name"): _IDENTITY,
-    (PROFILES,): "remove it: a profile has no profiles of its own",
+    (PROFILES,): Template("remove it: a profile has no profiles of its own"),
 }
 """Fields that no variant changes -> the hint."""
 _CARD_FIELDS = ("gpu-type", "gpu-memory", "gpu-profile", "gpu-share")
 """Fields of ``resources`` about the cards of a job."""
-_NAMED = 8
+_IT_HAS = Template("it has {names:few8}")
+_JOBS_ARE = Template("the jobs are {names:few8}")
 
 
 class Overlay(NamedTuple):
@@ -93,8 +95,10 @@ class VariantSelection:
         jobs = [(raw, name) for raw in raws if (name := _job_name(raw)) is not None]
         for item in self.overrides.items:
             if any(isinstance(step, int) for step in item.path):
-                message = f"`{format_path(item.path)}` is an item of a list, which is replaced as a whole"
-                hint = f"write the list: `{format_path(item.path[:-1])}=[a, b]`"
+                message = say(
+                    "`{path}` is an item of a list, which is replaced as a whole", path=format_path(item.path)
+                )
+                hint = say("write the list: `{path}=[a, b]`", path=format_path(item.path[:-1]))
                 diagnostics.append(Diagnostic(Severity.ERROR, "GPU113", message, item.span, item.path, hint))
                 continue
             named = [raw for raw, name in jobs if item.job in (None, name)]
@@ -123,14 +127,21 @@ class VariantSelection:
         if self.profile is None:
             return
         for span, names in self._lacking:
-            message = f"this document has no profile `{self.profile}`"
-            hint = _did_you_mean(self.profile, names, "it has")
+            message = say("this document has no profile `{profile}`", profile=self.profile)
+            hint = _did_you_mean(self.profile, names, _IT_HAS)
             if self.profile in self._known:
-                hint = f"add `{self.profile}: {{}}` if it needs no changes; it has {first_few(names, _NAMED)}"
+                hint = say(
+                    "add `{profile}: {{}}` if it needs no changes; it has {names:few8}",
+                    profile=self.profile,
+                    names=names,
+                )
             yield Diagnostic(Severity.ERROR, "GPU111", message, span, (PROFILES,), hint)
         if not self._known:
-            message = f"no document has the profile `{self.profile}`"
-            hint = f"add `profiles: {{{self.profile}: {{...}}}}` to a job's document, or leave --profile out"
+            message = say("no document has the profile `{profile}`", profile=self.profile)
+            hint = say(
+                "add `profiles: {{{profile}: {{...}}}}` to a job's document, or leave --profile out",
+                profile=self.profile,
+            )
             yield Diagnostic(Severity.ERROR, "GPU111", message, SourceSpan(first_file, 1, 1, 1, 1), hint=hint)
 
 
@@ -159,8 +170,8 @@ def check_overlay(
     for name, partial in listed.value:
         path = (PROFILES, name.value)
         if not is_dns_label(name.value):
-            message = f"`{name.value}` is not a legal name of a profile"
-            findings.at_node("GPU207", message, name, path, "use lower case letters, digits and `-`")
+            message = say("`{name}` is not a legal name of a profile", name=name.value)
+            findings.at_node("GPU207", message, name, path, say("use lower case letters, digits and `-`"))
         elif partial.kind != MAPPING:
             report_wrong_kind(findings, partial, name, path, MAPPING)
         else:
@@ -179,13 +190,18 @@ def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment, unus
     for step in assignment.path:
         found = child(found[1], step) if found is not None else None
     path, _, value = assignment.text.partition("=")
-    message = f"`{path}` is `{shorten(value)}` for this run"
+    message = say("`{path}` is `{value}` for this run", path=path, value=shorten(value))
     if found is not None and raw.chunk.is_on_one_line(found[1]) and found[1].kind != MAPPING:
         old = masked_value(assignment.path, found[1], raw.chunk.written(found[1]))
-        message += f", not `{shorten(old)}`"
+        message = say(
+            "`{path}` is `{value}` for this run, not `{old}`", path=path, value=shorten(value), old=shorten(old)
+        )
     if unused:
-        message += (
-            f"; {' and '.join(f'`{name}`' for name in unused)} {'do' if unused[1:] else 'does'} not apply without GPUs"
+        message = say(
+            "{change}; {names:and} {number:does/do} not apply without GPUs",
+            change=message,
+            names=[f"`{name}`" for name in unused],
+            number=len(unused),
         )
     return Diagnostic(Severity.NOTE, "GPU114", message, assignment.span, assignment.path)
 
@@ -201,7 +217,7 @@ def _check_other(
     found: list[Diagnostic] = []
     bind(raw._replace(root=overlay.merged(raw.root)), found, defaults)
     known = {(item.code, item.span, item.message) for item in diagnostics}
-    note = Related(f"with the profile `{name.value}`", raw.chunk.span(name))
+    note = Related(say("with the profile `{name}`", name=name.value), raw.chunk.span(name))
     diagnostics += [
         item._replace(related=(*item.related, note))
         for item in found
@@ -218,8 +234,8 @@ def _report_fixed(findings: Findings, partial: YamlNode, prefix: FieldPath) -> N
             found = child(node, step) if node is not None else None
             key, node = found if found is not None else (None, None)
         if key is not None:
-            message = f"`{'.'.join(path)}` cannot be overridden"
-            findings.at_node("GPU112", message, key, (*prefix, *path), hint)
+            message = say("`{path}` cannot be overridden", path=".".join(path))
+            findings.at_node("GPU112", message, key, (*prefix, *path), say(hint))
 
 
 def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
@@ -352,19 +368,28 @@ def _no_target(item: Assignment, names: list[str]) -> Diagnostic:
     """Return the error for an override that fits no job, or several."""
     path = format_path(item.path)
     if item.job is None:
-        message = f"`{path}` is overridden, but there are {len(names)} jobs" if names else "there is no job to override"
-        hint = (
-            f"name the job: `{OPTION} {names[0]}:{path}=...`; the jobs are {first_few(names, _NAMED)}"
-            if names
-            else None
-        )
+        message, hint = say("there is no job to override"), None
+        if names:
+            message = say("`{path}` is overridden, but there are {number} jobs", path=path, number=len(names))
+            hint = say(
+                "name the job: `{option} {name}:{path}=...`; the jobs are {names:few8}",
+                option=OPTION,
+                name=names[0],
+                path=path,
+                names=names,
+            )
     else:
         among = names.count(item.job)
-        message = f"{among} jobs are called `{item.job}`" if among else f"there is no job `{item.job}`"
-        hint = "compile one of them at a time" if among else _did_you_mean(item.job, names, "the jobs are")
+        message = say("there is no job `{job}`", job=item.job)
+        hint = _did_you_mean(item.job, names, _JOBS_ARE)
+        if among:
+            message = say("{number} jobs are called `{job}`", number=among, job=item.job)
+            hint = say("compile one of them at a time")
     return Diagnostic(Severity.ERROR, "GPU113", message, item.span, item.path, hint)
 
 
-def _did_you_mean(word: str, names: list[str], others: str) -> str | None:
+def _did_you_mean(word: str, names: list[str], others: Template) -> Sentence | None:
     close = nearest(word, names)
-    return f"did you mean `{close}`?" if close else f"{others} {first_few(names, _NAMED)}" if names else None
+    if close:
+        return say("did you mean `{name}`?", name=close)
+    return say(others, names=names) if names else None
