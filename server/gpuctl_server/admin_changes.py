@@ -324,10 +324,9 @@ def _applied(change: ChangeRequest, session: Session, submission: Submission) ->
     try:
         plan = apply_request(session, submission.wanted, change.run_options(), PlanRun(change).callbacks)
     except AlreadyExists as error:
-        named = ", ".join(submission.titles)
         raise Problem(
             409,
-            say("{names} exists already: {error}", names=named, error=error.message),
+            say("{names} exists already: {error}", names=submission.titles, error=error.message),
             error="AlreadyExists",
             hint=error.hint,
         ) from None

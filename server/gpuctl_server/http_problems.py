@@ -21,7 +21,7 @@ from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
@@ -125,7 +125,7 @@ def usage_form(problem: Problem) -> dict[str, Any]:
     """Return a problem in the form of the usage paths."""
     # The first detail is part of the message.
     others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if set(item) >= _OF_A_FIELD]
-    text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])
+    text = clauses(problem.message, *others, problem.hint or "")
     kind = _KINDS.get(problem.status, "Internal server error" if problem.status >= 500 else "Invalid request")
     # 503 has several causes, which clients treat differently.
     reason = {"reason": problem.error} if problem.status == 503 and problem.error != _WORDS[503] else {}

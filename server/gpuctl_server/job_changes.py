@@ -262,9 +262,10 @@ def _require_same_job(submission: Submission, item: ListedJob) -> None:
     documents = submission.documents
     wanted = title_of_job(item)
     if len(documents) != 1 or title_of(documents[0]) != wanted:
-        found = ", ".join(submission.titles)
         raise Problem(
-            400, say("the document must describe {wanted}, not {found}", wanted=wanted, found=found), error="AnotherJob"
+            400,
+            say("the document must describe {wanted}, not {found}", wanted=wanted, found=submission.titles),
+            error="AnotherJob",
         )
 
 

@@ -8,13 +8,10 @@ from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.source import Source
-from gpuctl.language.display_text import first_few
 from gpuctl.language.sentences import say
 from gpuctl_server.cluster_name import cluster_name
 from gpuctl_server.http_problems import RefusedDocuments
 from gpuctl_server.service_context import Service
-
-_NAMED = 8
 
 
 def own_name(service: Service) -> str | None:
@@ -40,11 +37,11 @@ def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None
         for document in compilation.left_out
     ]
     if details:
-        named = (f"{item['document']} ({', '.join(item['clusters'])})" for item in details)
+        named = [say("{name} ({detail})", name=item["document"], detail=item["clusters"]) for item in details]
         message = say(
-            "this is the service of the cluster {cluster}; these belong to others: {objects}",
+            "this is the service of the cluster {cluster}; these belong to others: {objects:few8}",
             cluster=cluster,
-            objects=first_few(named, _NAMED),
+            objects=named,
         )
         hint = say("send them to the services of those clusters")
         diagnostics = [

@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
-from gpuctl.language.sentences import Sentence, Template, request_translation, say
+from gpuctl.language.sentences import Sentence, Template, clauses, request_translation, say
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.merged_answers import merge_hidden
@@ -69,7 +69,7 @@ def require_all_done(plan: Plan) -> None:
     if not wrong and not left:
         return
     away = plan.outage or plan.interrupted
-    text = "; ".join(redact(step.error) for step in (*wrong, *left) if step.error)
+    text = clauses(*(redact(step.error) for step in (*wrong, *left) if step.error))
     if plan.interrupted and not wrong:
         text = text or say("the service is shutting down; this was not started")
     hint = say("`POST /recoveries` finishes the interrupted change") if plan.unfinished else None

@@ -145,7 +145,7 @@ def require_all_pools(caller: Caller) -> None:
                 "{name} may not get usage: it is not recorded by pool, and the pools of this token are {pools}; use "
                 "/gpu-use for the GPUs that its jobs hold now",
                 name=caller.name,
-                pools=", ".join(sorted(caller.pools)) or "none",
+                pools=sorted(caller.pools) or say("none"),
             )
         )
 

@@ -15,6 +15,7 @@ from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.capacity.admission.limit_ranges import limit_violations
 from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
+from gpuctl.capacity.admission.quota_charges import Unspecified
 from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_wait
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.api_errors import api_error
@@ -145,7 +146,7 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
     (
         lambda: dry_run_message(done_message("pool/a", "deleted")),
         "pool/a would be deleted; nothing is changed",
-        "试运行：已删除 pool/a；没有做任何修改",
+        "试运行：没有做任何修改；实际执行的结果：已删除 pool/a",
     ),
     (
         lambda: no_such("pool", "b", ["alpha", "beta"], "`x` makes one").hint,
@@ -173,6 +174,11 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         lambda: forbidden({"spec": {"containers": [{"name": "main"}]}}, {ENFORCE: "restricted"})[0],
         "no securityContext.allowPrivilegeEscalation: false of container main",
         "容器 main 没有设置 securityContext.allowPrivilegeEscalation: false",
+    ),
+    (
+        lambda: str(Unspecified("q", "cpu", ("main", "log"))),
+        "quota q: every container must set cpu, and these do not: main, log",
+        "配额 q：每个容器都必须设置 cpu，而这些容器没有：main、log",
     ),
     (
         lambda: next(limit_violations(NO_MEMORY, [{"name": "r", "limits": [MEMORY]}])),

@@ -155,8 +155,8 @@ class Step:
         """Return what else a replacement loses: fields and dependent objects, by name."""
         said: list[str] = []
         if self.lost:
-            fields = (f"{named(one.path)} ({one.manager})" for one in self.lost)
-            said.append(say("loses {fields:few4}", fields=list(fields)))
+            fields = [say("{name} ({detail})", name=named(one.path), detail=one.manager) for one in self.lost]
+            said.append(say("loses {fields:few4}", fields=fields))
         if self.dependents:
             names = [f"{key.resource.title}/{key.name}" for key in self.dependents]
             said.append(say("garbage collection deletes {names}", names=names))

@@ -146,7 +146,7 @@ class _Holders:
             if used.get(resource) and sees(self._namespace, name)
         ]
         ordered = sorted(found, key=lambda item: (-item[1], item[0]))
-        return [f"{name} ({format_amount(resource, amount)})" for name, amount in ordered]
+        return [say("{name} ({detail})", name=name, detail=format_amount(resource, amount)) for name, amount in ordered]
 
     def _of(self, quota: Object) -> dict[str, Amounts]:
         if self._known is None:

@@ -6,7 +6,6 @@ from gpuctl.apply.plan.lost_work import ended_word
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
-from gpuctl.language.display_text import first_few
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
 from gpuctl.objects.array_jobs import count_indexes, is_array, other_indexes
@@ -54,13 +53,12 @@ def plan_rerun(
         )
     ended = end_state(workload)
     if is_waiting(workload, keys):
-        others = first_few(prerequisites_of(workload, keys.after))
         raise NotRerunnable(
             say(
-                "{job} in {namespace} has not run yet: it waits for {names}",
+                "{job} in {namespace} has not run yet: it waits for {names:few}",
                 job=title,
                 namespace=key.namespace,
-                names=others,
+                names=list(prerequisites_of(workload, keys.after)),
             ),
             say(
                 "{command} shows what is left; applied without `job.after`, it starts",

@@ -25,7 +25,7 @@ from gpuctl.language.checkpoint_block import Checkpoint, parse_checkpoint
 from gpuctl.language.display_text import first_few, shorten, visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.durations import format_duration
 from gpuctl.objects.hashed_names import unhashed_name
@@ -69,7 +69,7 @@ class CheckpointFailed(Refused):
     """A checkpoint failed, and the user did not accept the loss of progress; nothing was ended."""
 
     def __init__(self, problems: Iterable[str], plan: Plan | None = None) -> None:
-        super().__init__("; ".join(problems), plan)
+        super().__init__(clauses(*problems), plan)
         self.hint = say("nothing was ended; {how} it is ended anyway, and its progress is lost", how=CHECKPOINT_LESS)
 
 

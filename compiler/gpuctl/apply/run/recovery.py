@@ -297,7 +297,7 @@ def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None
         if live is None or live["metadata"]["uid"] != entry.uid:
             return
         if time.monotonic() > work.deadline:
-            finalizers = ", ".join(live["metadata"].get("finalizers") or []) or "none"
+            finalizers = live["metadata"].get("finalizers") or say("none")
             raise ClusterError(
                 say(
                     "{object} still exists after {timeout} s; its finalizers: {finalizers}",

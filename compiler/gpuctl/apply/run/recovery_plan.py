@@ -15,12 +15,9 @@ from gpuctl.apply.run.terminating_namespaces import find_terminating, terminatin
 from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
 from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
-
-_NAMED = 8
 
 
 class RecoveryProblem(NamedTuple):
@@ -147,17 +144,16 @@ def incomplete_journal(
     if not gone and (journal.committed or untouched):
         # It was being removed, or its write did not finish: nothing was deleted yet.
         return None
-    missing = ", ".join(journal.missing[:_NAMED]) + (" ..." if len(journal.missing) > _NAMED else "")
     text = say(
-        "the journal {journal} in {namespace} is incomplete: Secret {missing} is missing or damaged",
+        "the journal {journal} in {namespace} is incomplete: Secret {missing:few8} is missing or damaged",
         journal=journal.id,
         namespace=journal.namespace,
-        missing=missing,
+        missing=list(journal.missing),
     )
     if gone:
         lost = say(
-            ", and with it the objects to restore: {objects}",
-            objects=first_few([say("{object}", object=loss.key) for loss in gone], _NAMED),
+            ", and with it the objects to restore: {objects:few8}",
+            objects=[loss.key for loss in gone],
         )
         hint = say(
             "apply the documents of all of these; or delete the rest of the journal: `{command}`",

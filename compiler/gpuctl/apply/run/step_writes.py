@@ -17,7 +17,7 @@ from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
@@ -123,7 +123,7 @@ class StepWrites:
         elif step.method == "labels":
             node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
             gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
-            step.reason = "; ".join([step.reason, *nodes.remaining_label_notes(node, gone)])
+            step.reason = clauses(step.reason, *nodes.remaining_label_notes(node, gone))
         elif step.method == "patch":
             returned = self.session.patch(step.key, step.desired)
         elif step.method == "put":

@@ -118,12 +118,11 @@ class Unspecified(NamedTuple):
     containers: tuple[str, ...]
 
     def __str__(self) -> str:
-        names = ", ".join(self.containers)
         return say(
             "quota {quota}: every container must set {resource}, and these do not: {names}",
             quota=self.quota,
             resource=self.resource,
-            names=names,
+            names=list(self.containers),
         )
 
 

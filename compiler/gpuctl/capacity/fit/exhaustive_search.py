@@ -140,9 +140,9 @@ def _proven_answer(component: ComponentInput, proofs: RoomProofs, position: int)
 def verdict_without_placement(demand: Demand) -> tuple[Verdict, str] | None:
     """Return the verdict and reason of a job if the nodes do not matter."""
     if demand.refusals:
-        return "never", "; ".join(demand.refusals)
+        return "never", clauses(*demand.refusals)
     if demand.unknown_reasons:
-        return "unknown", "; ".join(demand.unknown_reasons)
+        return "unknown", clauses(*demand.unknown_reasons)
     return None if demand.pods else ("fits", say("it runs no pods now"))
 
 
@@ -271,9 +271,9 @@ def verdict_without_room(
     empty, why = _cached_verdict_when_empty(component, demand)
     if empty == "never":
         # A full quota is not the reason: raising or freeing it would not help.
-        return "never", "; ".join([why, *(admission.refusals if admission.is_permanent else ())])
+        return "never", clauses(why, *(admission.refusals if admission.is_permanent else ()))
     if admission.refusals:
-        return ("never" if admission.is_permanent else empty), "; ".join(admission.refusals)
+        return ("never" if admission.is_permanent else empty), clauses(*admission.refusals)
     if empty == "fits-when-empty":
         node_infos = list(component.start_state(demand.priority).node_infos)
         why = why or describe_port_shortage(demand, starts, node_infos) or describe_shortage(demand, found, starts)

@@ -352,7 +352,7 @@ class _Builder:
             return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
         if self._topologies(queue) or self._asks_in_vain(obj, queue):
             return QueuedJobStatus(path, unknown_reason=say(_BY_TOPOLOGY))
-        checks = ", ".join(queue["spec"].get("checks") or ())
+        checks = list(queue["spec"].get("checks") or ())
         later = say("after it has quota, Kueue's admission checks decide ({checks})", checks=checks) if checks else ""
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
 

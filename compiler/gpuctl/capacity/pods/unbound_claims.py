@@ -126,7 +126,7 @@ class _Work:
             # elsewhere.
             self.unclear[key] = say("several pods share it: one may find a volume while another provisions one")
         if made:
-            self.drivers.add(f"{name} ({self._binder.provisioner(late.claim)})")
+            self.drivers.add(say("{name} ({detail})", name=name, detail=self._binder.provisioner(late.claim)))
             if not self.node_local:
                 self.loose.add(key)
                 return

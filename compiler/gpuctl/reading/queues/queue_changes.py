@@ -10,12 +10,10 @@ from gpuctl.capacity.kueue.queue_limits import changed_limits
 from gpuctl.capacity.snapshot.kueue_entries import cluster_queue_entry, flavor_entry, local_queue_entry
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
-from gpuctl.language.display_text import first_few
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.quantities import sum_by_key
 
-_NAMED = 5
 _ENTRIES = {
     "ResourceFlavor": ("resourceflavors", flavor_entry),
     "ClusterQueue": ("clusterqueues", cluster_queue_entry),
@@ -69,12 +67,11 @@ def queue_changes(snapshot: Snapshot, old: Compilation | None, new: Compilation 
                 if "admission" not in item and (item["namespace"], item["queue"]) == place
             ]
             if waiting:
-                jobs = first_few(sorted(waiting), _NAMED)
                 yield say(
-                    "LocalQueue {name} in {namespace} is deleted: {jobs} cannot start without it",
+                    "LocalQueue {name} in {namespace} is deleted: {jobs:few5} cannot start without it",
                     name=place[1],
                     namespace=place[0],
-                    jobs=jobs,
+                    jobs=sorted(waiting),
                 )
 
 

@@ -301,7 +301,7 @@ def _again(evidence: Evidence, end: ContainerExit) -> str:
 
 
 def _sources(evidence: Evidence, end: ContainerExit, said: log.LogDiagnosis, pod: Object) -> Iterator[Proof]:
-    reason = f"{end.reason}, " if end.reason else ""
+    reason = say("{reason}, ", reason=end.reason) if end.reason else ""
     yield Proof(
         "status",
         f"pod/{end.pod}",

@@ -26,7 +26,7 @@ from gpuctl.capacity.scheduler.scheduling import (
 )
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_specs import required_node_terms
 from gpuctl.objects.pod_templates import pod_templates
@@ -156,7 +156,7 @@ class PendingPods:
     def unreported_room(self) -> str:
         """Return why nodes may have more room for the pod than they report; "" if they do not."""
         assert self.demand is not None
-        return "; ".join(self.demand.uncounted)
+        return clauses(*self.demand.uncounted)
 
     @cached_property
     def nodes_with_room(self) -> list[NodeInfo]:

@@ -272,7 +272,7 @@ def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: t
     message = say(
         "quota {quota} requires every container to set {resources}, and its pods do not",
         quota=parsed[0].quota,
-        resources=", ".join(resources),
+        resources=resources,
     )
     return Finding(
         "quota-unspecified", message, {**counted, "quota": parsed[0].quota, "resources": resources}, fix, told

@@ -125,8 +125,8 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[Sentence]:
     if condition(admission, "QuotaReserved") is not None:
         checks = (admission.get("status") or {}).get("admissionChecks") or []
         waits = [item for item in checks if item.get("state") != "Ready"]
-        named = ", ".join(f"{item['name']} ({item.get('state')})" for item in waits) or say("Kueue's next step")
-        yield say("its quota is reserved, and it waits for {named}", named=named)
+        named = [say("{name} ({detail})", name=item["name"], detail=item.get("state")) for item in waits]
+        yield say("its quota is reserved, and it waits for {named}", named=named or say("Kueue's next step"))
         return
     gates = admission_gates(admission)
     if gates:
@@ -256,7 +256,7 @@ def _holder(claim: QueueClaim, lacking: Mapping[str, Fraction]) -> str:
     """Return a job and what it holds of the resources that are short; a hidden job only as such."""
     name = in_namespace(claim.name, claim.namespace)
     held = {resource: claim.amounts[resource] for resource in lacking if claim.amounts.get(resource)}
-    return name if is_hidden(name) else f"{name} ({_amounts(held)})"
+    return name if is_hidden(name) else say("{name} ({detail})", name=name, detail=_amounts(held))
 
 
 def _amounts(amounts: Mapping[str, Fraction]) -> Sentence:

@@ -29,7 +29,7 @@ def unknown_room(pending: PendingPods) -> Finding | None:
     if not (lacks_room or (claims and pending.fitting_nodes)):
         return None
     assert pending.demand is not None
-    claimed = say("its pods claim devices (resourceClaims: {claims})", claims=", ".join(claims))
+    claimed = say("its pods claim devices (resourceClaims: {claims})", claims=claims)
     why = pending.unreported_room or clauses(claimed, *pending.demand.unknown_reasons)
     said = ", ".join(f"{number} {text}" if number else text for text, number in pending.reason_counts.items())
     message = say(

@@ -24,7 +24,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.usecases.documents.change_options import DocumentOptions
@@ -67,7 +67,7 @@ def restore_late_workloads(
     if changed:
         callbacks.on_message(f"restoring: {', '.join(str(step.key) for step in changed)}")
         said += _bring_back(session, request, (plan, changed, who), error.late, run, callbacks)
-    return NotRunning("\n".join(said), plan, "; ".join(dict.fromkeys(hints)) or None, error.late)
+    return NotRunning("\n".join(said), plan, clauses(*dict.fromkeys(hints)) or None, error.late)
 
 
 def _is_ours_still(session: Session, step: Step, keys: Records) -> bool:

@@ -24,8 +24,7 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
-from gpuctl.language.display_text import first_few
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.label_names import AFTER
 from gpuctl.objects.prerequisites import as_released, prerequisites_of
@@ -211,11 +210,9 @@ class FitDocuments:
 def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation) -> list[Fit]:
     """Return the answers with the jobs that a training waits for first. The verdict is that of a start now."""
     label = compilation.settings.label(AFTER)
-    waits = {key_of(obj): first_few(found) for obj in compilation.objects if (found := prerequisites_of(obj, label))}
+    waits = {key_of(obj): found for obj in compilation.objects if (found := prerequisites_of(obj, label))}
     return [
-        replace(
-            one, reason="; ".join(filter(None, (say("it waits for {name}", name=waits[one.demand.key]), one.reason)))
-        )
+        replace(one, reason=clauses(say("it waits for {names:few}", names=list(waits[one.demand.key])), one.reason))
         if one.demand.key in waits
         else one
         for one in answers
