@@ -22,7 +22,10 @@ _GPUS_IN_BODY = (
 _NEEDS_GPUS = (
     r"\b(?:torchrun|nvidia-smi|deepspeed|CUDA_VISIBLE_DEVICES|NCCL_\w+|torch\.distributed\.\w+|accelerate launch)\b"
 )
+_GPU_NODES = r"(?i)gpu|(?<![a-z\d])(?:[avhp]100|h200|a40|l40s?|mi\d{3}x?)(?![a-z\d])"
+"""Names of partitions and features of nodes with GPUs."""
 _GPU = r"(?:gres[/:])?gpu\b"
+_OF_GPUS = frozenset({"gpus", "gpus-per-task", "gpus-per-node"})
 _OTHER_GRES = {
     r"(?:gres[/:])?(?:shard|mps)\b": "a GPU is shared by `resources.gpu-share`",
     r".*(?:scratch|tmp|nvme|ssd|disk)": SCRATCH,
@@ -75,20 +78,27 @@ class Allocation:
 
     def _nodes_and_tasks(self) -> None:
         tasks, per_node = self._number("ntasks"), self._number("ntasks-per-node")
+        per_gpu = self._number("ntasks-per-gpu")
+        named = "ntasks"
+        if tasks is None and per_node is None:
+            named = "gpus"
+            tasks, per_node = self._tasks_of_gpus(per_gpu)
+            if per_gpu and (tasks or per_node):
+                self._note("ntasks-per-gpu", "environment.command")
+                per_gpu = None
         nodes = self._nodes()
         if nodes is None and tasks is not None and per_node:
             nodes = -(-tasks // per_node)
         if nodes is None and tasks is not None and tasks > 1:
-            option = self.options["ntasks"]
+            option = self.options[named]
             reason = f"`{option.text}` starts {tasks} processes, and no line says on how many nodes"
             self.missing.append(Missing("--nodes", "N", option.line, reason))
         self.nodes = nodes or 1
-        per_gpu = self._number("ntasks-per-gpu")
         if per_node is None and tasks is not None:
             per_node = tasks // self.nodes if tasks % self.nodes == 0 else None
             if per_node is None:
                 note = f"{tasks} processes do not divide into {self.nodes} nodes: every pod is alike"
-                self.ledger.dropped(self.options["ntasks"].line, self.options["ntasks"].text, note)
+                self.ledger.dropped(self.options[named].line, self.options[named].text, note)
             else:
                 self._note("ntasks", "resources.nodes")
         elif tasks is not None:
@@ -108,6 +118,24 @@ class Allocation:
                 self.nodes,
                 None if self.given.nodes else "nodes" if "nodes" in self.options else "ntasks",
             )
+
+    def _tasks_of_gpus(self, per_gpu: int | None) -> tuple[int | None, int | None]:
+        """Return the number of processes that Slurm computes from the GPUs: of the job, and of each node.
+
+        :param per_gpu: processes for each GPU.
+        """
+        values = {name: (self.options[name].value or "").removeprefix("gpu:") for name in _OF_GPUS & set(self.options)}
+        found = {name: gpus_of(value) for name, value in values.items()}
+        numbers = {name: gpus.number for name, gpus in found.items() if gpus is not None}
+        total, each, on_node = (numbers.get(name) for name in ("gpus", "gpus-per-task", "gpus-per-node"))
+        if "gres" in self.options and on_node is None:
+            gpus = gpus_of_gres(self.options["gres"].value or "")[0]
+            on_node = gpus.number if gpus is not None else None
+        if per_gpu and on_node:
+            return None, on_node * per_gpu
+        if total and (each or per_gpu):
+            return (total // each if each else total * (per_gpu or 1)), None
+        return None, None
 
     def _nodes(self) -> int | None:
         option = self._option("nodes")
@@ -202,15 +230,22 @@ class Allocation:
             return Gpus(number, None)
         exclusive = self._option("exclusive")
         needs = re.search(_NEEDS_GPUS, body)
-        if found or exclusive is not None or needs is not None:
+        nodes = (self._option(name) for name in ("constraint", "partition"))
+        selects = next((item for item in nodes if item is not None and re.search(_GPU_NODES, item.value or "")), None)
+        if not body:
+            # The script of a heterogeneous job does not say which part has GPUs.
+            selects = None
+        if found or exclusive is not None or needs is not None or selects is not None:
             line = exclusive.line if exclusive is not None else first_line
             if found:
                 reason = f"the script names different numbers of GPUs: {', '.join(map(str, sorted(found)))}"
             elif exclusive is not None:
                 reason = "`--exclusive` takes all GPUs of a node, and no line says how many"
-            else:
-                line = first_line + body.count("\n", 0, needs.start() if needs is not None else 0)
-                reason = f"`{needs[0] if needs is not None else ''}` uses GPUs, and no line says how many"
+            elif needs is not None:
+                line = first_line + body.count("\n", 0, needs.start())
+                reason = f"`{needs[0]}` uses GPUs, and no line says how many"
+            elif selects is not None:
+                line, reason = selects.line, f"`{selects.text}` names nodes with GPUs, and no line says how many"
             self.missing.append(Missing("--gpus-per-node", "N", line, reason))
         return None
 

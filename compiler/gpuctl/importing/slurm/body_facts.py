@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -11,14 +12,15 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
-from gpuctl.importing.slurm.called_scripts import OF_TORCHRUN, CalledScript, CalledScripts
+from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript, CalledScripts
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, is_for_each_node
 from gpuctl.importing.slurm.script_edits import ScriptEdits
-from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, words_of
+from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, word_value, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
 
 COMMAND = "environment.command"
 _PORT = 29500
+_SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 
 
 class BodyFacts(NamedTuple):
@@ -70,8 +72,15 @@ class BodyState:
         """True if the script starts a program in a container."""
         self.on_nodes: list[tuple[int, int]] = []
         """Lines of commands that run outside of containers, but for those that only prepare or print."""
+        self.entrypoint_lines: list[tuple[int, int]] = []
+        """Lines of commands that only name arguments for the entrypoint of an image."""
         self.removed_options = False
         """True if options of torchrun are removed, which gpuctl sets as variables."""
+
+    @cached_property
+    def has_launcher(self) -> bool:
+        """True if the script starts torchrun or another launcher."""
+        return re.search(LAUNCHER, re.sub(r"(?m)^[ \t]*#[^\n]*", "", self.text)) is not None
 
     def line(self, offset: int) -> int:
         """Return the line of the file, from 1."""
@@ -135,6 +144,24 @@ class BodyState:
         """Set the rendezvous port, if it is not the default."""
         if port != _PORT:
             self.draft.set("job.master_port", port, line)
+
+
+def defaults_of(body: BodyState, command: BodyCommand, assigned: Mapping[str, int]) -> str | None:
+    """Take `: ${NAME:=value}`, which sets variables that are not set. Return the note; None for another command.
+
+    :param assigned: how often the script sets each variable.
+    """
+    found = [re.fullmatch(_SETS_DEFAULT, body.raw(word)) for word in command.program[1:]]
+    notes = []
+    for match in found:
+        if match is None:
+            return None
+        name, written = match["name"], match["value"]
+        value = word_value(f'"{written}"', body.values)
+        if value is not None and not assigned.get(name):
+            body.values[name] = Value(value)
+        notes.append(f"`{name}` of the shell that submits is not passed on: its default `{written}` is used")
+    return "; ".join(notes) or None
 
 
 def script_of(body: BodyState, program: Sequence[BodyWord]) -> CalledScript | None:

@@ -57,6 +57,11 @@ class BodyRemarks:
         """Add a variable whose value is not known. The line with it stays."""
         self._lost[line, variable] = note
 
+    def is_dropped(self, line: int) -> bool:
+        """Return True if a line is a part of what is dropped."""
+        dropped = (place for place, remark in self._remarks.items() if remark.outcome is Outcome.DROPPED)
+        return any(first <= line <= last for first, last in dropped)
+
     def has_all(self, lines: range) -> bool:
         """Return True if there is a remark about each of the lines."""
         return self._covered.issuperset(lines)

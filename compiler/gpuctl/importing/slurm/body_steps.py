@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, variables_for
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
@@ -19,6 +20,7 @@ from gpuctl.importing.slurm.shell_values import word_value
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
 
+_IN_CONTAINER = frozenset({"container-image", "container-name", "environment", "image"})
 _COUNTS = frozenset({"ntasks", "ntasks-per-node"})
 _START = 6
 """Words of a command that show whether it starts torchrun."""
@@ -26,10 +28,8 @@ _MOST_WORDS = 1000
 _PYTHON = r"(?:\S*/)?python[\d.]*\Z"
 _VARIABLE = r"\"?\$\{?(\w+)(?:\[[@*]\])?\}?\"?"
 _RUNNERS = r"(?:\S*/)?(?:uv|poetry|pixi|pdm) run\Z"
-_LAUNCHERS = (
-    r"(?:^|[\s;&|(/])(?:torchrun|deepspeed|accelerate[ \t]+launch|mpirun|mpiexec)\s"
-    r"|torch\.distributed\.(?:run|launch)\b"
-)
+_OF_PYTHON = r"\bpython[\d.]*\b|\.py\b|\bSLURM_(?:PROCID|LOCALID)\b"
+"""A program that knows the variables of torchrun, or asks for the rank of its process."""
 
 
 def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> None:
@@ -60,7 +60,7 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     inner = container_program(body, command.program[place:], srun)
     place += inner
     program = command.program[place:]
-    in_container = inner > 0 or any(option.name in ("container-image", "environment", "image") for option in options)
+    in_container = inner > 0 or any(option.name in _IN_CONTAINER for option in options)
     body.note_place(program, (line, last), in_container=in_container)
     script = script_of(body, program)
     if script is not None:
@@ -108,6 +108,8 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
 
 def _with_number(body: BodyState, option: SlurmOption) -> SlurmOption:
     """Return an option with the number of nodes or GPUs in place of gpuctl's variable."""
+    if option.name == "nodelist" and body.facts.nodes == 1:
+        return option._replace(value="$(MASTER_ADDR)")
     known = {"$(NNODES)": body.facts.nodes, "$(GPUCTL_GPUS_PER_NODE)": body.facts.gpus}
     number = known.get(option.value or "") if option.name in (*_COUNTS, "nodes") else None
     return option._replace(value=str(number)) if number else option
@@ -202,12 +204,29 @@ def _shell_script(body: BodyState, program: tuple[BodyWord, ...]) -> BodyWord | 
     """Return the script of ``bash -c SCRIPT``; None if the program is another, or its script is in a variable."""
     if len(program) < 3 or re.match(SHELL_WITH_COMMAND, " ".join(word.text for word in program[:2])) is None:
         return None
-    return program[2] if body.raw(program[2])[:1] in ("'", '"') and not re.search(_LAUNCHERS, program[2].text) else None
+    text = _with_values(body, program[2].text)
+    starts_itself = re.search(LAUNCHER, text) is not None or re.search(_OF_PYTHON, text) is None
+    return program[2] if body.raw(program[2])[:1] in ("'", '"') and not starts_itself else None
+
+
+def _with_values(body: BodyState, text: str) -> str:
+    """Return a text with all values that the script gives to its variables, and to those in them.
+
+    With a variable whose value is not known, it is the whole script.
+    """
+    found = [text]
+    left = body.assigned
+    while names := set(re.findall(r"\$\{?([A-Za-z_]\w*)", found[-1])) - RESERVED_ENV:
+        if not names <= body.assigned.keys():
+            return body.text
+        found.append(" ".join(value for name in names & left.keys() for value in left[name]))
+        left = {name: values for name, values in left.items() if name not in names}
+    return " ".join(found)
 
 
 def _needs_srun(body: BodyState, program: tuple[BodyWord, ...]) -> bool:
     """Return True if a program on several nodes has no launcher, and is not told the rank of its node."""
-    if re.search(LAUNCHER, body.text) is not None or is_for_each_node([word.text for word in program]):
+    if body.has_launcher or is_for_each_node([word.text for word in program]):
         return False
     text = body.edits.part(program[0].start, program[-1].end)
     return re.search(r"\bNODE_RANK\b|\bMASTER_ADDR\b", text) is None

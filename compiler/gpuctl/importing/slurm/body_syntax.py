@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.frontend.shell import NotUnderstood, ShellLexer
+from gpuctl.importing.import_values import Unreadable
 
 _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
 _BETWEEN = frozenset({"then", "do", "else", "elif", "!", "time"})
 _ASSIGNMENT = r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?="
 _PREFIXES = frozenset({"exec", "nohup", "command", "builtin"})
 _FUNCTION = r"function[ \t]+[\w:.-]+|[\w:.-]+[ \t]*\([ \t]*\)"
+_PLACEHOLDER = r"(?m)(?<=[\s=/])<[A-Za-z][\w -]*>(?=[ \t;]*$)"
 _DEEPEST = 40
 
 
@@ -103,6 +105,23 @@ def statements_of(text: str) -> list[Statement]:
     :raises NotUnderstood: a quotation mark, bracket or construct is not closed.
     """
     return list(_Parser(text).statements())
+
+
+def statements_of_body(text: str, first_line: int) -> list[Statement]:
+    """Return the statements of a batch script's body.
+
+    :param first_line: the line of the file in which it begins.
+    :raises Unreadable: a quotation mark, bracket or construct is not closed.
+    """
+    try:
+        return statements_of(text)
+    except NotUnderstood:
+        place = re.search(_PLACEHOLDER, text)
+    if place is not None:
+        message = f"`{place[0]}` is a placeholder, which no shell can read"
+        raise Unreadable(first_line + text.count("\n", 0, place.start()), message, "write its value")
+    message = "the script has a quotation mark, bracket or construct that is not closed"
+    raise Unreadable(first_line, message, "`bash -n FILE` names the place")
 
 
 def program_of(text: str) -> tuple[BodyWord, ...]:

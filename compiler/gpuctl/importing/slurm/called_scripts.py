@@ -13,14 +13,18 @@ from gpuctl.importing.slurm.command_rules import SLURM_COMMANDS
 
 _LONGEST = 64 * 1024
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
-_SCRIPT = r"[\w@%+=:,./-]*[\w-]\.(?:sh|bash)\Z"
+_SCRIPT = r"[\w@%+=:,./${}~-]*[\w}-]\.(?:sh|bash)\Z"
 _USE = r"\b(?P<name>SLURMD?_\w+)(?P<default>:?-)?"
 _COMMAND = rf"(?m)(?:^|[;&|(`]|\bthen\b|\bdo\b)[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
 _COMMENT = r"(?m)^[ \t]*#[^\n]*"
 _SETS = r"(?m)^[ \t]*(?:export[ \t]+|declare[ \t]+-x[ \t]+)?([A-Za-z_]\w*)="
 OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK"}
 """Variables of a process -> those that torchrun sets."""
-LAUNCHER = r"\b(?:torchrun|deepspeed|accelerate|composer|horovodrun|mpirun|mpiexec|torch\.distributed\.\w+)\b"
+LAUNCHER = (
+    r"(?:^|[\s;&|(/\"'=])(?:torchrun|deepspeed|accelerate[ \t]+launch|composer|horovodrun|mpirun|mpiexec)(?=[\s\"'])"
+    r"|\btorch\.distributed\.(?:run|launch)\b"
+)
+"""A program that starts the processes of a node."""
 
 
 class CalledScript(NamedTuple):
@@ -77,8 +81,9 @@ class CalledScripts:
         """
         is_shell = bool(words) and words[0].rsplit("/", 1)[-1] in _SHELLS
         rest = [word for word in words[1:3] if word not in ("-x", "-e", "-l", "-u")] if is_shell else list(words)
-        path = rest[0] if rest else ""
-        return CalledScript(path, self._text(path)) if re.match(_SCRIPT, path) is not None else None
+        path = rest[0].strip('"') if rest else ""
+        is_script = re.match(_SCRIPT, path) is not None or (is_shell and re.match(r"[\w./~$]", path) is not None)
+        return CalledScript(path, self._text(path)) if is_script else None
 
     def _text(self, path: str) -> str | None:
         if path not in self._read:
@@ -87,7 +92,7 @@ class CalledScripts:
 
     def _found(self, path: str) -> str | None:
         """Read a script. Batch scripts are submitted from their directory, or from the root of their repository."""
-        if self.tree is None or path.startswith("/"):
+        if self.tree is None or path.startswith("/") or "$" in path:
             return None
         for directory in dict.fromkeys((posixpath.dirname(self.tree.file), "")):
             place = posixpath.normpath(posixpath.join(directory, path))

@@ -52,9 +52,9 @@ _SETUP_FILE = (
 _TOOL = r"\b(?:conda|mamba|micromamba)\b"
 _HOOK = rf"(?s)\A(?:(?!{_TOOL}).)*{_TOOL}.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
 _SMALL = """
-. : [ [[ break cat cd continue date declare echo env exit export hostname id let local ls mkdir nvidia-smi popd printenv
-printf pushd pwd read readonly return set shift shopt sleep source test trap true typeset ulimit umask uname unset wait
-which whoami
+. : [ [[ break cat cd clear continue date declare echo env exit export hostname id let local ls mkdir nvidia-smi popd
+printenv printf pushd pwd read readonly return set shift shopt sleep source test trap true typeset ulimit umask uname
+unset wait which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
 _TOOLS = """
@@ -141,7 +141,9 @@ def lost_processes(command: BodyCommand, nodes: int) -> str | None:
     if command.name == "parallel":
         remote = any(word.text.partition("=")[0] in _REMOTE_PARALLEL for word in command.program)
     if nodes > 1 and remote:
-        return f"it starts processes on other nodes, and a pod cannot: each of the {nodes} pods runs it"
+        note = f"it starts processes on other nodes, and a pod cannot: each of the {nodes} pods runs it"
+        is_python = command.name.startswith("mpi") and any(word.text.startswith("python") for word in command.program)
+        return f"{note}; with torchrun each node starts its own" if is_python else note
     return "it is the launcher of a site, which an image does not have" if command.name in _OF_SITES else None
 
 

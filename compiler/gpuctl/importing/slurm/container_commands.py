@@ -89,7 +89,7 @@ _NO_EQUAL = {
     "--entrypoint": "write the program into `environment.command`",
     **dict.fromkeys(("-m", "--module"), "what a module of the host adds has to be in the image"),
 }
-_NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
+NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
 _MOST_WORDS = 20
 _BIND_VARIABLE = r"\b(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\b"
 _OPTIONS_IN_VARIABLE = r"\"?\$\{?\w*(?:ARG|OPT|BIND|FLAG|MOUNT)"
@@ -133,7 +133,7 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     lines = body.line(words[0].start), body.line(words[-1].end - 1)
     start = _parse(known, tool)
     if start is None or start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
-        body.remarks.dropped(*lines, _NO_CONTAINERS)
+        body.remarks.dropped(*lines, NO_CONTAINERS)
         return 0
     if tool.names_image and re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
         body.remarks.dropped(*lines, "a variable has options of the container that are not known: write them out")
@@ -146,7 +146,9 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     line = body.line(words[owners[start.image]].start)
     is_file = tool.has_files and not image.startswith("docker://")
     srun.take_image(SlurmOption("container-image", image, image, line), is_file=is_file)
-    if tool is _APPTAINER and "run" in known[: start.image]:
+    if known[start.program].startswith("-"):
+        body.entrypoint_lines.append(lines)
+    elif tool is _APPTAINER and "run" in known[: start.image]:
         note = "`run` also starts the entrypoint of the image: `environment.args` in place of `command` does that"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
     return owners[start.program]

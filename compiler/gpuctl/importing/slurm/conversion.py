@@ -16,6 +16,7 @@ from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.called_scripts import CalledScripts
+from gpuctl.importing.slurm.command_rules import SUBMITS_TEXT
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, take_parts
 from gpuctl.importing.slurm.host_files import with_our_host_file
 from gpuctl.importing.slurm.job_options import JobOptions, missing_pool
@@ -64,7 +65,6 @@ def import_batch_script(source: Source, given: Given) -> Imported:
         missing.append(missing_pool(job.partition))
     elif given.pool is not None:
         draft.set("resources.pool", given.pool)
-    # The script of a heterogeneous job does not say which part has GPUs.
     body = "" if batch.parts else batch.body
     allocation = Allocation(batch.options, given, draft, ledger)
     allocation.take(body, batch.first_line)
@@ -174,7 +174,11 @@ def _body(
     if undivided is not None:
         script.facts = script.body.facts = body._replace(undivided=undivided)
         script.convert().write(ledger)
-    if draft.get("environment.command") is None and draft.get("roles") is None:
+    if all(draft.get(field) is None for field in ("environment.command", "environment.args", "roles")):
+        submits = next((entry for entry in ledger.entries() if SUBMITS_TEXT in (entry.note or "")), None)
+        if submits is not None:
+            hint = "write the text that it submits to a file, and import that"
+            raise Unreadable(submits.line, "the script only submits another batch script", hint)
         raise Unreadable(batch.first_line, "the script starts no program", "name a batch script with a command")
 
 

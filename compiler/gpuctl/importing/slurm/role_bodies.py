@@ -110,6 +110,8 @@ class RoleBodies:
                 edits.blank(statement.start, step.command.start)
                 edits.replace(step.start, step.end, _with_rank(self.replaced.text[step.start : step.end], step.loop))
                 edits.blank(end, statement.end)
+                for index in self._first_values(step):
+                    edits.blank(self.statements[index].start, self._end(index))
         kept = edits.result()
         lines = {number for number, line in enumerate(kept.split("\n")) if line.strip()}
         changes = [change for change in self.replaced.changes if change.line in lines]
@@ -149,6 +151,12 @@ class RoleBodies:
                 edits.replace(self._end(last), self._end(last), " wait")
         return frozenset(kept)
 
+    def _first_values(self, step: PlacedStep) -> list[int]:
+        """Return the statements that give the counters of a step's loop their first value."""
+        counters = set(step.loop.counters) if step.loop is not None else set()
+        before = ((index, item.single) for index, item in enumerate(self.statements[: step.statement]))
+        return [index for index, command in before if command is not None and counters & set(assigned_names(command))]
+
     def _end(self, index: int) -> int:
         """Return the end of a statement with its `&`."""
         statement = self.statements[index]
@@ -180,6 +188,10 @@ class RoleBodies:
 
     def _remarks(self, remarks: BodyRemarks) -> None:
         """Note which role each step is, and what ends the training."""
+        for step in (item for group in self.division.groups for item in group.steps):
+            for index in self._first_values(step):
+                note = "a node's number is `NODE_RANK`"
+                remarks.add(*self._lines(index), Outcome.CHANGED, COMMAND if self.is_one else _FIELD, note)
         if self.is_one:
             self._one_remark(remarks)
             return
@@ -311,10 +323,10 @@ def import_roles(
 
 def _with_rank(program: str, loop: StepLoop) -> str:
     """Replace the number of a loop in the program of its step by the rank of the node."""
-    if not loop.is_number:
-        return program
-    rank = "$NODE_RANK" if loop.first == 0 else f"$((NODE_RANK + {loop.first}))"
-    return _outside_quotes(rf"\$\{{?{loop.name}\b\}}?", rank, program)
+    for name, first in loop.numbers.items():
+        rank = "$NODE_RANK" if first == 0 else f"$((NODE_RANK + {first}))"
+        program = _outside_quotes(rf"\$\{{?{name}\b\}}?", rank, program)
+    return program
 
 
 def _shared_variables(drafts: Sequence[Draft]) -> dict[str, str]:

@@ -88,6 +88,7 @@ _OLD_NAMES = {
     "workdir": "chdir",
 }
 _NAMES = sorted({*_WITH_VALUE, *_FLAGS, *_OLD_NAMES})
+OPTION_NAMES = frozenset(_NAMES)
 OF_CONTAINERS = frozenset(
     [
         "environment",

@@ -8,14 +8,12 @@ from collections.abc import Iterable
 
 from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
-from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, script_of, variables_for
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, defaults_of, script_of, variables_for
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
-from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, program_of, statements_of
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, program_of, statements_of_body
 from gpuctl.importing.slurm.command_rules import (
     SHELL_WITH_COMMAND,
     SUBMITS_TEXT,
@@ -39,12 +37,11 @@ from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
 from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import whole_number
-from gpuctl.importing.slurm.slurm_variables import Replaced
+from gpuctl.importing.slurm.slurm_variables import Replaced, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
-_SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 
 
 class ScriptBody:
@@ -84,11 +81,7 @@ class ScriptBody:
         """Assignments that a script needs and a single program does not."""
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
-        try:
-            self.statements = statements_of(self.text)
-        except NotUnderstood:
-            message = "the script has a quotation mark, bracket or construct that is not closed"
-            raise Unreadable(facts.first_line, message, "`bash -n FILE` names the place") from None
+        self.statements = statements_of_body(self.text, facts.first_line)
         self.host_files = find_host_files(self.text, self.statements, replaced.hosts)
 
     def convert(self) -> BodyRemarks:
@@ -113,13 +106,14 @@ class ScriptBody:
         lines.note_arguments()
         lines.note_start_directory()
         lines.note_slurm_commands()
+        lines.note_commands_of_hosts()
         lines.note_foreign_variables(self.known.union(self.assigned, self.sourced, self.replaced.hosts))
         words = self._single_program()
         result = self.body.edits.result() if words is None else " ".join(words)
         lines.note_uses(self.replaced.hosts, result)
         lines.note_replacements(self.replaced.changes, self.text if words is None else result)
         if words is not None:
-            self.draft.set(COMMAND, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
+            self.draft.set(self._field, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
         elif self.kept:
             self._script()
         self._host_files(lines)
@@ -162,7 +156,9 @@ class ScriptBody:
         if single is not None and not statement.background:
             if self._assignment(statement, single) or self._directory(statement, single):
                 return
-            if single.name == ":" and self._defaults(statement, single):
+            if single.name == ":" and (note := defaults_of(self.body, single, self.assigned)) is not None:
+                self._note(statement, COMMAND, note)
+                self.kept.append(statement)
                 return
             if single.name in ("set", "shopt"):
                 self.settings.append(statement)
@@ -254,7 +250,7 @@ class ScriptBody:
         self, word: BodyWord, statement: Statement, *, exported: bool
     ) -> tuple[str | None, str | None] | None:
         """Return the field and note of a variable that the document or gpuctl sets; None if the script sets it."""
-        name, equals, _ = self.body.raw(word).partition("=")
+        name, equals, written = self.body.raw(word).partition("=")
         if not name.isidentifier() or not name.isascii():
             return None
         setting = setting_of_step(name) if equals and not self.uses.is_behind(name, statement.end) else None
@@ -279,6 +275,10 @@ class ScriptBody:
             return "job.master_port", None
         if name == VISIBLE_DEVICES and once:
             return None, f"the device plugin sets `{name}`"
+        if lists_own_gpus(name, written):
+            return None, "a pod sees its own GPUs, and needs no list of them"
+        if name == "NODE_RANK" and self.facts.nodes > 1 and (value is None or value.text != "$(NODE_RANK)"):
+            self.remarks.lost(self._line(word.start), name, "each pod has its own, and this value is the same in all")
         if value is None or not once:
             return None
         is_own = value.text == f"$({name})" or (name, value.text) == ("NNODES", str(self.facts.nodes))
@@ -296,22 +296,6 @@ class ScriptBody:
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}", None
-
-    def _defaults(self, statement: Statement, command: BodyCommand) -> bool:
-        """Take `: ${NAME:=value}`, which sets variables that are not set. Return True if the command does only that."""
-        found = [re.fullmatch(_SETS_DEFAULT, self.body.raw(word)) for word in command.program[1:]]
-        if not found or None in found:
-            return False
-        notes = []
-        for match in found:
-            name, written = (match["name"], match["value"]) if match is not None else ("", "")
-            value = word_value(f'"{written}"', self.body.values)
-            if value is not None and not self.assigned[name]:
-                self.body.values[name] = Value(value)
-            notes.append(f"`{name}` of the shell that submits is not passed on: its default `{written}` is used")
-        self._note(statement, COMMAND, "; ".join(notes))
-        self.kept.append(statement)
-        return True
 
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a `cd` before the first program as the directory of the container."""
@@ -355,6 +339,8 @@ class ScriptBody:
         command = self.kept[0].single
         if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
             return None
+        if self.body.entrypoint_lines and self.srun.role is not None:
+            return None
         if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
             return None
         text = self.body.edits.part(self.kept[0].start, self.kept[0].end)
@@ -381,11 +367,19 @@ class ScriptBody:
             self._note(statement, None, "a single program needs no options of the shell")
         for statement in (item for items in self.constants.values() for item in items):
             self._note(statement, COMMAND)
-        self._note(self.kept[0], COMMAND, note)
+        self._note(self.kept[0], self._field, note)
         return values
+
+    @property
+    def _field(self) -> str:
+        """The field of a single program: `args` of an image's entrypoint have no program of their own."""
+        return "environment.args" if self.body.entrypoint_lines else COMMAND
 
     def _script(self) -> None:
         """Set the command to a shell with the script."""
+        for line, last in self.body.entrypoint_lines:
+            note = "the entrypoint of the image has these arguments, and a script cannot start it: write its program"
+            self.remarks.dropped(line, last, note)
         result = self.body.edits.result()
         left = VariableUses(result)
         for name, statements in self.constants.items():

@@ -90,11 +90,14 @@ class ScriptEdits:
         else:
             self.replace(start, end, ":")
 
-    def remaining(self) -> str:
-        """Return the text with blanks for the parts that are removed, or replaced by text without variables."""
+    def remaining(self, *, untouched: bool = False) -> str:
+        """Return the text with blanks for the parts that are removed, or replaced by text without variables.
+
+        :param untouched: blanks for all parts that are replaced.
+        """
         kept = list(self.text)
         for first, last, new in self._edits:
-            if "$" not in new:
+            if untouched or "$" not in new:
                 kept[first:last] = [char if char == "\n" else " " for char in kept[first:last]]
         return "".join(kept)
 

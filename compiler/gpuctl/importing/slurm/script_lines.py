@@ -11,7 +11,7 @@ from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import Statement
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS
-from gpuctl.importing.slurm.container_commands import MOUNTS, unknown_mounts
+from gpuctl.importing.slurm.container_commands import MOUNTS, NO_CONTAINERS, unknown_mounts
 from gpuctl.importing.slurm.script_edits import ScriptEdits, VariableChange
 from gpuctl.importing.slurm.slurm_variables import lines_with
 from gpuctl.importing.slurm.text_places import single_quoted_parts
@@ -23,7 +23,7 @@ BASH_SOURCE CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY
 OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
 """
 _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
-_USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=?+])"
+_USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=+])"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
@@ -32,6 +32,11 @@ _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _DIRECTIVE = r"(?m)^#SBATCH(?=\s)[^\n]*(?:\n|\Z)"
 _HOME = r"(?:^|[\s=:\"(<>])~/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
+_OF_HOST = (
+    r"(?<![\w./$%-])(?:srun(?=[ \t])|(?:apptainer|singularity)(?=[ \t]+(?:-\S+[ \t]+)*(?:exec|run)\b)"
+    r"|(?:docker|podman|nerdctl)(?=[ \t]+run\b)|(?:enroot)(?=[ \t]+start\b))"
+)
+"""Programs that start others on nodes, or in containers."""
 _LISTS_HOSTS = r"\bscontrol[ \t]+show[ \t]+hostnames?\b"
 _HERE = r"(?<!\\)(?:\$\([ \t]*pwd[ \t]*\)|`pwd`|\$\{?PWD\b)"
 _PRINTS = r"[ \t]*(?:echo|printf)\b"
@@ -78,12 +83,13 @@ class ScriptLines:
                 for name in sorted(set(names).intersection(re.findall(_NAME, text))):
                     self.remarks.lost(number, f"${name}", NO_HOSTS)
 
-    def unquoted(self, *, keeps_shells: bool = False) -> Iterator[tuple[int, str]]:
+    def unquoted(self, *, keeps_shells: bool = False, untouched: bool = False) -> Iterator[tuple[int, str]]:
         """Yield the lines that stay, with their numbers, without comments and text between single quotation marks.
 
         :param keeps_shells: keep the text that another shell runs, as in ``bash -c '...'``.
+        :param untouched: leave out the parts that are replaced.
         """
-        edits = ScriptEdits(self.body.edits.remaining())
+        edits = ScriptEdits(self.body.edits.remaining(untouched=untouched))
         for command in (item for statement in self.statements for item in statement.commands):
             for place, word in enumerate(command.words):
                 before = " ".join(item.text[-_LONGEST_SHELL:] for item in command.words[max(place - 3, 0) : place])
@@ -138,6 +144,23 @@ class ScriptLines:
                 note = NO_HOSTS if name == "scontrol" and lists_hosts else SLURM_COMMANDS.get(name, NO_STEP)
                 self.remarks.lost(number, name, note)
 
+    def note_commands_of_hosts(self) -> None:
+        """Note commands in texts that stay, as in ``bash -c "srun ..."``, which an image does not have."""
+        used = set(re.findall(_NAME, self.body.edits.remaining(untouched=True)))
+        unused = {
+            line
+            for command in (item for statement in self.statements for item in statement.commands)
+            for word in command.words
+            if word.is_assignment and word.text.partition("=")[0] not in used
+            for line in range(self.body.line(word.start), self.body.line(word.end - 1) + 1)
+        }
+        for number, text in self.unquoted(keeps_shells=True, untouched=True):
+            if number in unused:
+                continue
+            match = re.search(_OF_HOST, text) if not re.match(_PRINTS, text) else None
+            if match is not None and not self.remarks.is_dropped(number):
+                self.remarks.lost(number, match[0], NO_STEP if match[0] == "srun" else NO_CONTAINERS)
+
     def note_foreign_variables(self, known: Collection[str]) -> None:
         """Note variables of the shell that submits, which a container does not have, and mounts that are not known.
 
@@ -147,16 +170,19 @@ class ScriptLines:
         assigned, same = (Counter(re.findall(pattern, self.body.text)) for pattern in (_ASSIGNED, _SAME))
         known = known.union(assigned) - {name for name, times in same.items() if times == assigned[name]}
         known |= _SET_IN_SHELL
+        before = (set(known) - assigned.keys()) | _SET_IN_SHELL
         for number, text in self.unquoted(keeps_shells=True):
             if re.search(_HOME, text) is not None:
                 self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
             if (mounts := unknown_mounts(text)) is not None:
                 self.remarks.lost(number, mounts, MOUNTS)
             for name, default in dict.fromkeys(re.findall(_HAS_DEFAULT, text)):
-                if name not in known and re.match(_OF_SLURM, name) is None:
+                is_own = name not in before and re.search(rf"\b{name}=\"?\$\{{{name}\b", text) is not None
+                if (name not in known or is_own) and re.match(_OF_SLURM, name) is None:
                     value = f"its default `{default}` is used" if default else "it is empty"
                     note = f"`{name}` of the shell that submits is not passed on: {value}"
                     self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+            before.update(re.findall(_ASSIGNED, text))
             for name in dict.fromkeys(re.findall(_USED, text)):
                 if name not in known and re.match(_OF_SLURM, name) is None:
                     note = "a container does not have this variable of the shell that submits: write its value"

@@ -77,10 +77,13 @@ _ASKED = (
 )
 _LOOKED_UP = r"\$\([ \t]*(?:getent|dig|host|nslookup|ping)\b(?P<options>[^\n()]*(?:\([^\n()]*\)[^\n()]*)*)\)"
 _FIRST_ADDRESS = r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=\"?\$MASTER_ADDR\"?[ \t]*(?:#.*)?$"
+_LISTENS = r"--(?:host|ip|bind|listen)[= ]"
+_ANY = "0.0.0.0"  # noqa: S104
 _NAME = r"SLURMD?_\w+"
 _VARIABLE = (
     rf"\\?\$\{{(?P<braced>{_NAME})(?::?(?P<default>[-=?+][^{{}}\n]*))?\}}|\\?\$(?P<plain>{_NAME})|\b(?P<bare>{_NAME})"
 )
+_IN_DEFAULT = rf"\$({_NAME})"
 # `APPTAINERENV_X=$X` stays: the value comes from another line, or is not known.
 _OF_CONTAINER = (
     r"\b(?:APPTAINER|SINGULARITY)ENV_(?!(?:PREPEND|APPEND)_PATH=)(?P<name>[A-Za-z_]\w*)"
@@ -90,6 +93,7 @@ _OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'
 """The name of the first host in another network, where sites add a letter to it."""
 _OWN = r"(?m)^[ \t]*(?:(?:export|readonly|local|declare(?:[ \t]+-\w+)*)[ \t]+)?(SLURM_\w+)=(?!\S*\$\{?\1\b)"
 """A variable that a script sets, though its name is like Slurm's."""
+_GPUS_OF_JOB = r"[\"${}:-]*(?:(?:SLURM_(?:JOB|STEP)_GPUS|GPU_DEVICE_ORDINAL)[\"${}:-]*)+"
 _UNSET = r"\bunset[ \t][^\n;&|]*"
 _ARITHMETIC = r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)"
 """A sum of the shell, where variables need no dollar sign."""
@@ -147,7 +151,17 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
         note = "the host of the script is the first one: `MASTER_ADDR`"
         # The shell of each node reads the text between single quotation marks.
         body = substitute(_HOST_NAME, FIRST, body, note, changes, outside=single_quoted_parts(body))
+    else:
+        names = "|".join([*map(re.escape, sorted(set(re.findall(_FIRST_ADDRESS, body)))), "MASTER_ADDR"])
+        note = "the address of one node is 127.0.0.1: the server listens on all addresses of its pod"
+        listens = rf"(?P<option>{_LISTENS}[\"']?)\$(?:\{{(?:{names})\}}|(?:{names})\b)"
+        body = substitute(listens, lambda match: f"{match['option']}{_ANY}", body, note, changes)
     return Replaced(_rename(body, facts, changes), changes, frozenset(hosts))
+
+
+def lists_own_gpus(name: str, written: str) -> bool:
+    """Return True if a variable has the list of the GPUs that Slurm gives to a job."""
+    return name == "CUDA_VISIBLE_DEVICES" and re.fullmatch(_GPUS_OF_JOB, written) is not None
 
 
 def _hosts(body: str) -> set[str]:
@@ -204,10 +218,12 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
             return match[0]
         if name in own or (name == "SLURM_ARRAY_TASK_ID" and facts.array is not None):
             return match[0]
-        if (match["default"] or "").startswith("-"):
+        default = match["default"] or ""
+        if default.startswith("-") and (renamed.keys() | literal).issuperset(re.findall(_IN_DEFAULT, default)):
+            written = re.sub(_IN_DEFAULT, lambda m: literal.get(m[1], f"${renamed.get(m[1])}"), match[0])
             note = f"a pod does not have `{name}`: its default `{match['default'][1:]}` is used"
-            changes.append(VariableChange(line, note, match[0]))
-            return match[0]
+            changes.append(VariableChange(line, note, written))
+            return written
         advice = _ADVICE.get(name, _OTHER_ADVICE if "HET_GROUP" not in name else _PART_ADVICE)
         changes.append(VariableChange(line, f"it has no equal: {advice}", "", name))
         return match[0]

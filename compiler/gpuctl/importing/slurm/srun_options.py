@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.sbatch_options import SlurmOption
+from gpuctl.importing.slurm.sbatch_options import OPTION_NAMES, SlurmOption
 from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, whole_number
 
 _SUPERFLUOUS = {
@@ -18,7 +19,10 @@ _SUPERFLUOUS = {
     "wait": "a pod that fails ends the job",
     **dict.fromkeys(("jobid", "overlap", "exact", "exclusive", "whole", "oversubscribe"), "a job is one step"),
     **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-task", "gres"), "a pod has the GPUs of `resources.gpu`"),
-    **dict.fromkeys(("cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"), "a pod has the resources of the job"),
+    **dict.fromkeys(("cpus-per-gpu", "cpus-per-task"), "a pod has the resources of the job"),
+    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), "a pod has the resources of the job"),
+    **dict.fromkeys(("account", "partition", "qos"), "a step has those of its job"),
+    "no-container-entrypoint": "`environment.command` replaces the entrypoint of the image",
     "quiet": None,
     "verbose": None,
     "job-name": None,
@@ -39,6 +43,9 @@ _DROPPED = {
     "gpu-bind": "a launcher assigns the GPUs of a pod",
     **dict.fromkeys(("output", "error", "open-mode"), "the log is kept with the pods: `gpuctl logs`"),
     "nodelist": "a pod has no list of nodes",
+    **dict.fromkeys(("distribution", "hint", "threads-per-core"), "the kubelet assigns CPUs"),
+    "time": "a step has no limit of its own: `job.max_runtime` is that of the job",
+    "container-entrypoint": "`environment.args` in place of `command` starts the entrypoint of the image",
     "multi-prog": "each program of the file is a role: write `roles`",
     "pty": "use `gpuctl exec -it` in a running job",
     "container-mount-home": "mount the directory in `storage.workdirs`",
@@ -116,6 +123,8 @@ def setting_of_step(name: str) -> tuple[str, bool] | None:
     if match is None:
         return None
     written = (match["option"] or match["other"]).lower().replace("_", "-")
+    if _SETTING_NAMES.get(written, written) not in OPTION_NAMES:
+        return None
     option = _SETTING_NAMES.get(written, written)
     if option == "export" or option in _SUPERFLUOUS:
         note = _SUPERFLUOUS.get(option) or "the program has the variables of the document and of the script"
@@ -160,6 +169,7 @@ class SrunOptions:
         self.role = role
         self._unknown_image: tuple[int, str] | None = None
         """The line of an image that is not one of a registry, and why."""
+        self._replaced_image = ""
         self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
             "container-image": self._image,
             "container-mounts": self._mounts,
@@ -234,8 +244,12 @@ class SrunOptions:
         # enroot writes `registry#name`; without a registry it is Docker Hub.
         image = (option.value or "").removeprefix("docker://").removeprefix("docker:").replace("#", "/", 1)
         field = "environment.image"
-        if self.keeps_image:
+        if self.keeps_image and self._replaced_image in ("", image):
+            self._replaced_image = image
             self.ledger.changed(option.line, option.text, field, "--image replaces it")
+        elif self.keeps_image:
+            note = f"the container has one image, and --image replaces `{self._replaced_image}`"
+            self.ledger.dropped(option.line, option.text, note)
         elif self.draft.get(field) not in (None, image):
             self.ledger.dropped(option.line, option.text, f"the container has one image: `{self.draft.get(field)}`")
         elif "$" in image or not image:
@@ -261,11 +275,13 @@ class SrunOptions:
             target = target or source
             if not re.match(r"/[^$]*\Z", source) or not re.match(r"/[^$]*\Z", target):
                 bad.append(item)
-            elif target.rstrip("/") not in taken:
-                taken.add(target.rstrip("/"))
-                mount: dict[str, object] = {"path": source.rstrip("/") or "/"}
-                if target.rstrip("/") != source.rstrip("/"):
-                    mount["mountPath"] = target.rstrip("/") or "/"
+                continue
+            source, target = (posixpath.normpath(re.sub("//+", "/", path)) for path in (source, target))
+            if target not in taken:
+                taken.add(target)
+                mount: dict[str, object] = {"path": source}
+                if target != source:
+                    mount["mountPath"] = target
                 if "ro" in re.split(r"[+,]", flags):
                     mount["readOnly"] = True
                 self.draft.append("storage.workdirs", mount, option.line)

@@ -12,7 +12,8 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statement
 from gpuctl.importing.slurm.command_rules import assigned_names, is_harmless_on_every_node, reason_to_drop
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import Value
-from gpuctl.importing.slurm.step_loops import StepLoop, loop_of
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.step_loops import StepLoop, counter_of, loop_of
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace, Place, expanded_words, place_of
 
 _PID = r"([A-Za-z_]\w*)=\"?\$!\"?\Z"
@@ -189,7 +190,8 @@ class _Divider:
             loop = loop_of(self.body.text, statement, self.shape, self.body.values)
             if loop is None:
                 raise NoPlace("a condition or function starts it")
-            inner, place_shape = self._in_loop(loop)
+            inner, place_shape, counters = self._in_loop(loop)
+            loop = loop._replace(counters=counters)
             command, end = inner.commands[0], inner.ends_at
         else:
             place_shape, end = self.shape, statement.ends_at
@@ -217,8 +219,8 @@ class _Divider:
             raise NoPlace("the loop's nodes are not known")
         return Place(loop.runs, frozenset(range(loop.first, loop.first + loop.runs)))
 
-    def _in_loop(self, loop: StepLoop) -> tuple[Statement, JobShape]:
-        """Return the step of a loop's body, and a shape that knows the loop's node."""
+    def _in_loop(self, loop: StepLoop) -> tuple[Statement, JobShape, dict[str, int]]:
+        """Return the step of a loop's body, a shape that knows the loop's node, and the counters with their values."""
         written = self.body.text[loop.start : loop.end]
         try:
             inner = statements_of(" " * loop.start + written)
@@ -228,8 +230,14 @@ class _Divider:
         if not loop.is_number:
             self.body.values[loop.name] = Value("@L@")
         found: list[Statement] = []
+        counters: dict[str, int] = {}
         for statement in inner:
             command = statement.single
+            counter = counter_of(self.body.text[statement.start : statement.end])
+            first = whole_number(self.body.values[counter].text) if counter in self.body.values else None
+            if counter is not None and first is not None and found:
+                counters[counter] = first
+                continue
             if any(item.name == "srun" for item in statement.commands):
                 if len(statement.commands) != 1 or not statement.commands[0].certain or not statement.background:
                     raise NoPlace("the loop does not start its steps in the background")
@@ -245,7 +253,10 @@ class _Divider:
                 raise NoPlace("the loop runs other programs")
         if len(found) != 1:
             raise NoPlace("the loop starts several steps")
-        return found[0], shape
+        for counter in counters:
+            # Each run has another value.
+            del self.body.values[counter]
+        return found[0], shape, counters
 
     def _is_background(self, step: PlacedStep) -> bool:
         return step.loop is not None or self.statements[step.statement].background

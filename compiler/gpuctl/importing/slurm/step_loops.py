@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.importing.slurm.body_syntax import Statement
@@ -23,13 +25,19 @@ _COUNTED = (
     rf"{_IN}\$\([ \t]*seq[ \t]+(?:{_FIRST}[ \t]+)?{_LAST}[ \t]*\){_DO}",
     rf"{_IN}\{{{_FIRST}\.\.(?P<last>\d{{1,4}})\}}{_DO}",
 )
+_NUMBERED = rf"{_IN}\"?\$\{{!(?P<hosts>\w+)\[[@*]\]\}}\"?{_DO}"
 _EACH = rf"{_IN}\"?\$\{{(?P<hosts>\w+)\[@\](?::(?P<first>\d{{1,4}}))?\}}\"?{_DO}"
+_ADDS_ONE = (
+    r"(?P<name>[A-Za-z_]\w*)=\"?\$(?:\(\(|\[)[ \t]*\$?\{?(?P=name)\}?[ \t]*\+[ \t]*1[ \t]*(?:\)\)|\])\"?\Z"
+    r"|(?:\(\(|let)[ \t]*[\"']?(?P<plain>[A-Za-z_]\w*)[ \t]*(?:\+\+|\+=[ \t]*1)[ \t]*[\"']?(?:\)\))?\Z"
+)
 
 
 class StepLoop(NamedTuple):
     """A loop. ``first``: the index of its first node, or the first number; ``runs``: how often it runs.
 
     ``is_number``: its variable is a number, not the name of a node. ``start`` and ``end``: the offsets of its body.
+    ``counters``: variables that count its runs -> their first value.
     """
 
     name: str
@@ -38,6 +46,12 @@ class StepLoop(NamedTuple):
     is_number: bool
     start: int
     end: int
+    counters: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The variables that count its runs -> their first value."""
+        return {**self.counters, **({self.name: self.first} if self.is_number else {})}
 
 
 def loop_of(text: str, statement: Statement, shape: JobShape, values: Values) -> StepLoop | None:
@@ -58,11 +72,17 @@ def loop_of(text: str, statement: Statement, shape: JobShape, values: Values) ->
                 raise NoPlace(f"it is not known how often `{match[0].split(chr(10))[0]}` runs")
             count = last - first + (0 if "sign" in match.groupdict() and match["sign"] == "<" else 1)
             return _loop(match, first, count, True, statement.start, end)
-    match = re.match(_EACH, written)
+    match = re.match(_EACH, written) or re.match(_NUMBERED, written)
     if match is None or match["hosts"] not in shape.hosts:
         return None
-    first = int(match["first"] or 0)
-    return _loop(match, first, shape.nodes - first, False, statement.start, end)
+    first = int(match.groupdict().get("first") or 0)
+    return _loop(match, first, shape.nodes - first, "first" not in match.groupdict(), statement.start, end)
+
+
+def counter_of(written: str) -> str | None:
+    """Return the variable to which a statement adds one; None if it does another thing."""
+    match = re.match(_ADDS_ONE, written.strip())
+    return match["name"] or match["plain"] if match is not None else None
 
 
 def _loop(match: re.Match[str], first: int, count: int, is_number: bool, at: int, end: int) -> StepLoop:

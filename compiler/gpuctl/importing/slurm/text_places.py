@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-_QUOTED = r"\\.|\"(?:\\.|[^\"\\])*\"|'[^']*'|(?<!\S)#[^\n]*"
+_PART = r"\\.|'[^']*'|\"[^\"$]*\"|[^()'\"\\]"
+_COMMAND = rf"\$\((?:{_PART}|\((?:{_PART})*\))*\)"
+"""A command substitution, in which quotation marks count anew."""
+_QUOTED = rf"\\.|\"(?:\\.|{_COMMAND}|\$(?!\()|[^\"\\$])*\"|\"(?:\\.|[^\"\\])*\"|'[^']*'|(?<!\S)#[^\n]*"
 _USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
 _WORD = r"[A-Za-z_]\w*"
 _DOCUMENT = r"[ \t]*<<-?[ \t]*(?:[\"'](?P<quoted>[^\"'\n]+)[\"']|\\?(?P<bare>[\w.-]+))[ \t]*\n"
@@ -37,8 +40,14 @@ class LineBreaks:
 
 def single_quoted_parts(text: str) -> list[range]:
     """Return the places of text between single quotation marks, in order."""
-    found = re.finditer(_QUOTED, text, re.DOTALL)
-    return [range(match.start(), match.end()) for match in found if match[0].startswith("'")]
+    found = []
+    for match in re.finditer(_QUOTED, text, re.DOTALL):
+        if match[0].startswith("'"):
+            found.append(range(match.start(), match.end()))
+        for inner in re.finditer(_COMMAND, match[0]) if match[0].startswith('"') else ():
+            at = match.start() + inner.start() + 1
+            found += [range(at + part.start, at + part.stop) for part in single_quoted_parts(inner[0][1:])]
+    return found
 
 
 class VariableUses:
