@@ -55,14 +55,15 @@ def test_reasons_for_quota_and_gpus_equal_why(place: Place, pool: str, proxy: Pr
     place.until(
         lambda: place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "9", "its use"
     )
-    place.apply(gpus("more", 2), inference("served", resources={"gpu": 1}), flags=("--queue",))
+    # It needs more than the deletion of `both` frees: otherwise it starts after that.
+    place.apply(gpus("more", 6), inference("served", resources={"gpu": 1}), flags=("--queue",))
     wait_for_cause(place, "more", "quota-exceeded")
     wait_for_cause(place, "served", "quota-exceeded")
     named = ("large", "both", "more", "served")
     said = {name: why(place, name) for name in named}
     assert said["large"] == f"needs 2 GPUs on one node of {POOL}; the only node has 1 free"
     assert said["both"] == f"2 pods of 2 wait: each needs 2 GPUs on one node of {POOL}; the only node has 1 free"
-    assert said["more"] == "quota few has no room: a pod needs 2 requests.nvidia.com/gpu, 0 left (9 of 9 used)"
+    assert said["more"] == "quota few has no room: a pod needs 6 requests.nvidia.com/gpu, 0 left (9 of 9 used)"
     for more in ((), ("--jobs",)):
         found = reasons(place, *more)
         assert {name: found[name] for name in named} == said
