@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.forked_program import forked_program
+
 _ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
 # Other programs share the machine: a slow draw is no failure.
@@ -159,6 +161,13 @@ def pytest_collection_finish() -> None:
 
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory for PATH with the programs of an installed gpuctl."""
+    with forked_program(tmp_path_factory.mktemp("programs")) as directory:
+        yield directory
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,10 @@ Kit = Callable[[Place, Path, str], Outcome]
 
 def in_shell(lines: str, directory: Path, environment: dict[str, str]) -> Outcome:
     """Run the lines as both runners do: one bash that ends at the first failure."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", lines],
         cwd=directory,
-        env={"PATH": path, "HOME": str(directory.parent), **environment},
+        env={"PATH": os.environ["PATH"], "HOME": str(directory.parent), **environment},
         capture_output=True,
         text=True,
     )
@@ -80,7 +78,10 @@ def gitlab(place: Place, directory: Path, mode: str) -> Outcome:
 
 
 @pytest.mark.parametrize("kit", [github, gitlab])
-def test_kit_plans_then_applies_then_rolls_back_by_revert(place: Place, tmp_path: Path, kit: Kit) -> None:
+def test_kit_plans_then_applies_then_rolls_back_by_revert(
+    place: Place, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kit: Kit
+) -> None:
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     repository = Repository(tmp_path / "jobs")
 
     def documents(*names: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -34,20 +32,11 @@ kubectl get secrets -n nlp -o name | grep -v registry-login | xargs -r kubectl d
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+def reader(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """The environment of a reader with gpuctl, kubectl and a sandbox."""
-    home = tmp_path_factory.mktemp("reader")
-    programs = home / "bin"
-    programs.mkdir()
-    command = (
-        f"PYTHONPATH={shlex.quote(str(ROOT / 'compiler'))}:{shlex.quote(str(ROOT / 'server'))} exec {sys.executable}"
-    )
-    (programs / "gpuctl").write_text(f'#!/bin/sh\n{command} -m gpuctl "$@"\n')
-    (programs / "gpuctl").chmod(0o755)
-    with running_sandbox(home / "sandbox") as sandbox:
-        (programs / "kubectl").symlink_to(sandbox / "bin" / "kubectl")
+    with running_sandbox(tmp_path_factory.mktemp("reader") / "sandbox") as sandbox:
         database = {"GPUCTL_SERVER_USAGE_DATABASE": str(sandbox / "usage.db")}
-        yield {**reader_environment(programs, sandbox / "kubeconfig"), **database}
+        yield {**reader_environment((programs, sandbox / "bin"), sandbox / "kubeconfig"), **database}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,17 +28,12 @@ def sandbox(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_readme_tour_prints_its_output(sandbox: Path, tmp_path: Path) -> None:
+def test_readme_tour_prints_its_output(sandbox: Path, programs: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     (clone / ".git").mkdir(parents=True)
     shutil.copytree(ROOT / "examples", clone / "examples")
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "gpuctl").write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuctl "$@"\n')
-    (programs / "gpuctl").chmod(0o755)
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT / "compiler"),
         "KUBECONFIG": str(sandbox / "kubeconfig"),
         "PATH": os.pathsep.join((str(programs), str(sandbox / "bin"), os.environ["PATH"])),
     }

@@ -245,9 +245,8 @@ def test_log_of_long_lines_is_shown_at_its_end_on_a_phone(browser: Any, place: P
     with visiting(browser, served, viewport={"width": 390, "height": 800}) as visit:
         visit.log_in().open(f"/jobs/{place.namespace}/train?tab=logs")
         visit.see("step 399 ", ".log")
-        visit.page.wait_for_timeout(500)
-        left = "element => element.scrollHeight - element.clientHeight - element.scrollTop"
-        assert visit.page.locator(".log").evaluate(left) < 30
+        left = "log => log.scrollHeight - log.clientHeight - log.scrollTop"
+        visit.page.wait_for_function(f"({left})(document.querySelector('.log')) < 30")
 
 
 def test_amounts_of_each_role_are_shown(visit: Visit, place: Place, served: Served) -> None:

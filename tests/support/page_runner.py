@@ -19,7 +19,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from support.pages import Block, assert_output, blocks
@@ -116,10 +116,10 @@ class PageRunner:
             printed = self.run_block(block)
 
 
-def reader_environment(programs: Path, kubeconfig: Path) -> dict[str, str]:
+def reader_environment(programs: Iterable[Path], kubeconfig: Path) -> dict[str, str]:
     """Return the environment of a reader who has installed gpuctl and kubectl and uses a sandbox."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "GPUCTL_", "PYTHONPATH"))}
     who = {f"GIT_{who}_{what}": "dev@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join((*map(str, programs), os.environ["PATH"]))
     config = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     return {**kept, **who, **config, "PATH": path, "KUBECONFIG": str(kubeconfig), "PYTHONUTF8": "1", "COLUMNS": "200"}

@@ -116,9 +116,9 @@ def test_all_ci_configurations_use_the_same_build_options() -> None:
 
 
 @pytest.fixture
-def installed() -> Path:
-    """Return the ``bin`` directory of the Python that runs the tests, where gpuctl is installed."""
-    return Path(sys.executable).parent
+def installed(programs: Path) -> Path:
+    """Return a directory in which gpuctl is installed."""
+    return programs
 
 
 @pytest.mark.slow
@@ -392,7 +392,8 @@ def test_build_options_input_may_have_several_lines(team: Repository, installed:
     assert checked.out == "rendered is up to date\n"
 
 
-def test_pull_request_cannot_replace_the_tools_that_check_it(team: Repository, installed: Path) -> None:
+def test_pull_request_cannot_replace_the_tools_that_check_it(team: Repository) -> None:
+    installed = Path(sys.executable).parent
     made = team.root / "made"
     for name in ("pip.py", "pip/__init__.py", "pip/__main__.py", "json.py", "urllib/__init__.py", "gpuctl/__init__.py"):
         team.write(name, f"open({str(made)!r}, 'w')\n")

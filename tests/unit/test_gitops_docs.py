@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from support.pages import ROOT, assert_output, blocks, read
+from support.pages import assert_output, blocks, read
 
 DOCUMENT = "docs/gitops.md"
 NOT_RUN = {
@@ -24,16 +23,8 @@ NOT_RUN = {
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> dict[str, str]:
+def reader(programs: Path) -> dict[str, str]:
     """Return the environment of a user who has installed gpuctl and configured a git identity."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    program = programs / "gpuctl"
-    program.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT / 'compiler')!r})\n"
-        "from gpuctl.__main__ import main\nmain()\n"
-    )
-    program.chmod(0o755)
     who = {f"GIT_{who}_{what}": "dev@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PYTHONPATH"))}
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"

@@ -45,7 +45,7 @@ NOT_RUN = {
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def clone(tmp_path: Path, programs: Path) -> Path:
     """A copy of a clone with a ``.venv`` as ``make setup`` creates it, with this interpreter's packages."""
     if shutil.which("make") is None:
         if os.environ.get("CI"):
@@ -63,9 +63,7 @@ def clone(tmp_path: Path) -> Path:
     (packages,) = venv.glob("lib/python*/site-packages")
     paths = [ROOT / "compiler", sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     (packages / "gpuctl.pth").write_text("".join(f"{path}\n" for path in paths))
-    program = venv / "bin" / "gpuctl"
-    program.write_text(f"#!{venv}/bin/python\nfrom gpuctl.__main__ import main\nmain()\n")
-    program.chmod(0o755)
+    shutil.copy(programs / "gpuctl", venv / "bin")
     (venv / ".ready").touch()
     return directory
 

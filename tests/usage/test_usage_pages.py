@@ -21,7 +21,7 @@ from support.pages import ROOT, blocks, read, rows
 PAGE = "docs/operations.md"
 
 
-def test_documented_commands_run(plane: ControlPlane, api: Api, tmp_path: Path) -> None:
+def test_documented_commands_run(plane: ControlPlane, api: Api, programs: Path, tmp_path: Path) -> None:
     """With the installed program, the deployed settings and a running collector."""
     texts = [block.text for block in blocks(PAGE) if block.note == "collected"]
     for file, text in yaml.safe_load((DEPLOY / "usage" / "base" / "configuration.yaml").read_text())["data"].items():
@@ -34,7 +34,7 @@ def test_documented_commands_run(plane: ControlPlane, api: Api, tmp_path: Path) 
             **os.environ,
             "COLLECTOR": f"http://127.0.0.1:{port}",
             "KUBECONFIG": str(plane.kubeconfig()),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         }
         collector.until(lambda: collector.database.last_seen(1), "it to have written")
         said = []
