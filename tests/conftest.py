@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from support.forked_program import forked_program
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
@@ -74,9 +74,9 @@ def _order(items: list[pytest.Item]) -> None:
     """One room after the other, and those without control planes last: their files are short, so that all workers end
     together.
 
-    A control plane uses processor time also while it is idle, and ends with its room. Within a room, files without a
-    control plane come first, then those with the room's own, then those with Kueue's beside it; of these the longest
-    first.
+    A control plane uses processor time also while it is idle, and ends with its room. Within a room, files with Kueue
+    come first, which one worker runs, then those without a control plane, then those with the room's own; of these the
+    longest first.
     """
     turns = {name: turn for turn, name in enumerate(LONGEST)}
     rooms = {room: place for place, room in enumerate(dict.fromkeys(item.path.parent for item in items))}
@@ -88,20 +88,30 @@ def _order(items: list[pytest.Item]) -> None:
         room, fixtures = item.path.parent, needed[item.path]
         longest = turns.get(f"{room.name}/{item.path.name}", len(turns))
         on_a_cluster = room.name in _ON_A_CLUSTER
-        return not on_a_cluster, rooms[room], "queue_plane" in fixtures, "plane" in fixtures, longest
+        return not on_a_cluster, rooms[room], "queue_plane" not in fixtures, "plane" in fixtures, longest
 
     items.sort(key=turn)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Side by side (``-n 3``) a file's tests stay in one worker, which starts at most one control plane for them."""
+    """Side by side (``-n 3``) a file's tests stay in one worker, which starts at most one control plane for them.
+
+    So do all files with Kueue together: a start of it costs more than most of them.
+    """
     from xdist.scheduler import LoadScopeScheduling
+
+    @cache
+    def scope_of(path: str) -> str:
+        is_with_kueue = path.startswith("tests/cluster/") and re.search(
+            r"\bqueue_pla[cn]e\b", (config.rootpath / path).read_text()
+        )
+        return "tests/cluster with Kueue" if is_with_kueue else path
 
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return nodeid if path.removeprefix("tests/") in SPLIT else path
+            return nodeid if path.removeprefix("tests/") in SPLIT else scope_of(path)
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
             """Forget a file that is done: at each event of a worker, all tests that are still known are counted."""
@@ -166,6 +176,8 @@ def _is_worker(config: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory for PATH with the programs of an installed gpuctl."""
+    from support.forked_program import forked_program
+
     with forked_program(tmp_path_factory.mktemp("programs")) as directory:
         yield directory
 

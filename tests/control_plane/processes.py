@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
-# Looked up here: between fork and exec a process with threads must do as little as it can. Linux has it.
-_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+# Looked up here: between fork and exec a process with threads must do as little as it can.
+_PRCTL = ctypes.CDLL(None).prctl
 # Below the ports that Linux gives to outgoing connections (net.ipv4.ip_local_port_range): none of those takes a port
 # between its choice and its use.
 _PORTS = range(20_000, 32_000)
