@@ -15,6 +15,7 @@ from fault_tools.documents import NEW, OLD, text, training
 from fault_tools.proxy import after, before, first_of, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.site import Base, Site, ends_workload, site
 from fault_tools.world import FOREIGN, Snapshot, is_bookkeeping, rest, unlike
+from properties.scale import part_of
 
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
@@ -117,7 +118,7 @@ def test_force_is_forbidden_for_pods(place: Site) -> None:
     assert rest(now) == []
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", part_of((1, 2), 2))
 def test_next_apply_finishes_a_killed_apply(place: Site, base: Base, wanted: Snapshot, number: int) -> None:
     """Without `recover` in between: what is there is as wanted, once."""
     place.file.write_text(OLD)

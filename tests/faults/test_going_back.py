@@ -18,6 +18,7 @@ from fault_tools.documents import OLD, inference, notebook, text, training
 from fault_tools.proxy import on
 from fault_tools.site import Base, Site, site
 from fault_tools.world import HISTORY, Seen, Snapshot, is_bookkeeping, lost, rest, state_of, touched, unlike
+from properties.scale import part_of
 
 WORKERS = 4
 FAILS = training("v2")
@@ -122,7 +123,7 @@ def test_rollback_killed_at_every_write(name: str, base: Base, tmp_path: Path) -
     assert way.writes >= (14 if name == "waiting" else 6)
 
     def both(number: int) -> list[Outcome]:
-        return [way.run(Call("write", number, moment)) for moment in ("before", "after")]
+        return [way.run(Call("write", number, moment)) for moment in part_of(("before", "after"), 2)]
 
     problems = [problem for one in to_the_last(both, way.writes, WORKERS, PARTS) for problem in one.problems]
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
