@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -9,11 +10,15 @@ import re
 import signal
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Pytest then shows what its assertions compared, as it does for those of tests.
+pytest.register_assert_rewrite("fault_tools.expectations")
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
@@ -161,6 +166,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart() -> None:
     """Collect no garbage while tests are collected: a quarter of that time, for objects that all stay."""
     gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a part of the tests first in each worker: of a new clone none is compiled, and each worker needs all."""
+    config = session.config
+    if not _is_worker(config):
+        return
+    number, workers = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    places = [config.invocation_params.dir / name.partition("::")[0] for name in config.args]
+    files = {path for place in places for path in (place.rglob("test_*.py") if place.is_dir() else (place,))}
+    for path in sorted(files)[number::workers]:
+        # The collection reports it.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(Path(__file__).parent).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

@@ -17,9 +17,6 @@ from fault_tools.world import SERVED, Api, Snapshot
 from fault_tools.zygote import Zygote, shared
 from support.real_parts import control_plane_binaries
 
-# Pytest then shows what its assertions compared, as it does for those of tests.
-pytest.register_assert_rewrite("fault_tools.expectations")
-
 NODES = 6
 
 
