@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -74,6 +74,19 @@ class LineLedger:
             entry._replace(outcome=Outcome.CHANGED, note=note) if entry.field == field else entry
             for entry in self._entries
         ]
+
+    def renamed(self, names: Mapping[str, str]) -> LineLedger:
+        """Return the entries with other fields.
+
+        :param names: field -> the new one, also of the fields below it; the first that fits.
+        """
+        result = LineLedger()
+        for entry in self._entries:
+            field = entry.field or ""
+            old = next((name for name in names if field == name or field.startswith(f"{name}.")), None)
+            new = entry.field if old is None else names[old] + field.removeprefix(old)
+            result._entries.append(entry._replace(field=new))
+        return result
 
     def widen(self, line: int, last: int) -> None:
         """Have the entries of a line end at another one: YAML joins the lines of a text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Unreadable
@@ -44,6 +44,7 @@ def convert_node_script(
     ledger: LineLedger,
     written: str = "",
     shell: str = "bash",
+    known: Iterable[str] = (),
 ) -> None:
     """Set the command of a document to a script, and add its lines to the ledger.
 
@@ -54,6 +55,7 @@ def convert_node_script(
         of `re.sub`; "" if it has no equal.
     :param written: the script in the source, if the importer has changed its lines.
     :param shell: the shell that the tool runs the script with.
+    :param known: further variables that the container has.
     """
     if len(text) > _LONGEST:
         raise Unreadable(
@@ -82,4 +84,4 @@ def convert_node_script(
         on_every_node=True,
     )
     srun = SrunOptions(draft, ledger, keeps_image=True)
-    ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun).convert().write(ledger)
+    ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun, known=known).convert().write(ledger)

@@ -133,6 +133,11 @@ class TaskFields:
         field, note = take_variable(self.draft, name, value, self.tree.line(path))
         self.tree.taken(path, field, note)
 
+    @property
+    def is_open(self) -> bool:
+        """True if the task does not name a number of nodes or GPUs."""
+        return bool(self._asked or self._open)
+
     def missing_values(self) -> list[Missing]:
         """Set the values of the command line. Return those that nothing names."""
         line = self.tree.line(("resources",))
