@@ -78,5 +78,19 @@ def test_values_of_a_wrong_type_are_dropped() -> None:
     dropped = {entry.text.partition(": ")[0]: entry.note for entry in found.entries if entry.outcome is Outcome.DROPPED}
     master, container = "spec.pytorchReplicaSpecs.Master", "template.spec.containers[0]"
     assert dropped[f"{master}.replicas"] == "it is not a number of nodes: add `--nodes`"
-    assert dropped[f"{master}.{container}.command"] == "it is not a list"
+    assert dropped[f"{master}.{container}.command"] == "it is not a list of texts"
     assert "whole number in `resources.gpu`" in (dropped[f"{master}.{container}.resources.limits.nvidia.com/gpu"] or "")
+
+
+@pytest.mark.parametrize("case", ["pytorchjob-program-of-the-image", "trainjob-suspended-in-a-queue"])
+@pytest.mark.parametrize("item", ["{a: b}", "[a]"])
+def test_a_command_of_other_items_is_dropped(case: str, item: str) -> None:
+    text = re.sub(
+        r"( +)image: .*\n(?: +command: .*\n)?", rf"\g<0>\1command: [torchrun, {item}]\n", FILES[case].read_text()
+    )
+    text = re.sub(r" +command: \[\./solve\]\n", "", text)
+    source = Source("job.yaml", text)
+    found = find_importer(source, None).run(source, Given())
+    notes = [entry.note for entry in found.entries if entry.outcome is Outcome.DROPPED and "command" in entry.text]
+    assert notes == ["it is not a list of texts"]
+    assert found.drafts[0].get("environment.command") is None

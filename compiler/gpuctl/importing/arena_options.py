@@ -152,8 +152,9 @@ DROPPED_PATTERNS = {
     r"(?:ps|chief|evaluator|launcher|worker|leader|head)-.*selector\Z": _SELECTOR,
     r"(?:liveness|readiness|startup)-probe": _PROBE,
     r"(?:ps|chief|evaluator|launcher|leader|head|worker)-": _ROLES,
-    r"model-|version-policy|batch-size|storage-uri|load-model|.*config-file": "it is an option of the server: "
-    "write it into `environment.command`",
+    r"task(?:-|[A-Z])": _ROLES,
+    r"model-|modelUri|implementation|version-policy|batch-size|storage-uri|load-model|.*config-file": "it is an option "
+    "of the server: write it into `environment.command`",
     r"slots-per-worker|mounts-on-launcher": "every pod runs the program: no launcher starts it on the others",
     r"autoscaler-": "the number of nodes is fixed",
     r"canary-|max-surge|max-unavailable": "a rollout replaces pods one by one",

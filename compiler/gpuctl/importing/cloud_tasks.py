@@ -46,6 +46,7 @@ _OF_REGISTRY = r"SKYPILOT_DOCKER_"
 _LOGIN = "make a Secret with the login, and name it: `environment.imagePullSecret`"
 _SIDE_BY_SIDE = "all start side by side; tasks that reach each other are `roles` of one training"
 _NOTES = {
+    r"^run": "a document needs a program: `environment.command`",
     r"^setup": "software is a part of `environment.image`; what remains is an `init` container",
     r"^(workdir|file_mounts)": "files come from the image, `code` or `storage.workdirs`",
     r"^secrets": _SECRETS,
@@ -123,7 +124,7 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
             tree.dropped_null(("secrets", key), _SECRETS)
     _service(tree, draft)
     run = tree.text(("run",))
-    if run is not None:
+    if run is not None and run.strip():
         variables = _VARIABLES
         if kind == "inference":
             values = {"SKYPILOT_NUM_GPUS_PER_NODE": task.gpus}

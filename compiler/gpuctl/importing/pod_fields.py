@@ -95,7 +95,7 @@ class PodFields:
             self._set((*main, "image"), "environment.image", image)
         for name in ("command", "args"):
             value = tree.get((*main, name))
-            if isinstance(value, list):
+            if isinstance(value, list) and all(isinstance(item, str) for item in value):
                 line, last = tree.line((*main, name)), tree.last_line((*main, name))
                 self.draft.set(f"environment.{name}", value, line, last=last)
         workdir = tree.text((*main, "workingDir"))
@@ -111,7 +111,7 @@ class PodFields:
         for name in ("command", "args"):
             path = (*self.container, name)
             if self.draft.get(f"environment.{name}") is None:
-                self.tree.dropped(path, "it is not a list")
+                self.tree.dropped(path, "it is not a list of texts")
             else:
                 self.tree.taken(path, f"environment.{name}", note)
 
