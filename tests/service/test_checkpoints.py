@@ -78,12 +78,14 @@ def test_failed_checkpoint_is_a_conflict(served: Served, place: Place, save_file
         assert "nothing was ended; with `checkpoint=false` it is ended anyway" in str(refused)
         if not more:
             assert f"failed in pod {pod}: exit code 3: disk full" in refused["message"]
+    chinese = served.call("POST", "/jobs/a/pause", status=409, params=query, headers={"Accept-Language": "zh-CN"})
+    assert f"的检查点在 Pod {pod} 中失败：退出码 3：disk full" in chinese["message"]
     assert {name: item for name, item in place.records().items() if "Lease" not in name} == before
-    assert checkpoints_written(save_file) == 3
+    assert checkpoints_written(save_file) == 4
     for method, path, more in requests:
         params = {**query, "confirm": "true"} if more else query
         served.call(method, path, params={**params, "checkpoint": "false"}, **more)
-    assert checkpoints_written(save_file) == 3
+    assert checkpoints_written(save_file) == 4
 
 
 def test_remote_command_line_reports_failed_saving(remote: Remote, save_file: Path) -> None:

@@ -182,7 +182,7 @@ class SchemaValidator:
         if keyword == "enum":
             better = nearest(got, limit) if isinstance(got, str) else None
             choices = _choice([f"`{choice}`" for choice in limit])
-            message = say("expected {expected}, got {found}", expected=choices, found=f"`{got}`")
+            message = say("expected {choices}, got `{value}`", choices=choices, value=got)
             return _with_nearest(message, better)
         if keyword == "minimum":
             return say("must be at least {bound}, got {value}", bound=limit, value=got)

@@ -12,6 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import copy_context
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
@@ -22,7 +23,7 @@ from gpuctl.kube.api_errors import Changed, ClusterError
 from gpuctl.kube.pod_exec import Command, ExecAbandoned, ExecStreams, NotStarted, execute
 from gpuctl.kube.session import Session
 from gpuctl.language.checkpoint_block import Checkpoint, parse_checkpoint
-from gpuctl.language.display_text import first_few, shorten, visible
+from gpuctl.language.display_text import shorten, visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.sentences import clauses, say
@@ -189,8 +190,13 @@ def _problem_messages(outcomes: Iterable[tuple[_Task, str]]) -> Iterator[str]:
         if why:
             pods.setdefault((task.target.title, why), []).append(task.key.name)
     for (title, why), names in sorted(pods.items()):
-        where = f"pod{'s' if len(names) > 1 else ''} {first_few(sorted(names))}"
-        yield say("checkpoint of {job} failed in {where}: {reason}", job=title, where=where, reason=why)
+        yield say(
+            "checkpoint of {job} failed in {number:pod/pods} {names:few}: {reason}",
+            job=title,
+            number=len(names),
+            names=sorted(names),
+            reason=why,
+        )
 
 
 class _OutputTail:
@@ -222,14 +228,22 @@ class _CheckpointRun:
     def outcomes(self) -> list[tuple[_Task, str]]:
         """Run all tasks, and return each with the reason of its failure; "" on success."""
         for task in self._tasks:
-            threading.Thread(target=self._work, args=(task,), daemon=True, name="gpuctl-checkpoint").start()
+            # Its reasons are in the language of the request.
+            run = copy_context().run
+            threading.Thread(target=run, args=(self._work, task), daemon=True, name="gpuctl-checkpoint").start()
         found: list[tuple[_Task, str]] = []
-        titles = ", ".join(dict.fromkeys(task.target.title for task in self._tasks))
+        titles = list(dict.fromkeys(task.target.title for task in self._tasks))
         most = format_duration(int(max(self._seconds(task) for task in self._tasks)))
         try:
             while len(found) < len(self._tasks):
                 self._callbacks.on_wait(
-                    f"checkpoint of {titles}: {len(found)} of {len(self._tasks)} pods, at most {most}"
+                    say(
+                        "checkpoint of {jobs}: {done} of {all} pods, at most {duration}",
+                        jobs=titles,
+                        done=len(found),
+                        all=len(self._tasks),
+                        duration=most,
+                    )
                 )
                 try:
                     found.append(self._results.get(timeout=_TICK))
@@ -266,7 +280,7 @@ class _CheckpointRun:
             return say("it has not ended within {duration}", duration=format_duration(int(self._seconds(task))))
         except ClusterError as error:
             return self._unless_over(task, error.message)
-        why = say("exit code {code}", code=code) + (f": {said}" if said else "")
+        why = say("exit code {code}: {output}", code=code, output=said) if said else say("exit code {code}", code=code)
         return "" if code == 0 else self._unless_over(task, why) if code in _KILLED else why
 
     def _execute(self, task: _Task, arguments: Sequence[str], deadline: float) -> tuple[int, str]:
