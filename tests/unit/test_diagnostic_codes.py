@@ -7,11 +7,14 @@ from pathlib import Path
 
 import diagnostic_docs
 import pytest
+import translations
 
 import gpuctl
 from gpuctl.frontend.codes import CODES, CodeRule
 from gpuctl.frontend.codes.code_translations import TEXTS, chinese_texts
 from gpuctl.frontend.diagnostics import Severity
+from gpuctl.language.sentences import Translation, set_request_translation
+from gpuctl.language.translation_files import chinese_sentences
 
 PACKAGE = Path(gpuctl.__file__).parent
 MARK = "  #!"
@@ -30,10 +33,7 @@ def test_every_code_has_a_rule() -> None:
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
 def test_example_triggers_its_code_on_the_marked_line(rule: CodeRule, tmp_path: Path) -> None:
     assert rule.example is not None
-    platform = gpuctl.Source("platform.yaml", _without_marks(rule.companion)) if rule.companion else None
-    result = gpuctl.compile(
-        gpuctl.Source("example.yaml", _without_marks(rule.example)), platform=platform, directory=tmp_path
-    )
+    result = _compiled(rule, tmp_path)
     found = [diagnostic for diagnostic in result.diagnostics if diagnostic.code == rule.code]
     assert [diagnostic.severity.value for diagnostic in found] == [rule.severity]
     errors = [diagnostic.code for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR]
@@ -45,8 +45,23 @@ def test_example_triggers_its_code_on_the_marked_line(rule: CodeRule, tmp_path: 
     assert [span.line] == (lines or [1])
 
 
-def _without_marks(text: str) -> str:
-    return text.replace(MARK, "")
+def _compiled(rule: CodeRule, directory: Path) -> gpuctl.Compilation:
+    platform = gpuctl.Source("platform.yaml", rule.companion.replace(MARK, "")) if rule.companion else None
+    example = gpuctl.Source("example.yaml", (rule.example or "").replace(MARK, ""))
+    return gpuctl.compile(example, platform=platform, directory=directory)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in WITH_EXAMPLE if rule.code[3] in "45"], ids=lambda rule: rule.code)
+def test_example_has_chinese_diagnostics(rule: CodeRule, tmp_path: Path) -> None:
+    """Every message, hint and role of a related place is translated, whatever it is composed of."""
+    set_request_translation(Translation(chinese_sentences()))
+    try:
+        found = [item for item in _compiled(rule, tmp_path).diagnostics if item.code == rule.code]
+    finally:
+        set_request_translation(None)
+    for item in found:
+        for text in (item.message, item.hint or "", *(related.message for related in item.related)):
+            assert not translations.ENGLISH.search(re.sub(r"`[^`]*`|\[.*\]", "", text)), text
 
 
 @pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)

@@ -201,7 +201,7 @@ def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool
     related = (Related(say("the pool's nodes"), declared.document.span(("nodes",), key=True)),)
     place = say("pool `{pool}`", pool=pool)
     if document.gpu_type:
-        place = say("pool `{pool}` with {type}", pool=pool, type=document.gpu_type)
+        place = say("pool `{pool}` with {types:or}", pool=pool, types=list(document.gpu_types))
     amount = say("{gpus} GPUs", gpus=gpu) if profile is None else f"{gpu} x {profile}"
     largest = max(counts, default=0)
     if gpu > largest:
