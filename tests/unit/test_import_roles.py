@@ -40,7 +40,7 @@ def roles(body: str) -> list[tuple[str, int, list[str]]]:
         ("srun -N1 a &\nsrun -N$N b &\nwait\n", "`-N$N` is not a number that is known"),
         ('srun -N1 -w "$X" a &\nsrun -N2 b &\nwait\n', "names nodes that are not known"),
         ("srun -N1 --overlap a &\nsrun -N2 b &\nwait\n", "shares nodes with other steps"),
-        ("if true; then srun -N1 a & fi\nsrun -N2 b &\nwait\n", "a condition or function starts it"),
+        ("if true; then srun -N1 a & fi\nsrun -N2 b &\nwait\n", "a loop, condition or function starts it"),
         ("srun -N1 a & srun -N2 b &\necho $!\nwait\n", "the number of a process, which other nodes do not know"),
         (f"{HOSTS}srun -N1 a --to ${{hosts[0]}} &\nsrun -N2 b &\nwait\n", "uses the address of the first node"),
         ("srun -n2 --ntasks-per-node=2 a &\nsrun -r2 -N2 b &\nwait\n", "does not name nodes of the job"),

@@ -13,13 +13,19 @@ from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript, CalledScripts
-from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, is_for_each_node
+from gpuctl.importing.slurm.command_rules import (
+    NO_STEP,
+    SHELL_WITH_COMMAND,
+    SLURM_COMMANDS,
+    is_for_each_node,
+)
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, word_value, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
 
 COMMAND = "environment.command"
 _PORT = 29500
+_STARTS_SCRIPT = r"(?:^|[\s;&|(])(?:source|\.|bash|sh)[ \t]+([\w./~$\{}][\w./~$\{}@%+-]*)"
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 
 
@@ -146,6 +152,12 @@ class BodyState:
             self.draft.set("job.master_port", port, line)
 
 
+def foreign_default(name: str, default: str) -> str:
+    """Return the note about the default of a variable that the submitting shell may set."""
+    value = f"its default `{default}` is used" if default else "it is empty"
+    return f"`{name}` of the shell that submits is not passed on: {value}"
+
+
 def defaults_of(body: BodyState, command: BodyCommand, assigned: Mapping[str, int]) -> str | None:
     """Take `: ${NAME:=value}`, which sets variables that are not set. Return the note; None for another command.
 
@@ -160,7 +172,7 @@ def defaults_of(body: BodyState, command: BodyCommand, assigned: Mapping[str, in
         value = word_value(f'"{written}"', body.values)
         if value is not None and not assigned.get(name):
             body.values[name] = Value(value)
-        notes.append(f"`{name}` of the shell that submits is not passed on: its default `{written}` is used")
+        notes.append(foreign_default(name, written))
     return "; ".join(notes) or None
 
 
@@ -168,6 +180,15 @@ def script_of(body: BodyState, program: Sequence[BodyWord]) -> CalledScript | No
     """Return the script that a program is; None if it is another program."""
     scripts = body.facts.scripts
     return scripts.script_of(body.known_words(program)[0]) if scripts is not None and program else None
+
+
+def scripts_in_shell(body: BodyState, program: Sequence[BodyWord]) -> list[CalledScript]:
+    """Return the scripts that the text of ``bash -c TEXT`` sources or starts."""
+    words = [word.text for word in program[:3]]
+    if body.facts.scripts is None or len(words) < 3 or re.match(SHELL_WITH_COMMAND, " ".join(words[:2])) is None:
+        return []
+    found = [body.facts.scripts.script_of(["source", path]) for path in re.findall(_STARTS_SCRIPT, words[2])]
+    return [script for script in dict.fromkeys(found) if script is not None]
 
 
 def variables_for(

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, variables_for
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, scripts_in_shell, variables_for
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript
 from gpuctl.importing.slurm.command_rules import SHELL_WITH_COMMAND, is_for_each_node, lost_processes, reason_to_drop
@@ -67,6 +67,10 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         equals = _equals_of_step(body, step)
         by_torchrun = _is_for_torchrun(body, step, script)
         exports += variables_for(body, script, (line, last), equals, by_torchrun=by_torchrun)
+    by_torchrun = _tasks(body, step) == body.facts.gpus > 1 and _shell_script(body, program) is not None
+    for called in scripts_in_shell(body, program):
+        needed = variables_for(body, called, (line, last), _equals_of_step(body, step), by_torchrun=by_torchrun)
+        exports += [item for item in needed if item not in exports]
     prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
     if body.facts.undivided and command.background and step.host is None:
@@ -182,13 +186,11 @@ def _start_processes(
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return
     if called is not None and _is_for_torchrun(body, step, called):
-        sets = [f"{name}=${ours}" for name, ours in OF_TORCHRUN.items() if name in called.variables]
-        shell = f"bash -c '{' '.join(sets)} exec \"$@\"' - " if sets else ""
-        body.edits.replace(program[0].start, program[0].start, f"torchrun --no-python {shell}")
+        body.edits.replace(program[0].start, program[0].start, _torchrun_for([called]))
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"torchrun starts `{called.name}` once for each GPU")
         return
     if tasks == body.facts.gpus and (script := _shell_script(body, program)) is not None:
-        body.edits.replace(program[0].start, program[0].start, "torchrun --no-python ")
+        body.edits.replace(program[0].start, program[0].start, _torchrun_for(scripts_in_shell(body, program)))
         for name, ours in OF_TORCHRUN.items():
             for match in re.finditer(rf"\b{name}\b", body.text[script.start : script.end]):
                 place = script.start + match.start()
@@ -198,6 +200,13 @@ def _start_processes(
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
         return
     body.remarks.dropped(*lines, _processes(tasks))
+
+
+def _torchrun_for(scripts: Sequence[CalledScript]) -> str:
+    """Return the start of a command that starts a program by torchrun, with Slurm's variables that scripts use."""
+    used = {name for script in scripts for name in script.variables}
+    sets = [f"{name}=${ours}" for name, ours in OF_TORCHRUN.items() if name in used]
+    return f"torchrun --no-python bash -c '{' '.join(sets)} exec \"$@\"' - " if sets else "torchrun --no-python "
 
 
 def _shell_script(body: BodyState, program: tuple[BodyWord, ...]) -> BodyWord | None:
@@ -243,7 +252,7 @@ def _exported(body: BodyState, words: Sequence[BodyWord]) -> list[tuple[str, str
 
 def _note_queue(body: BodyState, command: BodyCommand, options: Sequence[SlurmOption]) -> None:
     """Note steps of a loop that Slurm starts only when its allocation has room for them."""
-    if command.background and not command.certain and {"exclusive", "exact"} & {option.name for option in options}:
+    if command.background and not command.certain and "overlap" not in {option.name for option in options}:
         note = "all of these programs start at once; Slurm starts each when CPUs of the job are free"
         lines = body.line(command.start), body.line(command.end - 1)
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)

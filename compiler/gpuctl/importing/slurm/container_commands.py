@@ -112,6 +112,11 @@ def unknown_mounts(text: str) -> str | None:
     return found[0] if found is not None else None
 
 
+def starts_container(name: str) -> bool:
+    """Return True if a program of this name starts containers."""
+    return re.match(_STARTER, name) is not None
+
+
 class _Container(NamedTuple):
     """A command that starts a container: the places of its options, its image and its program among its words."""
 

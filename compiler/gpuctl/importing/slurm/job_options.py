@@ -19,7 +19,7 @@ _NODES = "nodes are selected by `resources.pool` and `resources.gpu-type`"
 _CPUS = "the kubelet assigns CPUs"
 SCRATCH = "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {size: 100Gi}}]`"
 _SUBMISSION = "it is about the output of sbatch"
-_DROPPED = {
+DROPPED = {
     **dict.fromkeys(("output", "error", "open-mode"), _LOG),
     "input": "a pod has no standard input",
     **dict.fromkeys(
@@ -109,7 +109,7 @@ class JobOptions:
             if action is not None:
                 action(option, option.value or "")
             else:
-                self._drop(option, _DROPPED.get(option.name, "it has no equal in a document"))
+                self._drop(option, DROPPED.get(option.name, "it has no equal in a document"))
 
     def _drop(self, option: SlurmOption, note: str) -> None:
         self.ledger.dropped(option.line, option.text, note)

@@ -29,6 +29,7 @@ from gpuctl.importing.slurm.container_commands import (
     bind_variable,
     container_program,
     remember_pulled_image,
+    starts_container,
 )
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.host_files import HOST_FILE, find_host_files
@@ -189,7 +190,9 @@ class ScriptBody:
             return
         if (note := note_of_program(command)) is not None:
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
-        if self.body.name(command) == "srun":
+        name = self.body.name(command)
+        self.srun.steps += name == "srun" or starts_container(name)
+        if name == "srun":
             convert_step(self.body, command, self.srun)
             return
         if (command.certain or not self.facts.on_every_node) and convert_deepspeed(self.body, command.program):

@@ -124,7 +124,8 @@ def tidy_script(script: str) -> str:
     if "<<" in script or any(line.count(mark) % 2 for line in script.split("\n") for mark in "\"'"):
         # The blanks may be part of a text.
         return script
-    return dedent(script)
+    # A literal block of YAML cannot begin a line with a tab.
+    return dedent(re.sub(r"(?m)^\t+", lambda match: "    " * len(match[0]), script))
 
 
 def as_argument(script: str, variables: frozenset[str]) -> str:

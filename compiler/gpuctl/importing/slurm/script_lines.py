@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, foreign_default
 from gpuctl.importing.slurm.body_syntax import Statement
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS
 from gpuctl.importing.slurm.container_commands import MOUNTS, NO_CONTAINERS, unknown_mounts
@@ -179,9 +179,7 @@ class ScriptLines:
             for name, default in dict.fromkeys(re.findall(_HAS_DEFAULT, text)):
                 is_own = name not in before and re.search(rf"\b{name}=\"?\$\{{{name}\b", text) is not None
                 if (name not in known or is_own) and re.match(_OF_SLURM, name) is None:
-                    value = f"its default `{default}` is used" if default else "it is empty"
-                    note = f"`{name}` of the shell that submits is not passed on: {value}"
-                    self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+                    self.remarks.add(number, number, Outcome.CHANGED, COMMAND, foreign_default(name, default))
             before.update(re.findall(_ASSIGNED, text))
             for name in dict.fromkeys(re.findall(_USED, text)):
                 if name not in known and re.match(_OF_SLURM, name) is None:

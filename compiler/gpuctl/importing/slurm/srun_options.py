@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.slurm.job_options import DROPPED
 from gpuctl.importing.slurm.sbatch_options import OPTION_NAMES, SlurmOption
 from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, whole_number
 
@@ -39,11 +40,9 @@ _DROPPED = {
     "accel-bind": "a launcher assigns the GPUs of a pod",
     **dict.fromkeys(("uenv", "view"), "the software comes from `environment.image`"),
     "cpu-bind": "CPUs are bound by the kubelet",
-    "mem-bind": "memory is bound by the kubelet",
     "gpu-bind": "a launcher assigns the GPUs of a pod",
     **dict.fromkeys(("output", "error", "open-mode"), "the log is kept with the pods: `gpuctl logs`"),
     "nodelist": "a pod has no list of nodes",
-    **dict.fromkeys(("distribution", "hint", "threads-per-core"), "the kubelet assigns CPUs"),
     "time": "a step has no limit of its own: `job.max_runtime` is that of the job",
     "container-entrypoint": "`environment.args` in place of `command` starts the entrypoint of the image",
     "multi-prog": "each program of the file is a role: write `roles`",
@@ -170,6 +169,8 @@ class SrunOptions:
         self._unknown_image: tuple[int, str] | None = None
         """The line of an image that is not one of a registry, and why."""
         self._replaced_image = ""
+        self.steps = 0
+        """The number of steps and containers of the script so far."""
         self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
             "container-image": self._image,
             "container-mounts": self._mounts,
@@ -201,7 +202,7 @@ class SrunOptions:
             elif option.name in _SUPERFLUOUS:
                 self.ledger.mapped(option.line, option.text, None, _SUPERFLUOUS[option.name])
             else:
-                note = _DROPPED.get(option.name, "it has no equal in a document")
+                note = _DROPPED.get(option.name) or DROPPED.get(option.name, "it has no equal in a document")
                 self.ledger.dropped(option.line, option.text, note)
         values = {option.name: option.value for option in options}
         return SrunStep(
@@ -308,5 +309,10 @@ class SrunOptions:
             note = "it is not an absolute path that is known: write it into `environment.workdir`"
             self.ledger.dropped(option.line, option.text, note)
             return
+        if self.draft.get("environment.workdir") not in (None, value):
+            note = f"the script starts in `{self.draft.get('environment.workdir')}`: write `cd` before the program"
+            self.ledger.dropped(option.line, option.text, note)
+            return
         self.draft.set("environment.workdir", value, option.line)
-        self.ledger.mapped(option.line, option.text, "environment.workdir")
+        is_common = "all programs of the script start there" if self.steps > 1 else None
+        self.ledger.taken(option.line, option.text, "environment.workdir", is_common)

@@ -189,7 +189,7 @@ class _Divider:
         if not command.certain:
             loop = loop_of(self.body.text, statement, self.shape, self.body.values)
             if loop is None:
-                raise NoPlace("a condition or function starts it")
+                raise NoPlace("a loop, condition or function starts it")
             inner, place_shape, counters = self._in_loop(loop)
             loop = loop._replace(counters=counters)
             command, end = inner.commands[0], inner.ends_at
