@@ -49,7 +49,7 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
             parts.append({})
             part_line = part_line if len(parts) > 2 else index + 1
             ledger.mapped(index + 1, line, "roles")
-        elif re.match(r"#SBATCH(?=\s)", line):
+        elif re.match(r"#SBATCH(?=[\s-])", line):
             _add(parts[-1], index + 1, line, ledger)
         elif line.strip() and not line.lstrip().startswith("#"):
             start = index
@@ -70,7 +70,7 @@ def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLe
         options[option.name] = option
     if found.words < len(words):
         rest = " ".join(words[found.words :])
-        ledger.dropped(number, rest, "it is not an option, and Slurm ignores what follows it")
+        ledger.dropped(number, rest, "it is not an option, and sbatch refuses a file with it")
 
 
 def _interpreter(line: str) -> list[str]:

@@ -252,7 +252,7 @@ def _exported(body: BodyState, words: Sequence[BodyWord]) -> list[tuple[str, str
 
 def _note_queue(body: BodyState, command: BodyCommand, options: Sequence[SlurmOption]) -> None:
     """Note steps of a loop that Slurm starts only when its allocation has room for them."""
-    if command.background and not command.certain and "overlap" not in {option.name for option in options}:
+    if command.background and not command.certain and not {"overlap", "nodelist"} & {item.name for item in options}:
         note = "all of these programs start at once; Slurm starts each when CPUs of the job are free"
         lines = body.line(command.start), body.line(command.end - 1)
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)

@@ -135,6 +135,9 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     if match is None:
         return 0
     tool = _TOOLS.get(match[1], _DOCKER)
+    if tool is _SHIFTER and known[1:2] == ["run"]:
+        # The shifter of some sites has the commands of Docker.
+        tool = _DOCKER
     lines = body.line(words[0].start), body.line(words[-1].end - 1)
     start = _parse(known, tool)
     if start is None or start.program >= len(known) or owners[start.program] == owners[start.program - 1]:

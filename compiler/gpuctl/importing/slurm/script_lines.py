@@ -29,7 +29,7 @@ _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _LONGEST_SHELL = 200
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
-_DIRECTIVE = r"(?m)^#SBATCH(?=\s)[^\n]*(?:\n|\Z)"
+_DIRECTIVE = r"(?m)^#SBATCH(?=[\s-])[^\n]*(?:\n|\Z)"
 _HOME = r"(?:^|[\s=:\"(<>])~/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
 _OF_HOST = (
