@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
+from gpuctl.importing.slurm.text_places import reference
 
-_ID = r"\$?\{?\bSLURM_(?:ARRAY_)?JOB_?ID\b\}?"
+_ID_NAME = r"SLURM_(?:ARRAY_)?JOB_?ID"
+_ID = rf"(?:{reference(_ID_NAME)}|\b{_ID_NAME}\b)"
 _INNER = r"(?:[^()\n]|\([^()\n]{0,200}\)){0,400}"
 _ARITHMETIC = (
     rf"\(\({_INNER}?{_ID}{_INNER}\)\)|\$\[[^\]\n]{{0,400}}?{_ID}[^\]\n]{{0,400}}\]|\bexpr[ \t][^\n`]{{0,400}}?{_ID}"

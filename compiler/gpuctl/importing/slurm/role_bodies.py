@@ -22,15 +22,15 @@ from gpuctl.importing.slurm.srun_options import SrunOptions, step_gpus
 from gpuctl.importing.slurm.step_groups import Division, PlacedStep, StepGroup, divide
 from gpuctl.importing.slurm.step_loops import StepLoop
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
+from gpuctl.importing.slurm.text_places import QUOTED, outside_quotes, reference
 from gpuctl.language.display_text import count_text
 from gpuctl.language.names import nearest_dns_label
 
 _FIELD = "roles"
 _LONGEST_NAME = 20
-_NUMBER = r"\$\{?NNODES\b\}?|\bNNODES\b(?=[^\n()]*\)\))"
-_FIRST = r"\$\{?MASTER_ADDR\b\}?"
+_NUMBER = rf"{reference('NNODES')}|\$\{{NNODES:?-[^{{}}\n]*\}}|\bNNODES\b(?=[^\n()]*\)\))"
+_FIRST = rf"{reference('MASTER_ADDR')}|(?<=\$\{{)MASTER_ADDR\b(?=[:%#/-])"
 _MASTER_OF_PART = rf"(?m)^[ \t]*(?:export[ \t]+)?MASTER_ADDR=\"?\${PART}(\d)"
-_QUOTED = r"'[^']*'"
 _STARTERS = r"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|singularity|apptainer|stdbuf|time)\Z"
 _ENTRY = r"\.(?:run|main|cli|server|__main__)\Z"
 _JOBSET = "the platform needs JobSet: `training: {backend: jobset}`"
@@ -176,12 +176,12 @@ class RoleBodies:
         for index, other in enumerate(self.division.groups):
             text = text.replace(f"${PART}{other.component}", f"${self._prefix(index)}_ADDR")
         own = " ".join(self.replaced.text[step.start : step.end] for step in group.steps)
-        if self.first_role is None and re.search(_FIRST, re.sub(_QUOTED, "", own)):
+        if self.first_role is None and re.search(_FIRST, re.sub(QUOTED, "", own)):
             raise NoPlace("a step uses the address of the first node, and it is not known which step runs there")
         if self.first_role is not None and self.names[place] != self.first_role:
             address = f"${self._prefix(self.names.index(self.first_role))}_ADDR"
-            text = _outside_quotes(_FIRST, address, text)
-        return _outside_quotes(_NUMBER, str(sum(item.nodes for item in self.division.groups)), text)
+            text = outside_quotes(_FIRST, address, text)
+        return outside_quotes(_NUMBER, str(sum(item.nodes for item in self.division.groups)), text)
 
     def _prefix(self, place: int) -> str:
         return f"GPUCTL_{self.names[place].upper().replace('-', '_')}"
@@ -325,18 +325,13 @@ def _with_rank(program: str, loop: StepLoop) -> str:
     """Replace the number of a loop in the program of its step by the rank of the node."""
     for name, first in loop.numbers.items():
         rank = "$NODE_RANK" if first == 0 else f"$((NODE_RANK + {first}))"
-        program = _outside_quotes(rf"\$\{{?{name}\b\}}?", rank, program)
+        program = outside_quotes(reference(name), rank, program)
     return program
 
 
 def _shared_variables(drafts: Sequence[Draft]) -> dict[str, str]:
     first, *others = [scratch.get("environment.env") or {} for scratch in drafts]
     return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
-
-
-def _outside_quotes(pattern: str, new: str, text: str) -> str:
-    """Replace a pattern outside of single quotation marks, whose text another shell reads."""
-    return re.sub(rf"{_QUOTED}|(?P<found>{pattern})", lambda m: new if m["found"] is not None else m[0], text)
 
 
 def _resources(group: StepGroup) -> dict[str, Any]:

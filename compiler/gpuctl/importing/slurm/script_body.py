@@ -280,7 +280,8 @@ class ScriptBody:
             return None, f"the device plugin sets `{name}`"
         if lists_own_gpus(name, written):
             return None, "a pod sees its own GPUs, and needs no list of them"
-        if name == "NODE_RANK" and self.facts.nodes > 1 and (value is None or value.text != "$(NODE_RANK)"):
+        is_rank = value is not None and value.text == "$(NODE_RANK)"
+        if name == "NODE_RANK" and self.facts.nodes > 1 and not is_rank and f"{{{name}:" not in written:
             self.remarks.lost(self._line(word.start), name, "each pod has its own, and this value is the same in all")
         if value is None or not once:
             return None

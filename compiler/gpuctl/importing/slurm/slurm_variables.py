@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
 from gpuctl.importing.slurm.slurm_values import ArrayRange
-from gpuctl.importing.slurm.text_places import LineBreaks, single_quoted_parts
+from gpuctl.importing.slurm.text_places import LineBreaks, reference, single_quoted_parts
 
 _RENAMED = {
     "SLURM_NNODES": "NNODES",
@@ -49,7 +49,7 @@ _OTHER_ADVICE = "write its value into the script"
 _SHOWN = r"\bscontrol[ \t]+show[ \t]+hostnames?\b[^\n()`|]*"
 _FIRST_LINE = r"(?:head[ \t]+-(?:n[ \t]*|-lines[= ])?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?|awk[ \t]+'NR==1')"
 _FIRST_HOST = rf"\$\([ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*\)|`[ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*`"
-_OF_PART = r"\$\{?SLURM_(?:JOB_)?NODELIST_HET_GROUP_(?P<part>\d)\b\}?"
+_OF_PART = r"\$(?P<brace>\{)?SLURM_(?:JOB_)?NODELIST_HET_GROUP_(?P<part>\d)\b(?(brace)\})"
 _FIRST_OF_PART = (
     rf"\$\([ \t]*scontrol[ \t]+show[ \t]+hostnames?[ \t]+\"?{_OF_PART}\"?[ \t]*\|[ \t]*{_FIRST_LINE}[ \t]*\)"
 )
@@ -69,7 +69,7 @@ _COPY = (
 )
 _HOST_NAME = (
     r"(?<!\\)\$\([ \t]*hostname(?:[ \t]+-[-a-zA-Z]+)?[ \t]*\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`"
-    r"|(?<!\\)\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b\}?"
+    rf"|(?<!\\){reference('HOSTNAME|SLURMD_NODENAME')}|(?<=\$\{{)(?:HOSTNAME|SLURMD_NODENAME)\b(?=[:%#/-])"
 )
 _ASKED = (
     r"\$\([ \t]*srun\b(?P<options>[^\n()]*)(?:\bhostname\b|[ \t](?:ip|ifconfig)[ \t])"
@@ -150,13 +150,18 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
         body = replace_random_ports(body, changes)
         note = "the host of the script is the first one: `MASTER_ADDR`"
         # The shell of each node reads the text between single quotation marks.
-        body = substitute(_HOST_NAME, FIRST, body, note, changes, outside=single_quoted_parts(body))
+        body = substitute(_HOST_NAME, _first_host, body, note, changes, outside=single_quoted_parts(body))
     else:
         names = "|".join([*map(re.escape, sorted(set(re.findall(_FIRST_ADDRESS, body)))), "MASTER_ADDR"])
         note = "the address of one node is 127.0.0.1: the server listens on all addresses of its pod"
         listens = rf"(?P<option>{_LISTENS}[\"']?)\$(?:\{{(?:{names})\}}|(?:{names})\b)"
         body = substitute(listens, lambda match: f"{match['option']}{_ANY}", body, note, changes)
     return Replaced(_rename(body, facts, changes), changes, frozenset(hosts))
+
+
+def _first_host(match: re.Match[str]) -> str:
+    """Return the first host in place of a host name; the rest of an expansion such as ``${HOSTNAME%%.*}`` stays."""
+    return FIRST if match[0].startswith(("$", "`")) else FIRST.removeprefix("$")
 
 
 def lists_own_gpus(name: str, written: str) -> bool:

@@ -11,9 +11,10 @@ from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.shell_values import Values, word_value
 from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.text_places import reference
 
 _HOST = r"@(\d{1,4})@\Z"
-_COUNT = r"\$\(\([ \t]*\$?\{?NNODES\}?[ \t]*(?:-[ \t]*(\d{1,4}))?[ \t]*\)\)|\$\{?NNODES\b\}?"
+_COUNT = rf"\$\(\([ \t]*(?:NNODES|{reference('NNODES')})[ \t]*(?:-[ \t]*(\d{{1,4}}))?[ \t]*\)\)|{reference('NNODES')}"
 _LITERAL_HOST = r"[A-Za-z][\w.-]*\Z"
 
 

@@ -9,9 +9,31 @@ _PART = r"\\.|'[^']*'|\"[^\"$]*\"|[^()'\"\\]"
 _COMMAND = rf"\$\((?:{_PART}|\((?:{_PART})*\))*\)"
 """A command substitution, in which quotation marks count anew."""
 _QUOTED = rf"\\.|\"(?:\\.|{_COMMAND}|\$(?!\()|[^\"\\$])*\"|\"(?:\\.|[^\"\\])*\"|'[^']*'|(?<!\S)#[^\n]*"
+QUOTED = r"'[^']*'"
+"""Text between single quotation marks."""
 _USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
 _WORD = r"[A-Za-z_]\w*"
 _DOCUMENT = r"[ \t]*<<-?[ \t]*(?:[\"'](?P<quoted>[^\"'\n]+)[\"']|\\?(?P<bare>[\w.-]+))[ \t]*\n"
+
+
+def reference(name: str) -> str:
+    """Return the pattern of ``$NAME`` and ``${NAME}``, without a brace that closes another expansion.
+
+    :param name: a pattern.
+    """
+    return rf"\$(?:\{{(?:{name})\}}|(?:{name})\b)"
+
+
+def outside_quotes(pattern: str, new: str, text: str) -> str:
+    """Replace a pattern outside of single quotation marks, whose text another shell reads."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match["found"] is None:
+            return match[0]
+        # The rest of an expansion such as `${MASTER_ADDR%%.*}` stays.
+        return new if match[0].startswith("$") else new.removeprefix("$")
+
+    return re.sub(rf"{QUOTED}|(?P<found>{pattern})", replaced, text)
 
 
 def end_of_document(text: str, offset: int) -> int | None:
